@@ -1,4 +1,4 @@
-"""Which libraries the programs run on: every allocator that was built, those of --allocator, or any file of --library."""
+"""Which libraries the programs run on: every one that was built, those of --allocator, or files of --library."""
 
 import shutil
 import tempfile
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("programs", "real programs under preload (tests/programs)")
     group.addoption("--allocator", action="append", metavar="NAME", help="only this allocator, with every program")
     group.addoption("--library", action="append", metavar="PATH", help="this preloadable library, with every program")
-    group.addoption("--all-programs", action="store_true", help="every program on every allocator, not only on the default")
+    group.addoption("--all-programs", action="store_true", help="every program on every allocator")
 
 
 @dataclass(frozen=True)

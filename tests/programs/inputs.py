@@ -2,14 +2,15 @@
 
 import random
 
-WORDS = ("arena block cache drain extent fill guard heap index joint kernel layer magazine node order page quarantine refill "
-         "span thread unmap vector window xor yield zero").split()
+WORDS = ("arena block cache drain extent fill guard heap index joint kernel layer magazine node order page quarantine "
+         "refill span thread unmap vector window xor yield zero").split()
 
 
 def text(lines: int, seed: int = 1) -> str:
     """Lines of prose-like text: compressible, but not trivially so."""
     dice = random.Random(seed)
-    return "".join(" ".join(dice.choices(WORDS, k=dice.randrange(3, 14))) + f" {dice.getrandbits(30)}\n" for _ in range(lines))
+    return "".join(" ".join([*dice.choices(WORDS, k=dice.randrange(3, 14)), f"{dice.getrandbits(30)}\n"])
+                   for _ in range(lines))
 
 
 def git_history(commits: int, files: int, seed: int = 2) -> bytes:
@@ -36,7 +37,8 @@ def git_history(commits: int, files: int, seed: int = 2) -> bytes:
 def digraph(nodes: int, edges: int, seed: int = 1) -> str:
     """A random directed graph in the language of graphviz."""
     dice = random.Random(seed)
-    return "digraph {\n" + "".join(f"n{dice.randrange(nodes)} -> n{dice.randrange(nodes)}\n" for _ in range(edges)) + "}\n"
+    drawn = "".join(f"n{dice.randrange(nodes)} -> n{dice.randrange(nodes)}\n" for _ in range(edges))
+    return "digraph {\n" + drawn + "}\n"
 
 
 def queens(size: int) -> str:
@@ -79,7 +81,8 @@ light_source {{ <5,8,-5> rgb 1 }}
 plane {{ y, -1 pigment {{ checker rgb 0 rgb 1 }} }}
 #declare I = 0;
 #while (I < {count})
-  sphere {{ <mod(I,20)*.3-3, mod(I/20,15)*.2-1, I/600>, .1 pigment {{ rgb <1,.3,I/{count}> }} finish {{ reflection .2 }} }}
+  sphere {{ <mod(I,20)*.3-3, mod(I/20,15)*.2-1, I/600>, .1
+    pigment {{ rgb <1,.3,I/{count}> }} finish {{ reflection .2 }} }}
   #declare I = I + 1;
 #end
 """

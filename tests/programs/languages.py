@@ -28,14 +28,14 @@ def ruby(stage: Stage) -> None:
 
 @program("java")
 def java(stage: Stage) -> None:
-    """A JVM: arenas of the compiler threads, native buffers freed by another thread, hundreds of mappings, many signals."""
+    """A JVM: arenas of the compiler threads, native buffers freed by another thread, many mappings and signals."""
     classes = stage.shelved("java", lambda path: stage.aside("javac", "-d", path, SCRIPTS / "Deflate.java"))
     stage.run("java", "-XX:+UseSerialGC", "-Xmx256m", "-cp", classes, "Deflate")
 
 
 @program("php")
 def php(stage: Stage) -> None:
-    """Opens its extensions with RTLD_DEEPBIND: an allocator that does not see to it gets glibc's free for its own blocks."""
+    """Opens its extensions with RTLD_DEEPBIND: who does not see to it gets glibc's free for its own blocks."""
     stage.run("php", SCRIPTS / "strings.php", env={"USE_ZEND_ALLOC": "0"})
     stage.run("php", "-r", "echo array_sum(range(1, 100000)), PHP_EOL;")
 
@@ -61,6 +61,6 @@ def gawk(stage: Stage) -> None:
 
 @program("rust")
 def rust(stage: Stage) -> None:
-    """A program of Rust's standard library: exact sizes, aligned requests, vectors freed by the thread that receives them."""
+    """A program of Rust's standard library: exact sizes, aligned requests, vectors freed by their receiver."""
     built = stage.shelved("rust", lambda path: stage.aside("rustc", "-O", "-o", path / "table", SCRIPTS / "table.rs"))
     stage.run(built / "table")

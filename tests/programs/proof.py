@@ -2,8 +2,8 @@
 
 With `LD_DEBUG=files` and `LD_DEBUG_OUTPUT=PREFIX` the loader of glibc writes `PREFIX.PID` in every dynamically linked
 process it starts, with one line for each object it maps. The proof therefore needs no help from the library (it serves
-any allocator) nor from the program (it may live for a millisecond, fork, or start others), and it names the file that was
-mapped, which an environment variable does not: the loader goes on with a mere warning when it cannot preload.
+any allocator) nor from the program (it may live for a millisecond, fork, or start others), and it names the file that
+was mapped, which an environment variable does not: the loader goes on with a mere warning when it cannot preload.
 """
 
 import re

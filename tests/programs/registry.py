@@ -1,4 +1,4 @@
-"""How a program joins the list: a function of a Stage, registered with `@program`; its docstring says what it stresses."""
+"""How a program joins the list: a function of a Stage with `@program` before it; its docstring says what it asks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

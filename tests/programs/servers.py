@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import re
 import shutil
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from programs.registry import program
 from programs.stage import Failed, Stage
 
 NOBODY = "nobody"
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def answers(path: Path, question: bytes = b"", answer: bytes = b"") -> bool:
@@ -48,15 +50,15 @@ def at_once(*jobs: Callable[[], str]) -> list[str]:
 
 @program("redis")
 def redis(stage: Stage) -> None:
-    """One thread, all sizes, endless lives of values; Debian's links jemalloc, so its calls come past two allocators."""
+    """One thread, all sizes, endless lives of values; Debian's links jemalloc, so two allocators are there."""
     address = stage.room / "s"
     stage.give(stage.room, NOBODY)
 
     def client(*words: str, stdin: bytes | None = None) -> str:
         return stage.aside("redis-cli", "-s", address, *words, stdin=stdin)
 
-    server = ("redis-server", "--port", "0", "--unixsocket", address, "--unixsocketperm", "777", "--save", "", "--appendonly",
-              "no", "--enable-debug-command", "local", "--dir", stage.room)
+    server = ("redis-server", "--port", "0", "--unixsocket", address, "--unixsocketperm", "777", "--save", "",
+              "--appendonly", "no", "--enable-debug-command", "local", "--dir", stage.room)
     with stage.serve(*server, user=NOBODY, ready=lambda: answers(address, b"PING\r\n", b"+PONG\r\n")):
         stage.aside("redis-benchmark", "-s", address, "-n", "100000", "-c", "20", "-q", "-P", "16", "-r", "50000",
                     "-t", "set,get,lpush,lrange_100")
@@ -118,24 +120,21 @@ def mariadb(stage: Stage) -> None:
         stage.aside("mariadb", "--no-defaults", "-uroot", "-S", address, "-e", "create database test")
         stage.aside("mariadb-slap", "--no-defaults", "-uroot", "-S", address, "--auto-generate-sql", "--concurrency=8",
                     "--number-of-queries=2000", "--auto-generate-sql-load-type=mixed")
-        sql("create table t (id int primary key, name varchar(200), body text, key (name)) engine=innodb;"
-            "insert into t select seq, concat('name', seq * 7919 mod 10007), repeat('x', seq mod 500) from seq_1_to_20000;")
-        jobs = (lambda k=k: sql(f"update t set body = concat(body, '{k}') where id mod 4 = {k};"
-                                f"select name, group_concat(id order by id) from t where id mod 4 = {k} group by name limit 50;"
-                                f"select count(*), md5(group_concat(left(body, 5) order by id)) from t where id mod 4 = {k}")
-                for k in range(4))
+        sql((SCRIPTS / "people.sql").read_text())
+        report = (SCRIPTS / "report.sql").read_text()
+        jobs = (lambda part=part: sql(report.replace("$PART", str(part))) for part in range(4))
         stage.note("queries", output="\n".join(at_once(*jobs)))
         stage.note("table", output=sql("delete from t where id mod 3 = 0; checksum table t extended; check table t"))
 
 
 @program("postgres")
 def postgres(stage: Stage) -> None:
-    """A process a connection, forked and not exec'ed: children live on in a heap that was copied with locks and caches."""
+    """A process a connection, forked and not exec'ed: children live on in a heap copied with locks and caches."""
     user = "postgres"
     programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql"))
     data, address = stage.folder_of(user), stage.folder_of(user, "s")
-    stage.run(programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8", "--no-sync",
-              user=user, keep=lambda text: text.replace(str(stage.room), ""))
+    stage.run(programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8",
+              "--no-sync", user=user, keep=lambda text: text.replace(str(stage.room), ""))
 
     def client(tool: str, *words: str) -> str:
         return stage.aside(programs / tool, "-h", address, "-U", "postgres", *words, user=user)
@@ -145,14 +144,10 @@ def postgres(stage: Stage) -> None:
         return pid.exists() and "ready" in pid.read_text()
 
     with stage.serve(programs / "postgres", "-D", data, "-k", address, "-c", "listen_addresses=", "-c", "fsync=off",
-                     user=user, ready=ready, stop=2):  # SIGINT is its fast shutdown
+                     user=user, ready=ready, stop=signal.SIGINT):  # its fast shutdown
         client("pgbench", "-i", "-s", "2", "-q", "postgres")
         client("pgbench", "-c", "4", "-j", "2", "-t", "1000", "--random-seed=7", "postgres")
-        stage.note("data", output=client(
-            "psql", "-At", "postgres", "-c", "select sum(abalance), md5(string_agg(aid::text || abalance, ',' order by aid)) "
-            "from pgbench_accounts", "-c", "select count(*), sum(delta) from pgbench_history", "-c",
-            "select md5(jsonb_agg(jsonb_build_object('n', n, 's', repeat('x', n % 300)))::text) from generate_series(1, 40000) n",
-            "-c", "select count(distinct md5(n::text)), max(repeat(n::text, 20)) from generate_series(1, 100000) n"))
+        stage.note("data", output=client("psql", "-At", "-f", str(SCRIPTS / "sums.sql"), "postgres"))
 
 
 @program("nginx")
@@ -160,7 +155,8 @@ def nginx(stage: Stage) -> None:
     """Pools a request, aligned blocks, zlib states made and dropped with every answer; workers forked from a master."""
     address, body = stage.room / "s", inputs.text(400).encode()
     stage.file("html/page.txt", body)
-    kinds = "\n".join(f"{kind}_temp_path {stage.room}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    kinds = "\n".join(f"{kind}_temp_path {stage.room}/{kind};"
+                      for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     stage.file("nginx.conf", f"""
 daemon off; worker_processes 2; pid {stage.room}/pid; error_log {stage.room}/errors.log;
 events {{ worker_connections 256; }}
@@ -188,8 +184,8 @@ http {{ access_log off; {kinds} gzip on; gzip_types *; keepalive_requests 300;
         connection.close()
         return digest.hexdigest()
 
-    with stage.serve("nginx", "-p", stage.room, "-e", stage.room / "errors.log", "-c", stage.room / "nginx.conf", user=NOBODY,
-                     ready=lambda: answers(address), stop=3):  # SIGQUIT is its graceful shutdown
+    with stage.serve("nginx", "-p", stage.room, "-e", stage.room / "errors.log", "-c", stage.room / "nginx.conf",
+                     user=NOBODY, ready=lambda: answers(address), stop=signal.SIGQUIT):  # its graceful end
         stage.note("answers", output="\n".join(at_once(*[load] * 8)))
     stage.note("log", output=re.sub(r"^.*\[notice\].*\n", "", (stage.room / "errors.log").read_text(), flags=re.M))
 
@@ -199,7 +195,8 @@ def rocksdb(stage: Stage) -> None:
     """An engine of threads: arenas of 1 MB, blocks of a cache, iterators; flushes and compactions in the background."""
     def keep(text: str) -> str:
         """What was measured and what was found, without the figures of time."""
-        return "\n".join(name + found for name, found in re.findall(r"^(\w+) +: .*micros/op.*?(\(.* found\))?\s*$", text, re.M))
+        lines = re.findall(r"^(\w+) +: .*micros/op.*?(\(.* found\))?\s*$", text, re.M)
+        return "\n".join(name + found for name, found in lines)
 
     stage.run("db_bench", "--benchmarks=fillseq,readrandom,overwrite,compact,readseq", "--num=100000", "--threads=2",
               f"--db={stage.room}/db", "--compression_type=none", "--seed=5", "--write_buffer_size=2097152", keep=keep)

@@ -116,7 +116,7 @@ class Stage:
         return output
 
     def note(self, name: str, status: int = 0, output: str = "", errors: str = "") -> None:
-        """Adds a step to the transcript; without preload it must have ended well, or there is nothing to compare with."""
+        """Adds a step to the transcript; without preload it must have ended well, or there is no reference."""
         if self.library is None and status != 0:
             raise Failed(f"{name} fails without preload: {describe_status(status)}\n{output[-2000:]}{errors[-2000:]}")
         self.transcript.append(Step(name, status, output, errors))
@@ -127,8 +127,8 @@ class Stage:
         done = subprocess.run([str(word) for word in argv], input=stdin, cwd=self.room, env=self.plain_environment(),
                               capture_output=True, timeout=HANG_SECONDS, **who)
         if done.returncode != 0:
-            raise Failed(f"helper {' '.join(map(str, argv))[:300]}: {describe_status(done.returncode)}\n"
-                         f"{done.stdout.decode(errors='replace')[-2000:]}{done.stderr.decode(errors='replace')[-2000:]}")
+            told = (done.stdout[-2000:] + done.stderr[-2000:]).decode(errors="replace")
+            raise Failed(f"helper {' '.join(map(str, argv))[:300]}: {describe_status(done.returncode)}\n{told}")
         return done.stdout.decode(errors="replace")
 
     @contextlib.contextmanager

@@ -56,7 +56,8 @@ def ffmpeg(stage: Stage) -> None:
     """Frames of the same large size, aligned to 64, passed between threads; a hundred shared libraries."""
     video = "testsrc2=size=640x360:rate=30:duration=4"
     quiet = ("-nostdin", "-v", "error", "-bitexact", "-f", "lavfi")
-    stage.run("ffmpeg", *quiet, "-i", video, "-c:v", "libx264", "-preset", "veryfast", "-threads", "2", "-f", "framemd5", "-")
+    stage.run("ffmpeg", *quiet, "-i", video, "-c:v", "libx264", "-preset", "veryfast", "-threads", "2",
+              "-f", "framemd5", "-")
     stage.run("ffmpeg", *quiet, "-i", "sine=duration=10", "-c:a", "libopus", "-f", "framemd5", "-")
 
 
@@ -70,7 +71,8 @@ def z3(stage: Stage) -> None:
 def povray(stage: Stage) -> None:
     """Scene trees shared by render threads; boost behind new and delete."""
     stage.file("scene.pov", inputs.spheres(3000))
-    stage.run("povray", "+W240", "+H180", "+WT2", "-D", "-GA", "+FP", "+Iscene.pov", "+Oscene.ppm", keep=lambda text: "")
+    stage.run("povray", "+W240", "+H180", "+WT2", "-D", "-GA", "+FP", "+Iscene.pov", "+Oscene.ppm",
+              keep=lambda text: "")
     pixels = (stage.room / "scene.ppm").read_bytes()[-240 * 180 * 3:]  # what is before them holds the time
     stage.note("picture", output=hashlib.sha256(pixels).hexdigest())
 
@@ -78,8 +80,8 @@ def povray(stage: Stage) -> None:
 @program("imagemagick")
 def imagemagick(stage: Stage) -> None:
     """Pixel caches of tens of megabytes by posix_memalign, OpenMP threads; its modules come by dlopen."""
-    stage.run("convert", "-seed", "7", "-size", "900x900", "plasma:fractal", "-blur", "0x3", "-resize", "50%", "-rotate", "13",
-              "-format", "%#", "info:")
+    stage.run("convert", "-seed", "7", "-size", "900x900", "plasma:fractal", "-blur", "0x3", "-resize", "50%",
+              "-rotate", "13", "-format", "%#", "info:")
 
 
 @program("graphviz")

@@ -1,4 +1,4 @@
-// A window of 50 000 live buffers of mixed sizes moves over 300 000; two worker threads and the pool behind zlib allocate too.
+// A window of 50 000 live buffers of mixed sizes moves over 300 000; two workers and the pool behind zlib allocate too.
 const crypto = require('crypto');
 const zlib = require('zlib');
 const { Worker, isMainThread, parentPort } = require('worker_threads');

@@ -1,4 +1,4 @@
-// Heavy headers make the compiler work; the program itself splits, counts and sorts words with the library's containers.
+// Heavy headers make the compiler work; the program itself splits, counts and sorts words with standard containers.
 #include <algorithm>
 #include <functional>
 #include <iostream>
