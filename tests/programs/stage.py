@@ -35,6 +35,15 @@ def describe_status(status: int) -> str:
     return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
+def poll(what: str, done: Callable[[], bool], tail: Callable[[], str] = str) -> None:
+    """Waits until `done()` says so; when that takes too long, fails with what `tail()` has to tell."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while not done():
+        if time.monotonic() > deadline:
+            raise Failed(f"{what} is not ready after {HANG_SECONDS} s\n{tail()}")
+        time.sleep(POLL_SECONDS)
+
+
 def unprivileged(user: str) -> dict[str, object]:
     """Arguments for Popen that run a server as `user` when we are root, which servers refuse to be or should not be."""
     if os.getuid() != 0:
@@ -182,14 +191,13 @@ class Stage:
         return process
 
     def _await(self, server: Server, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + HANG_SECONDS
-        while not ready():
+        def is_ready() -> bool:
             if server.process.poll() is not None:
                 status = describe_status(server.process.returncode)
                 raise Failed(f"{server.name} ended before it was ready: {status}\n{server.tail()}")
-            if time.monotonic() > deadline:
-                raise Failed(f"{server.name} is not ready after {HANG_SECONDS} s\n{server.tail()}")
-            time.sleep(POLL_SECONDS)
+            return ready()
+
+        poll(server.name, is_ready, server.tail)
 
     def _kill(self, process: subprocess.Popen) -> None:
         """Ends the whole session of a process, workers included; nothing that a test starts may outlive it."""
