@@ -1,0 +1,360 @@
+// mortise-launcher: runs one program once and says what it cost, as one line of JSON.
+//
+// Why a program of its own: the kernel folds the memory peak of whoever forks and executes a program into that program's
+// ru_maxrss. A child of a Python process of 200 MB looks like 200 MB; a child that this launcher forks starts at less than 1 MB.
+//
+//   mortise-launcher [option...] -- PATH ARG0 [ARG...]
+//     --result FD         where the line goes (3);  a line {"pid":N} precedes it as soon as the program runs
+//     --stdin/--stdout/--stderr FILE   (/dev/null)     --chdir DIR     --set K=V     --unset K
+//     --memory MS         a memory run: sample the resident size every MS milliseconds, and read each process's own peak
+//                         (VmHWM) at its exit stop; follows forks.  A time run does neither and only waits.
+//     --series FILE       with --memory: the samples, "seconds bytes" a line
+//
+// Processes that the program leaves behind are adopted, killed and counted. SIGTERM and SIGINT kill the program's group.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kProcessesMax = 512 };
+
+struct Options {
+  int result;
+  const char *input, *output, *errors, *folder, *series;
+  double sample_seconds;  // 0: a time run
+  const char* path;
+  char** arguments;
+};
+
+struct Process {
+  pid_t pid;
+  int statm;
+};
+
+struct Run {
+  pid_t main_pid;
+  double start, end;
+  int status;
+  struct rusage used;  // of the program and of what it left behind
+  int left_behind;
+  // memory runs only
+  struct Process live[kProcessesMax];
+  int live_count, processes;
+  long peak_exit_bytes, peak_sampled_bytes, samples;
+  double area, sampled_from, sampled_until, sampling_cost;
+  long last_bytes;
+  bool stopped_at_exit;
+  FILE* series;
+};
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void die(const char* what, const char* which) {
+  fprintf(stderr, "mortise-launcher: %s '%s': %s\n", what, which, strerror(errno));
+  exit(125);
+}
+
+static void usage(const char* what) {
+  fprintf(stderr, "mortise-launcher: %s; usage: mortise-launcher [option...] -- PATH ARG0 [ARG...]\n", what);
+  exit(125);
+}
+
+static struct Options parse(int count, char** values) {
+  struct Options o = {3, "/dev/null", "/dev/null", "/dev/null", NULL, NULL, 0, NULL, NULL};
+  int i = 1;
+  for (; i < count && strcmp(values[i], "--") != 0; i += 2) {
+    const char* key = values[i];
+    char* value = i + 1 < count ? values[i + 1] : NULL;
+    if (value == NULL) usage("an option without its value");
+    if (strcmp(key, "--result") == 0) o.result = atoi(value);
+    else if (strcmp(key, "--stdin") == 0) o.input = value;
+    else if (strcmp(key, "--stdout") == 0) o.output = value;
+    else if (strcmp(key, "--stderr") == 0) o.errors = value;
+    else if (strcmp(key, "--chdir") == 0) o.folder = value;
+    else if (strcmp(key, "--series") == 0) o.series = value;
+    else if (strcmp(key, "--memory") == 0) o.sample_seconds = atof(value) / 1e3;
+    else if (strcmp(key, "--set") == 0) putenv(value);
+    else if (strcmp(key, "--unset") == 0) unsetenv(value);
+    else usage("an unknown option");
+  }
+  if (i + 2 >= count) usage("no program");
+  o.path = values[i + 1];
+  o.arguments = values + i + 2;
+  return o;
+}
+
+static void redirect(const char* path, int flags, int target) {
+  int file = open(path, flags, 0600);
+  if (file < 0) die("cannot open", path);
+  if (file != target) {
+    dup2(file, target);
+    close(file);
+  }
+}
+
+// The child: a group of its own, its files, and a wait until the parent has attached (memory runs).
+static void become(const struct Options* o, const int gate[2]) {
+  sigset_t none;
+  sigemptyset(&none);
+  setpgid(0, 0);
+  if (o->folder != NULL && chdir(o->folder) != 0) die("cannot enter", o->folder);
+  redirect(o->input, O_RDONLY, 0);
+  redirect(o->output, O_WRONLY | O_CREAT | O_TRUNC, 1);
+  int complaints = fcntl(2, F_DUPFD_CLOEXEC, 10);
+  redirect(o->errors, O_WRONLY | O_CREAT | O_APPEND, 2);
+  char go;
+  close(gate[1]);
+  if (read(gate[0], &go, 1) != 1) _exit(126);
+  close(gate[0]);
+  close(o->result);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  execv(o->path, o->arguments);
+  dprintf(complaints, "mortise-launcher: cannot execute '%s': %s\n", o->path, strerror(errno));
+  _exit(127);
+}
+
+static void add_usage(struct rusage* to, const struct rusage* from) {
+  timeradd(&to->ru_utime, &from->ru_utime, &to->ru_utime);
+  timeradd(&to->ru_stime, &from->ru_stime, &to->ru_stime);
+  if (from->ru_maxrss > to->ru_maxrss) to->ru_maxrss = from->ru_maxrss;
+  to->ru_minflt += from->ru_minflt;
+  to->ru_majflt += from->ru_majflt;
+  to->ru_nvcsw += from->ru_nvcsw;
+  to->ru_nivcsw += from->ru_nivcsw;
+}
+
+// ---- memory runs: who lives, how large, and how large at most ---------------------------------------------------------------
+
+static void watch(struct Run* run, pid_t pid) {
+  for (int i = 0; i < run->live_count; i++)
+    if (run->live[i].pid == pid) return;
+  if (run->live_count == kProcessesMax) return;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+  run->live[run->live_count++] = (struct Process){pid, open(path, O_RDONLY | O_CLOEXEC)};
+  run->processes++;
+}
+
+static void forget(struct Run* run, pid_t pid) {
+  for (int i = 0; i < run->live_count; i++)
+    if (run->live[i].pid == pid) {
+      if (run->live[i].statm >= 0) close(run->live[i].statm);
+      run->live[i] = run->live[--run->live_count];
+      return;
+    }
+}
+
+// The sum over the processes alive; pages that two of them share count twice.
+static long resident_bytes(const struct Run* run, long page_bytes) {
+  long pages = 0;
+  for (int i = 0; i < run->live_count; i++) {
+    char text[128];
+    ssize_t got = run->live[i].statm < 0 ? 0 : pread(run->live[i].statm, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = 0;
+    const char* second = strchr(text, ' ');
+    if (second != NULL) pages += atol(second);
+  }
+  return pages * page_bytes;
+}
+
+static void sample(struct Run* run, long page_bytes) {
+  double before = now();
+  long bytes = resident_bytes(run, page_bytes);
+  double after = now();
+  run->sampling_cost += after - before;
+  if (bytes <= 0) return;
+  if (run->samples == 0) run->sampled_from = after;
+  else run->area += ((double)bytes + (double)run->last_bytes) / 2 * (after - run->sampled_until);
+  run->sampled_until = after;
+  run->last_bytes = bytes;
+  run->samples++;
+  if (bytes > run->peak_sampled_bytes) run->peak_sampled_bytes = bytes;
+  if (run->series != NULL) fprintf(run->series, "%.6f %ld\n", after - run->start, bytes);
+}
+
+static void read_peak_at_exit(struct Run* run, pid_t pid) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  text[got > 0 ? got : 0] = 0;
+  const char* line = strstr(text, "VmHWM:");
+  long bytes = line == NULL ? 0 : atol(line + strlen("VmHWM:")) * 1024;
+  if (bytes > run->peak_exit_bytes) run->peak_exit_bytes = bytes;
+  if (bytes > 0 && pid == run->main_pid) run->stopped_at_exit = true;
+}
+
+// A traced process stopped: at its exit, at a fork, at a signal that is passed on, or with its group.
+static void resume(struct Run* run, pid_t pid, int status) {
+  int event = status >> 16, signal = WSTOPSIG(status);
+  if (event == PTRACE_EVENT_EXIT) read_peak_at_exit(run, pid);
+  else if (event == PTRACE_EVENT_STOP && (signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU)) {
+    ptrace(PTRACE_LISTEN, pid, 0, 0);
+    return;
+  }
+  watch(run, pid);
+  ptrace(PTRACE_CONT, pid, 0, (void*)(long)(event == 0 ? signal : 0));
+}
+
+// Takes every news there is. True when the program itself has ended.
+static bool collect(struct Run* run) {
+  bool ended = false;
+  for (;;) {
+    int status;
+    struct rusage used;
+    pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &used);
+    if (pid <= 0) return ended;
+    if (WIFSTOPPED(status)) {
+      resume(run, pid, status);
+      continue;
+    }
+    forget(run, pid);
+    if (pid != run->main_pid) continue;
+    run->end = now();
+    run->status = status;
+    add_usage(&run->used, &used);
+    ended = true;
+  }
+}
+
+static void attach(struct Run* run, const struct Options* o) {
+  long wanted = PTRACE_O_TRACEEXIT | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
+  ptrace(PTRACE_SEIZE, run->main_pid, 0, (void*)wanted);  // refused in some containers: then the samples and ru_maxrss stand
+  watch(run, run->main_pid);
+  if (o->series != NULL && (run->series = fopen(o->series, "w")) == NULL) die("cannot write", o->series);
+}
+
+// ---- waiting ----------------------------------------------------------------------------------------------------------------
+
+static void give_up(struct Run* run) {
+  kill(-run->main_pid, SIGKILL);
+  _exit(124);
+}
+
+static void wait_for_end(struct Run* run, const struct Options* o, const sigset_t* signals) {
+  long page_bytes = sysconf(_SC_PAGESIZE);
+  double next = now();
+  for (;;) {
+    struct timespec left = {3600, 0};
+    if (o->sample_seconds > 0) {
+      sample(run, page_bytes);
+      next += o->sample_seconds;
+      double seconds = next - now();
+      if (seconds < 0) next = now(), seconds = 0;
+      left = (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    }
+    int got;
+    // News of the traced processes must be taken at once, but they do not move the time of the next sample.
+    while ((got = sigtimedwait(signals, NULL, &left)) > 0 || errno == EINTR) {
+      if (got == SIGTERM || got == SIGINT) give_up(run);
+      if (collect(run)) return;
+      if (o->sample_seconds > 0) {
+        double seconds = next - now();
+        if (seconds <= 0) break;
+        left = (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+      }
+    }
+  }
+}
+
+// A run is over when nothing of it is alive. What is adopted here was left behind by the program.
+static void clear_away(struct Run* run) {
+  kill(-run->main_pid, SIGKILL);
+  for (;;) {
+    int status;
+    struct rusage used;
+    pid_t pid = wait4(-1, &status, __WALL, &used);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid < 0) return;
+    if (WIFSTOPPED(status)) {
+      read_peak_at_exit(run, pid);
+      ptrace(PTRACE_CONT, pid, 0, 0);
+      kill(pid, SIGKILL);
+      continue;
+    }
+    add_usage(&run->used, &used);
+    run->left_behind++;
+  }
+}
+
+// Those that left the group (daemons) are found as children of this process, once they are adopted.
+static void kill_adopted(void) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  text[got > 0 ? got : 0] = 0;
+  char* rest = text;
+  for (long pid = strtol(rest, &rest, 10); pid > 1; pid = strtol(rest, &rest, 10)) kill((pid_t)pid, SIGKILL);
+}
+
+static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+static void tell(const struct Run* run, const struct Options* o) {
+  const struct rusage* u = &run->used;
+  double span = run->sampled_until - run->sampled_from;
+  long average = span > 0 ? (long)(run->area / span) : run->last_bytes;
+  const char* source = "rusage";
+  long peak = u->ru_maxrss * 1024L;
+  if (o->sample_seconds > 0) {
+    // One process: its own exact peak. Several at once: the largest sum seen.
+    bool several = run->peak_sampled_bytes > run->peak_exit_bytes;
+    long seen = several ? run->peak_sampled_bytes : run->peak_exit_bytes;
+    // The leader may have ended before its threads: then the kernel's approximate figure is the larger one, by far.
+    if (!run->stopped_at_exit || peak > seen + seen / 8 + (1L << 20)) peak = peak > seen ? peak : seen;
+    else peak = seen, source = several ? "samples" : "exit_stop";
+  }
+  dprintf(o->result,
+          "{\"wall_s\":%.9f,\"user_s\":%.6f,\"sys_s\":%.6f,\"exit_status\":%d,\"minor_faults\":%ld,\"major_faults\":%ld,"
+          "\"voluntary_switches\":%ld,\"involuntary_switches\":%ld,\"peak_rss_bytes\":%ld,\"peak_source\":\"%s\","
+          "\"avg_rss_bytes\":%ld,\"samples\":%ld,\"sampling_cost_s\":%.6f,\"processes\":%d,\"left_behind\":%d}\n",
+          run->end - run->start, seconds_of(u->ru_utime), seconds_of(u->ru_stime),
+          WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 128 + WTERMSIG(run->status), u->ru_minflt, u->ru_majflt, u->ru_nvcsw,
+          u->ru_nivcsw, peak, source, average, run->samples, run->sampling_cost, run->processes, run->left_behind);
+}
+
+int main(int count, char** values) {
+  static struct Run run;
+  struct Options o = parse(count, values);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGCHLD);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, NULL);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int gate[2];
+  if (pipe2(gate, O_CLOEXEC) != 0) die("cannot make", "a pipe");
+  run.main_pid = fork();
+  if (run.main_pid < 0) die("cannot start", o.path);
+  if (run.main_pid == 0) become(&o, gate);
+  setpgid(run.main_pid, run.main_pid);
+  if (o.sample_seconds > 0) attach(&run, &o);
+  dprintf(o.result, "{\"pid\":%d}\n", (int)run.main_pid);
+  run.start = now();
+  if (write(gate[1], "g", 1) != 1) die("cannot start", o.path);
+  close(gate[1]);
+  wait_for_end(&run, &o, &signals);
+  kill_adopted();
+  clear_away(&run);
+  if (run.series != NULL) fclose(run.series);
+  tell(&run, &o);
+  return 0;
+}

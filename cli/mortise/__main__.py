@@ -1,0 +1,5 @@
+"""Lets `python -m mortise ...` run the command line of an installed package."""
+
+from mortise.main import start
+
+start()

@@ -1,0 +1,239 @@
+"""From recorded runs to conclusions: a pure function of the document, so that a replay says what the session said."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mortise import formats, stats
+from mortise.errors import CANNOT_TELL, DECIDED, RUN_FAILED
+
+Document = dict[str, Any]
+FLOOR_BYTES = 64 * 1024
+
+
+def rounds_of(document: Document, kind: str) -> set[int]:
+    return {run["round"] for entry in document["arms"].values() for run in entry["runs"] if run["kind"] == kind}
+
+
+def time_of(document: Document) -> Callable[[dict[str, Any]], float]:
+    """The figure that decides about time; for a program's own number, where more is better, its inverse."""
+    settings = document["settings"]
+    if settings["metric_regex"]:
+        return (lambda run: 1.0 / run["metric"]) if settings.get("metric_better", "more") == "more" else (lambda run: run["metric"])
+    key = {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
+    return lambda run: max(run[key], 1e-6)
+
+
+def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
+    key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
+    base = document["baseline_bytes"]
+    return lambda run: max(run[key] - base, FLOOR_BYTES)
+
+
+def paired(document: Document, entry: Document, kind: str, figure: Callable[[dict[str, Any]], float]) -> np.ndarray:
+    """Log differences to the reference, one for each round that both took part in."""
+    reference = document["arms"][document["reference"]]
+    theirs = {run["round"]: figure(run) for run in reference["runs"] if run["kind"] == kind}
+    pairs = [(figure(run), theirs[run["round"]]) for run in entry["runs"] if run["kind"] == kind and run["round"] in theirs]
+    return np.array([math.log(a / b) for a, b in pairs])
+
+
+def memory_pairs(document: Document, entry: Document) -> np.ndarray:
+    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
+    figure = memory_of(document)
+    differences = paired(document, entry, "memory", figure)
+    watched = [run for e in (entry, document["arms"][document["reference"]]) for run in e["runs"] if run["kind"] == "memory"]
+    single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
+    if document["settings"]["memory"] == "peak" and single:
+        differences = np.concatenate([differences, paired(document, entry, "time", figure)])
+    return differences
+
+
+def others(document: Document) -> list[str]:
+    return [name for name in document["arms"] if name != document["reference"]]
+
+
+def level(document: Document) -> float:
+    return stats.level_for(len(others(document)), document["settings"]["level"])
+
+
+def verdicts(document: Document) -> dict[str, stats.Verdict]:
+    """One look at the time of every arm that has runs."""
+    found = {}
+    for name in others(document):
+        differences = paired(document, document["arms"][name], "time", time_of(document))
+        if len(differences) >= 2:
+            interval = stats.of_differences(differences, level(document))
+            found[name] = stats.judge(interval, document["settings"]["resolve"], level(document), differences)
+    return found
+
+
+def result(document: Document, differences: np.ndarray, rounds_min: int) -> Document | None:
+    """Ratio, interval and verdict of one axis of one arm, as the JSON holds them."""
+    if len(differences) == 0:
+        return None
+    wanted = level(document)
+    found = stats.of_differences(differences, wanted)
+    verdict = stats.judge(found, document["settings"]["resolve"], wanted, differences, rounds_min)
+    return {
+        "ratio": rounded(found.ratio), "low": rounded(found.low), "high": rounded(found.high), "level": rounded(found.level),
+        "rounds": found.rounds, "verdict": verdict.ending, "more_rounds": verdict.more_rounds,
+    }
+
+
+def time_result(document: Document, entry: Document) -> Document | None:
+    """Time against the reference, with the ratio of the fastest runs beside it as a cross-check."""
+    figure = time_of(document)
+    found = result(document, paired(document, entry, "time", figure), stats.FIRST_LOOK)
+    if found is not None:
+        reference = document["arms"][document["reference"]]
+        least = [min(figure(run) for run in e["runs"] if run["kind"] == "time") for e in (entry, reference)]
+        found["ratio_of_minima"] = rounded(least[0] / least[1])
+    return found
+
+
+def memory_result(document: Document, entry: Document) -> Document | None:
+    """Memory against the reference. Memory rounds are fewer than time rounds; what they lack is level, and the level decides."""
+    return result(document, memory_pairs(document, entry), 2)
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def medians(entry: Document) -> Document:
+    """What the table shows; times from time rounds, memory from memory rounds."""
+    timed = [r for r in entry["runs"] if r["kind"] == "time"]
+    watched = [r for r in entry["runs"] if r["kind"] == "memory"]
+    found: Document = {}
+    for key, runs in (("wall_s", timed), ("cpu_s", timed), ("user_s", timed), ("sys_s", timed), ("minor_faults", timed),
+                      ("involuntary_switches", timed), ("metric", timed), ("peak_rss_bytes", watched), ("avg_rss_bytes", watched)):
+        values = [r[key] for r in runs if r.get(key) is not None]
+        if values:
+            found[key] = rounded(float(np.median(values)))
+    return found
+
+
+def served(entry: Document) -> float | None:
+    values = [run["served"] for run in entry["runs"] if run["served"] is not None]
+    return rounded(float(np.mean(values))) if values else None
+
+
+def conclude(document: Document) -> Document:
+    """The document with its conclusions, recomputed from the runs and from nothing else."""
+    document = dict(document)
+    document["arms"] = {name: dict(entry) for name, entry in document["arms"].items()}
+    for name, entry in document["arms"].items():
+        entry["served"] = served(entry)
+        entry["malloc_from"] = sorted({library for run in entry["runs"] for library in run["malloc_from"]})
+        entry["medians"] = medians(entry)
+        entry["vs_reference"] = None
+        if name != document["reference"] and not entry["failure"]:
+            entry["vs_reference"] = {"time": time_result(document, entry), "memory": memory_result(document, entry)}
+    if "control" in document:
+        control = dict(document["control"])
+        control["time"] = time_result(document, control)
+        document["control"] = control
+    document["conclusion"] = conclusion(document)
+    return document
+
+
+def conclusion(document: Document) -> Document:
+    """The sentence under the table, and the exit status that goes with it."""
+    failed = [name for name, entry in document["arms"].items() if entry["failure"]]
+    decided, undecided = [], []
+    for name in others(document):
+        result = (document["arms"][name]["vs_reference"] or {}).get("time")
+        if result:
+            (undecided if result["verdict"] == stats.CANNOT_TELL else decided).append(name)
+    trusted, doubt = control_says(document)
+    best = winner(document) if trusted else None
+    status = RUN_FAILED if failed else DECIDED if decided and not undecided and trusted else CANNOT_TELL
+    return {"exit_status": status, "failed": failed, "undecided": undecided, "control_trusted": trusted, "control_says": doubt,
+            "best": best, "sentence": sentence(document, best, undecided, failed, trusted, doubt)}
+
+
+def control_says(document: Document) -> tuple[bool, str]:
+    """The reference against itself: what this machine can see, and whether it sees ghosts."""
+    result = document.get("control", {}).get("time")
+    if not result:
+        return True, "no control was run"
+    resolve = document["settings"]["resolve"]
+    half = (math.log(result["high"]) - math.log(result["low"])) / 2
+    seen = formats.percent(math.expm1(half))
+    off = result["low"] > 1 + resolve or result["high"] < 1 / (1 + resolve)
+    text = f"{document['reference']} against itself {formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}] over {result['rounds']} rounds"
+    if off:
+        return False, f"{text}: this machine sees a difference where there is none, so no verdict holds"
+    return True, f"{text}: differences under {seen} are not visible here"
+
+
+def winner(document: Document) -> str | None:
+    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller."""
+    faster = [name for name in others(document) if verdict_of(document, name, "time") == stats.FASTER]
+    return min(faster, key=lambda name: document["arms"][name]["vs_reference"]["time"]["ratio"]) if faster else None
+
+
+def verdict_of(document: Document, name: str, axis: str) -> str | None:
+    result = (document["arms"][name]["vs_reference"] or {}).get(axis)
+    return result["verdict"] if result else None
+
+
+def sentence(document: Document, best: str | None, undecided: list[str], failed: list[str], trusted: bool, doubt: str) -> str:
+    """What a user with no time reads."""
+    reference = document["reference"]
+    if not trusted:
+        return f"can't tell: {doubt}"
+    if len(failed) == len(document["arms"]):
+        return "every arm failed: nothing was compared"
+    parts = []
+    if best:
+        memory = document["arms"][best]["vs_reference"]["memory"]
+        size = f", memory {formats.ratio(memory['ratio'])}" if memory else ""
+        time = document["arms"][best]["vs_reference"]["time"]
+        sure = f"between {formats.percent(1 - time['high'])} and {formats.percent(1 - time['low'])}"
+        parts.append(f"{best} takes {word(time)} time than {reference} ({sure}){size}")
+    elif not undecided:
+        parts.append(f"nothing here is faster than {reference}")
+    if undecided:
+        ranges = [f"{name} ({formats.ratio(r['low'])} to {formats.ratio(r['high'])})" for name, r in times(document, undecided)]
+        more = [r["more_rounds"] for _, r in times(document, undecided) if r["more_rounds"]]
+        needed = f"; about {max(more)} more rounds would be needed" if more else ""
+        parts.append(f"can't tell for {', '.join(ranges)}{needed}")
+    if failed:
+        parts.append(f"failed: {', '.join(failed)}")
+    return ". ".join(parts)
+
+
+def times(document: Document, names: list[str]) -> list[tuple[str, Document]]:
+    return [(name, document["arms"][name]["vs_reference"]["time"]) for name in names]
+
+
+def word(result: Document) -> str:
+    """A verdict as the table says it."""
+    ratio, verdict = result["ratio"], result["verdict"]
+    if verdict == stats.FASTER:
+        return f"{formats.percent(1 - ratio)} less"
+    if verdict == stats.SLOWER:
+        return f"{formats.percent(ratio - 1)} more" if ratio < 2 else f"{ratio:.1f} times"
+    return {stats.SAME: "no difference", stats.CANNOT_TELL: "can't tell"}.get(verdict, "as measured")
+
+
+def warnings(document: Document) -> list[str]:
+    """What a careful reader would ask about these runs."""
+    found = []
+    reference = document["arms"][document["reference"]]
+    timed = [run for run in reference["runs"] if run["kind"] == "time"]
+    if timed and float(np.median([run["wall_s"] for run in timed])) < 0.05:
+        found.append("warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work")
+    for name, entry in document["arms"].items():
+        for run in entry["runs"]:
+            if run["served"] is not None and 0 < run["served"] < 1:
+                found.append(f"warning: {name} served {formats.percent(run['served'])} of the processes; the others had malloc from elsewhere")
+                break
+        result = (entry.get("vs_reference") or {}).get("time")
+        if result and not result["low"] <= result["ratio_of_minima"] <= result["high"]:
+            found.append(f"note: {name}: the ratio of the fastest runs ({formats.ratio(result['ratio_of_minima'])}) lies outside the interval")
+    return found

@@ -1,0 +1,54 @@
+"""The allocators that ship, read from the descriptions that the build generates beside them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mortise import formats, home
+from mortise.errors import WrongUse, unknown
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """One allocator of ours: its description and its library, if that is built."""
+
+    name: str
+    description: dict[str, Any] = field(hash=False)
+    library: Path | None
+
+    @property
+    def summary(self) -> str:
+        return str(self.description.get("summary", ""))
+
+    @property
+    def progress(self) -> str:
+        """The guarantee in words: the common one, or hit and refill where they differ."""
+        progress = self.description.get("progress", {})
+        words = [str(progress.get(step, "blocking")).replace("_", "-") for step in ("hit", "refill")]
+        return words[0] if words[0] == words[1] else f"{words[0]} hit, {words[1]} refill"
+
+
+def allocators() -> list[Allocator]:
+    found = []
+    for path in home.descriptions():
+        document = formats.load(path)
+        if isinstance(document, dict) and document.get("schema") == formats.ALLOCATOR:
+            found.append(Allocator(str(document["name"]), document, home.library(str(document["name"]))))
+    return sorted(found, key=lambda a: (a.name != "hslab", a.name))
+
+
+def allocator(name: str) -> Allocator:
+    known = {a.name: a for a in allocators()}
+    if name in known:
+        return known[name]
+    if not known:
+        raise WrongUse(f"no allocators are built here (looked in {home.looked()}): run 'make build', or set MORTISE_HOME")
+    raise unknown("allocator", name, known, "'mortise list' shows them")
+
+
+def built(name: str) -> Path:
+    """The library of one of our allocators; refused when it is described but not there."""
+    library = allocator(name).library
+    if library is None:
+        raise WrongUse(f"allocator '{name}' is described but libmortise-{name}.so is missing (looked in {home.looked()}): run 'make build'")
+    return library

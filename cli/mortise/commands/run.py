@@ -1,0 +1,52 @@
+"""`mortise run`: the program, on the chosen allocator. This process becomes the program, so its exit status is the program's."""
+
+import os
+from pathlib import Path
+
+import typer
+
+from mortise import arms, catalogue, conf, doctor, elf, peers
+from mortise.errors import WrongUse, unknown
+
+
+def command(
+    program: list[str] = typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it."),
+    alloc: str = typer.Option("hslab", "--alloc", "-a", help="An allocator that 'mortise list' shows, or a path to a .so."),
+    settings: str = typer.Option("", "--conf", help="Settings, KEY=VALUE[,KEY=VALUE]...; they end up in MORTISE_CONF."),
+    only_self: bool = typer.Option(False, "--only-self", help="Serve this program only, not the ones it starts."),
+    force: bool = typer.Option(False, "--force", help="Run even where preflight says that it cannot work."),
+) -> None:
+    """Run a program on an allocator. Exit status: the program's own, 128+signal if one ended it."""
+    path = elf.resolve(program[0])
+    library = resolve(alloc)
+    found = doctor.diagnose(program[0], deep=False)
+    if not force:
+        found.demand()
+    environment = dict(os.environ)
+    if library is not None:
+        environment["LD_PRELOAD"] = arms.preload(library)
+    if settings:
+        environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), conf.checked(settings))
+    if only_self:
+        environment["MORTISE_ONLY_SELF"] = "1"
+    try:
+        os.execve(path, program, environment)
+    except OSError as e:
+        raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
+
+
+def resolve(alloc: str) -> str | None:
+    """The library to preload; None for glibc, which needs none."""
+    if alloc == arms.GLIBC:
+        return None
+    if "/" in alloc or alloc.endswith(".so"):
+        if not Path(alloc).is_file():
+            raise WrongUse(f"no library '{alloc}': expected a path to a .so that exists, or a name that 'mortise list' shows")
+        return str(Path(alloc).absolute())
+    ours = {a.name for a in catalogue.allocators()}
+    if alloc in ours:
+        return str(catalogue.built(alloc))
+    peer = peers.named(alloc)
+    if peer is not None:
+        return str(peer.library)
+    raise unknown("allocator", alloc, ours | {p.name for p in peers.peers()} | {arms.GLIBC}, "'mortise list' shows them")

@@ -1,0 +1,176 @@
+"""What a program file says about itself: enough to know whether another allocator can serve it."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection, DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.hash import GNUHashTable
+
+from mortise.errors import CannotWork, WrongUse
+
+
+@dataclass
+class Image:
+    """The facts of one ELF file that decide how it meets an allocator."""
+
+    path: Path
+    machine: str
+    bits: int
+    interpreter: str | None = None
+    dynamic: bool = False
+    needed: list[str] = field(default_factory=list)
+    search: list[str] = field(default_factory=list)
+    imports: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
+
+
+WATCHED = ("malloc", "free", "calloc", "realloc", "_Znwm", "mallctl", "mallocx", "mi_malloc", "je_malloc", "tc_malloc",
+           "__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", "MallocExtension_ReleaseFreeMemory")
+
+
+def resolve(program: str) -> Path:
+    """The file that the shell would run for this word."""
+    if "/" in program:
+        path = Path(program)
+        if not path.exists():
+            raise WrongUse(f"no such program '{program}': expected a path to a file, or a name on PATH")
+        if path.is_dir() or not os.access(path, os.X_OK):
+            raise WrongUse(f"'{program}' cannot be executed: expected a program file with execute permission")
+        return path.absolute()
+    found = shutil.which(program)
+    if found is None:
+        raise WrongUse(f"no program '{program}' on PATH: check the spelling, install it, or give its path")
+    return Path(found).absolute()
+
+
+def interpreter_of(script: Path) -> list[str] | None:
+    """The words behind `#!`, with `env` taken away; None for anything that is not a script."""
+    with script.open("rb") as file:
+        head = file.read(512)
+    if not head.startswith(b"#!"):
+        return None
+    words = head[2:].split(b"\n", 1)[0].decode(errors="replace").split()
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return words or None
+
+
+def program_image(path: Path) -> tuple[Image, Path]:
+    """The image that will really run: for a script, that of its interpreter (followed at most four times)."""
+    for _ in range(4):
+        try:
+            words = interpreter_of(path)
+        except OSError as e:
+            raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
+        if words is None:
+            return image(path), path
+        path = resolve(words[0])
+    raise CannotWork(f"'{path}' is a script of a script of a script: give the interpreter itself")
+
+
+@lru_cache(maxsize=512)
+def image(path: Path) -> Image:
+    try:
+        with path.open("rb") as file:
+            return _read(path, ELFFile(file))
+    except OSError as e:
+        raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
+    except ELFError:
+        raise CannotWork(f"'{path}' is neither a Linux program nor a script with '#!': it cannot be run on another allocator") from None
+
+
+def _read(path: Path, elf: ELFFile) -> Image:
+    found = Image(path, elf["e_machine"], elf.elfclass)
+    for segment in elf.iter_segments():
+        if segment["p_type"] == "PT_INTERP":
+            found.interpreter = segment.get_interp_name()
+        elif isinstance(segment, DynamicSegment):
+            found.dynamic = True
+            for tag in segment.iter_tags():
+                if tag.entry.d_tag == "DT_NEEDED":
+                    found.needed.append(tag.needed)
+                elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
+                    origin = str(path.resolve().parent)
+                    text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
+                    found.search += [p.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for p in text.split(":")]
+            _symbols(found, elf, segment)
+    return found
+
+
+def _symbols(found: Image, elf: ELFFile, segment: DynamicSegment) -> None:
+    """Imports come first in a dynamic symbol table, and the GNU hash finds an export without reading them all."""
+    section = next((s for s in elf.iter_sections() if isinstance(s, DynamicSection)), None)
+    dynsym = elf.get_section_by_name(".dynsym")
+    if section is None or dynsym is None:
+        for symbol in segment.iter_symbols():
+            (found.imports if symbol["st_shndx"] == "SHN_UNDEF" else found.own).add(symbol.name)
+        found.own &= set(WATCHED)
+        return
+    hashed = elf.get_section_by_name(".gnu.hash")
+    first = dynsym.num_symbols()
+    if hashed is not None:
+        table = GNUHashTable(elf, hashed["sh_offset"], dynsym)
+        first = min(first, table.params["symoffset"])
+        found.own = {name for name in WATCHED if (s := table.get_symbol(name)) is not None and s["st_shndx"] != "SHN_UNDEF"}
+    for index in range(first):
+        symbol = dynsym.get_symbol(index)
+        if symbol["st_shndx"] == "SHN_UNDEF":
+            found.imports.add(symbol.name)
+        elif symbol.name in WATCHED:
+            found.own.add(symbol.name)
+
+
+@lru_cache(maxsize=1)
+def loader_cache() -> dict[str, str]:
+    """Library names that the loader's cache knows, each with its first path for this machine."""
+    tool = shutil.which("ldconfig") or "/sbin/ldconfig"
+    try:
+        text = subprocess.run([tool, "-p"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return {}
+    known: dict[str, str] = {}
+    for name, facts, path in re.findall(r"^\s+(\S+) \((.*?)\) => (\S+)$", text, re.M):
+        if "x32" not in facts and ("64" in facts or os.uname().machine not in ("x86_64", "aarch64")):
+            known.setdefault(name, path)
+    return known
+
+
+def libraries(start: Image) -> list[Image]:
+    """Every library that will be loaded with the program, as far as the files tell, in the order the loader finds them."""
+    seen: dict[str, Image] = {}
+    queue = [(name, start) for name in start.needed]
+    while queue:
+        name, wanted_by = queue.pop(0)
+        if name in seen:
+            continue
+        path = _locate(name, wanted_by.search + start.search)
+        if path is None:
+            continue
+        try:
+            seen[name] = image(path)
+        except (WrongUse, CannotWork):
+            continue
+        queue += [(further, seen[name]) for further in seen[name].needed]
+    return list(seen.values())
+
+
+def _locate(name: str, folders: list[str]) -> Path | None:
+    if "/" in name:
+        return Path(name) if Path(name).exists() else None
+    named = [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f]
+    for folder in folders + named:
+        if (Path(folder) / name).exists():
+            return Path(folder) / name
+    if name in loader_cache():
+        return Path(loader_cache()[name])
+    for folder in (f"/lib/{os.uname().machine}-linux-gnu", f"/usr/lib/{os.uname().machine}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"):
+        if (Path(folder) / name).exists():
+            return Path(folder) / name
+    return None

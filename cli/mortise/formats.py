@@ -1,0 +1,110 @@
+"""The formats that leave the command line, in one place: their names, versions, units and how they are written."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from mortise.errors import WrongUse
+
+ALLOCATOR = "mortise.allocator/1"
+COMPARE = "mortise.compare/1"
+LIST = "mortise.list/1"
+DOCTOR = "mortise.doctor/1"
+PLAN = "mortise.plan/1"
+CELL = "mortise.cell/1"
+
+
+def dumps(document: Any) -> str:
+    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same content."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load(path: Path, schema: str | None = None) -> Any:
+    """A JSON document, refused in one line when it is unreadable, broken or of another schema."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
+    except ValueError as e:
+        raise WrongUse(f"'{path}' is not JSON: {e}") from None
+    got = document.get("schema") if isinstance(document, dict) else None
+    if schema is not None and got != schema:
+        raise WrongUse(f"'{path}' holds {got or 'no schema'} where {schema} was expected")
+    return document
+
+
+def check_writable(path: Path | None) -> None:
+    """Finds out before minutes of measuring, not after, that a report cannot be written."""
+    if path is None:
+        return
+    try:
+        existed = path.exists()
+        with path.open("a", encoding="utf-8"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as e:
+        raise WrongUse(f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written") from None
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise WrongUse(f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written") from None
+
+
+def seconds(value: float | None) -> str:
+    """A time with three significant digits and its unit."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if abs(value) >= scale:
+            return f"{_three(value / scale)} {unit}"
+    return f"{_three(value / 1e-9)} ns"
+
+
+def size(value: float | None) -> str:
+    """A number of bytes in binary units."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(value) >= scale:
+            return f"{_three(value / scale)} {unit}"
+    return f"{value:.0f} B"
+
+
+def _three(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def ratio(value: float | None) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"x{value:.3f}"
+
+
+def percent(value: float) -> str:
+    """A share or difference: one digit, or more where it is small."""
+    magnitude = abs(value) * 100
+    return f"{value * 100:.0f} %" if magnitude >= 19.95 else f"{value * 100:.1f} %" if magnitude >= 0.095 else f"{value * 100:.2g} %"
+
+
+def span(text: str) -> float:
+    """A length of time as users write it: 90, 90s, 5m, 1h, 250ms."""
+    import re
+
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|)\s*", text)
+    if not match:
+        raise WrongUse(f"'{text}' is not a length of time: expected for example 90s, 5m or 1h")
+    return float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+
+
+def share(text: str) -> float:
+    """A share as users write it: 2%, 0.5 %, 0.02."""
+    import re
+
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < value < 1:
+        raise WrongUse(f"'{text}' is not a share: expected for example 2% or 0.02")
+    return value

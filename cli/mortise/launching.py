@@ -1,0 +1,174 @@
+"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mortise import arms as arms_, elf, home
+from mortise.errors import RunFailed
+
+SAMPLE_MS = 10
+
+
+@dataclass
+class Service:
+    """How to use a program that does not end by itself: when it is ready, what to do with it, how to end it."""
+
+    ready: str | None = None
+    load: str | None = None
+    stop: str | None = None
+    patience_s: float = 30.0
+
+
+@dataclass
+class Request:
+    """One run as it is asked for."""
+
+    argv: list[str]
+    arm: arms_.Arm
+    memory: bool = False
+    padding: int = 0
+    stdin: Path | None = None
+    service: Service | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    baseline: bool = False
+    timeout_s: float = 3600.0
+
+
+@dataclass
+class Outcome:
+    """One run as it went: `facts` is what the JSON keeps, the rest is needed while measuring."""
+
+    facts: dict[str, Any]
+    stdout: bytes
+    stderr_tail: str
+    load_output: str
+    series: list[tuple[float, int]]
+    probed: list[tuple[str, str]]  # executable, library of malloc
+    peak_before_main: int
+
+
+class Launcher:
+    """Runs requests one at a time, each in a folder of its own that `{tmp}` names."""
+
+    def __init__(self) -> None:
+        self.program = home.helper("mortise-launcher")
+        self.probe = home.helper("mortise-probe.so")
+
+    def run(self, request: Request) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix="mortise-") as name:
+            return self._run(request, Path(name))
+
+    def _run(self, request: Request, folder: Path) -> Outcome:
+        argv = [word.replace("{tmp}", str(folder)) for word in (request.arm.argv or request.argv)]
+        path = elf.resolve(argv[0])
+        command = [str(self.program), "--stdout", str(folder / "stdout"), "--stderr", str(folder / "stderr")]
+        if request.stdin is not None:
+            command += ["--stdin", str(request.stdin)]
+        if request.memory:
+            command += ["--memory", str(SAMPLE_MS), "--series", str(folder / "series")]
+        for key, value in self.environment(request, folder).items():
+            command += ["--set", f"{key}={value}"]
+        (folder / "probe").touch()
+        reading, writing = os.pipe()
+        command += ["--result", str(writing), "--", str(path), *argv]
+        with subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            os.close(writing)
+            with os.fdopen(reading, encoding="utf-8") as result:
+                return self._follow(request, folder, process, result)
+
+    def environment(self, request: Request, folder: Path) -> dict[str, str]:
+        """Every arm carries the probe, so that every arm's loader does the same work but for the allocator itself."""
+        changed = dict(request.arm.env) | request.env
+        changed["LD_PRELOAD"] = arms_.preload(request.arm.library, str(self.probe))
+        changed["MORTISE_PROBE"] = str(folder / "probe")
+        if request.baseline:
+            changed["MORTISE_PROBE_BASELINE"] = "1"
+        changed["MORTISE_PAD"] = "x" * request.padding
+        return changed
+
+    def _follow(self, request: Request, folder: Path, process: subprocess.Popen, result: Any) -> Outcome:
+        try:
+            pid = json.loads(result.readline() or "{}").get("pid", 0)
+            used = self._use(request, folder, pid) if request.service and not request.baseline else {}
+            process.wait(timeout=request.timeout_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            raise RunFailed(f"'{request.arm.name}' ran longer than {request.timeout_s:.0f} s and was stopped") from None
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        line = result.readline()
+        if not line:
+            complaint = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip()
+            raise RunFailed(complaint or f"'{request.arm.name}' could not be run: the launcher ended with {process.returncode}")
+        return self._outcome(request, folder, json.loads(line), used)
+
+    def _use(self, request: Request, folder: Path, pid: int) -> dict[str, Any]:
+        """Waits for a server, loads it, ends it. Its clients run without the arm's allocator."""
+        service = request.service
+        assert service is not None
+        give_up = time.monotonic() + service.patience_s
+        while service.ready and self._shell(service.ready, folder, pid).returncode != 0:
+            if time.monotonic() > give_up or not Path(f"/proc/{pid}").exists():
+                raise RunFailed(f"'{request.arm.name}' was not ready after {service.patience_s:.0f} s: '{service.ready}' never succeeded")
+            time.sleep(0.02)
+        used: dict[str, Any] = {}
+        if service.load:
+            start = time.monotonic()
+            load = self._shell(service.load, folder, pid, request.timeout_s)
+            used = {"wall_s": time.monotonic() - start, "load_status": load.returncode, "load_output": load.stdout}
+        if service.stop:
+            self._shell(service.stop, folder, pid)
+        else:
+            os.kill(pid, signal.SIGTERM)
+        return used
+
+    def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
+        text = command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))
+        return subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)
+
+    def _outcome(self, request: Request, folder: Path, facts: dict[str, Any], used: dict[str, Any]) -> Outcome:
+        facts["cpu_s"] = round(facts["user_s"] + facts["sys_s"], 6)
+        if used:
+            facts["life_s"] = facts["wall_s"]
+            facts["wall_s"] = round(used["wall_s"], 9) if "wall_s" in used else facts["wall_s"]
+            facts["load_status"] = used.get("load_status", 0)
+        stdout = (folder / "stdout").read_bytes() if (folder / "stdout").exists() else b""
+        stderr = (folder / "stderr").read_bytes() if (folder / "stderr").exists() else b""
+        facts["stdout_sha256"] = hashlib.sha256(stdout).hexdigest()
+        facts["padding"] = request.padding
+        probed, before_main = read_probe(folder / "probe")
+        promised = [arms_.served_by(request.arm, library) for _, library in probed]
+        facts["served"] = None if not promised or None in promised else sum(map(bool, promised)) / len(promised)
+        if not promised and request.arm.preloads:
+            facts["served"] = 0.0
+        facts["malloc_from"] = sorted({library for _, library in probed})
+        return Outcome(facts, stdout, stderr.decode(errors="replace")[-2000:], used.get("load_output", ""),
+                       read_series(folder / "series"), probed, before_main)
+
+
+def read_probe(path: Path) -> tuple[list[tuple[str, str]], int]:
+    """The probe's lines: which library served malloc in each process, and the first one's peak before main."""
+    rows = [line.split("\t") for line in path.read_text(errors="replace").splitlines()] if path.exists() else []
+    rows = [row for row in rows if len(row) == 6]
+    return [(row[1], row[2]) for row in rows], int(rows[0][5]) * 1024 if rows else 0
+
+
+def read_series(path: Path, points_max: int = 400) -> list[tuple[float, int]]:
+    """The samples of a memory run, thinned to what a plot can show, peaks kept."""
+    if not path.exists():
+        return []
+    rows = [(float(a), int(b)) for a, b in (line.split() for line in path.read_text().splitlines())]
+    stride = -(-len(rows) // points_max) or 1
+    return [max(rows[i : i + stride], key=lambda row: row[1]) for i in range(0, len(rows), stride)]
+
+

@@ -1,0 +1,69 @@
+"""The `mortise` command: gathers one module a command, and turns everything that goes wrong into one line."""
+
+import os
+import signal
+import sys
+
+import typer
+
+from mortise import __version__
+from mortise.commands import compare, doctor, explain, listing, path, run
+from mortise.errors import WRONG_USE, Refusal
+
+app = typer.Typer(
+    name="mortise", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
+)
+PASS_ON = {"allow_interspersed_args": False}
+app.command("compare", context_settings=PASS_ON)(compare.command)
+app.command("run", context_settings=PASS_ON)(run.command)
+app.command("doctor", context_settings=PASS_ON)(doctor.command)
+app.command("list")(listing.command)
+app.command("explain")(explain.command)
+app.command("path")(path.command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"mortise {__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and stop."),
+) -> None:
+    """Options that stand before the command."""
+
+
+def start() -> None:
+    """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own status."""
+    try:
+        status = app(standalone_mode=False)
+    except Refusal as refusal:
+        say(str(refusal))
+        status = refusal.status
+    except (typer.Abort, KeyboardInterrupt):
+        say("interrupted")
+        status = 128 + signal.SIGINT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
+    except Exception as e:
+        if not hasattr(e, "format_message"):
+            raise
+        say(complaint(e))
+        status = WRONG_USE
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def say(line: str) -> None:
+    print(f"mortise: {' '.join(line.split())}", file=sys.stderr)
+
+
+def complaint(error: Exception) -> str:
+    """What the option parser says, as one line that ends with what to do."""
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "mortise"
+    said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    return f"{said or 'a command is missing'}: '{where} --help' shows what is expected"

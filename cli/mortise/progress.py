@@ -1,0 +1,43 @@
+"""What a comparison says while it runs, on stderr: a line that moves on a terminal, a line now and then elsewhere."""
+
+import time
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mortise import doctor, screen
+
+
+class Line:
+    """Shows how much of the budget is gone and what is running now."""
+
+    def __init__(self, budget_s: float):
+        self.budget_s = budget_s
+        self.bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} % of the budget"),
+                            TimeElapsedColumn(), console=screen.progress, transient=True)
+        self.task = self.bar.add_task("starting", total=budget_s)
+        self.last = 0.0
+
+    def __enter__(self) -> "Line":
+        if screen.progress.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def preflight(self, found: doctor.Diagnosis, arms: int, settings: Any) -> None:
+        notes = [f.text for f in found.findings if f.weight in (doctor.WARNS, doctor.NOTES)]
+        self.say(f"preflight  {found.program}: malloc comes from {found.as_shipped} as shipped")
+        for note in notes:
+            self.say(f"           {note}")
+        self.say(f"running    {arms} arms and a control, order shuffled in each round, at most {settings.budget_s:.0f} s, seed {settings.seed}")
+
+    def say(self, text: str) -> None:
+        screen.progress.print(text, markup=False, soft_wrap=True)
+
+    def __call__(self, document: dict[str, Any], doing: str, elapsed: float) -> None:
+        self.bar.update(self.task, completed=min(elapsed, self.budget_s), description=doing)
+        if not screen.progress.is_terminal and time.monotonic() - self.last > 10:
+            self.last = time.monotonic()
+            self.say(f"           {doing} ({elapsed:.0f} of {self.budget_s:.0f} s)")

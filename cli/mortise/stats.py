@@ -1,0 +1,130 @@
+"""The statistics of a comparison: paired log ratios, Hodges-Lehmann, Wilcoxon's interval, the stopping rule.
+
+Why these: rounds pair the arms, which removes what a round shares; the Hodges-Lehmann estimate survives the heavy tail of a
+shared machine; the signed-rank interval is exact for few rounds and needs no resampling. An interval around a ratio of minima
+covers the truth in 77 to 88 % of cases where it promises 95, so minima are a cross-check here and never a verdict.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+LEVEL = 0.99
+FIRST_LOOK, LOOK_EVERY = 10, 2
+SLOWER, FASTER, SAME, AS_IT_IS, CANNOT_TELL = "slower", "faster", "no difference", "as it is", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimated ratio with the interval around it; `level` is what the interval really promises."""
+
+    ratio: float
+    low: float
+    high: float
+    level: float
+    rounds: int
+
+    @property
+    def half_width(self) -> float:
+        """On the log scale, so that x1.02 and x0.98 are equally far from 1."""
+        return (math.log(self.high) - math.log(self.low)) / 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    ending: str
+    more_rounds: int | None = None
+
+
+def walsh(differences: np.ndarray) -> np.ndarray:
+    """The sorted means of all pairs, each value with itself too."""
+    i, j = np.triu_indices(len(differences))
+    return np.sort((differences[i] + differences[j]) / 2)
+
+
+@lru_cache(maxsize=256)
+def _signed_rank_tail(n: int) -> np.ndarray:
+    """P(W <= w) of Wilcoxon's signed-rank statistic for n pairs, exactly."""
+    counts = np.zeros(n * (n + 1) // 2 + 1)
+    counts[0] = 1.0
+    for rank in range(1, n + 1):
+        counts[rank:] = counts[rank:] + counts[:-rank]
+    return np.cumsum(counts) / counts.sum()
+
+
+@lru_cache(maxsize=1024)
+def cut(n: int, level: float) -> tuple[int, float]:
+    """How many Walsh averages to leave out at each end, and the level that this reaches."""
+    wanted = (1 - level) / 2
+    if n <= 60:
+        tail = _signed_rank_tail(n)
+        k = int(np.searchsorted(tail, wanted, side="right"))
+        return (k, 1 - 2 * float(tail[k - 1])) if k > 0 else (0, 1 - 2 * float(tail[0]))
+    from scipy.special import ndtri
+
+    mean, sd = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    return max(0, math.floor(mean + float(ndtri(wanted)) * sd)), level
+
+
+def interval(arm: Sequence[float], reference: Sequence[float], level: float = LEVEL) -> Interval:
+    """The ratio arm/reference over paired rounds. Too few rounds for `level` give the widest interval and its true level."""
+    differences = np.log(np.asarray(arm, float)) - np.log(np.asarray(reference, float))
+    return of_differences(differences, level)
+
+
+def of_differences(differences: np.ndarray, level: float = LEVEL) -> Interval:
+    """The same from paired log differences."""
+    n = len(differences)
+    averages = walsh(differences)
+    k, reached = cut(n, level)
+    k = min(k, (len(averages) - 1) // 2)
+    # With k averages outside at each end, the interval runs from the k-th to the k-th from the end.
+    low, high = averages[max(0, k - 1)] if k else averages[0], averages[-k] if k else averages[-1]
+    return Interval(math.exp(float(np.median(averages))), math.exp(float(low)), math.exp(float(high)), reached, n)
+
+
+def level_for(arms: int, level: float = LEVEL) -> float:
+    """Several arms against one reference share the chance of a false word between them."""
+    return 1 - (1 - level) / max(1, arms)
+
+
+def judge(found: Interval, resolve: float, level: float = LEVEL, differences: np.ndarray | None = None, rounds_min: int = FIRST_LOOK) -> Verdict:
+    """One look: which of the endings this interval allows, with `cannot tell` while none is reached."""
+    low, high, edge = math.log(found.low), math.log(found.high), math.log1p(resolve)
+    if found.level >= level - 1e-3 and found.rounds >= rounds_min:
+        if low > edge:
+            return Verdict(SLOWER)
+        if high < -edge:
+            return Verdict(FASTER)
+        if -edge < low and high < edge:
+            return Verdict(SAME)
+        if found.half_width < edge / 2:
+            return Verdict(AS_IT_IS)
+    return Verdict(CANNOT_TELL, more_rounds(found, resolve, differences))
+
+
+def more_rounds(found: Interval, resolve: float, differences: np.ndarray | None) -> int | None:
+    """About how many further rounds would decide: the interval must shrink until it leaves or enters the region of no interest.
+
+    From rounds = (2.8 sd / d)^2, d being how far the estimate is from the nearest edge of that region, and never less than
+    what brings the half-width below half of it.
+    """
+    if differences is None or len(differences) < 2:
+        return None
+    sd = 1.4826 * float(np.median(np.abs(differences - np.median(differences)))) or float(np.std(differences, ddof=1))
+    edge = math.log1p(resolve)
+    distance = abs(abs(math.log(found.ratio)) - edge)
+    needed = (2.8 * sd / max(distance, edge / 2)) ** 2
+    return max(1, math.ceil(max(needed, FIRST_LOOK) - len(differences))) if needed > len(differences) else LOOK_EVERY
+
+
+def is_look(rounds: int) -> bool:
+    return rounds >= FIRST_LOOK and (rounds - FIRST_LOOK) % LOOK_EVERY == 0
+
+
+def visible(found: Interval) -> float:
+    """The smallest difference that an interval of this width can see, as a share."""
+    return math.expm1(found.half_width)

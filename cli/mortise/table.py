@@ -1,0 +1,104 @@
+"""A comparison as a table: on the terminal with rich, in a pull request as Markdown. The words are the same."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from mortise import analysis, formats, screen, stats
+
+STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
+
+
+def headings(document: dict[str, Any]) -> list[str]:
+    settings = document["settings"]
+    first = "its own number" if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
+    memory = {"peak": "peak memory", "avg": "average memory"}[settings["memory"]]
+    against = f"against {document['reference']}"
+    return ["arm", "served", first, against, memory, against]
+
+
+def rows(document: dict[str, Any]) -> list[list[str]]:
+    return [row(document, name, entry) for name, entry in document["arms"].items()]
+
+
+def row(document: dict[str, Any], name: str, entry: dict[str, Any]) -> list[str]:
+    """The cells of one arm; a line break in a cell parts what decides from what stands beside it."""
+    served = "-" if entry["served"] is None else f"{entry['served'] * 100:.0f} %"
+    if entry["failure"]:
+        return [name, served, "-", f"failed\n{entry['failure']}", "-", "-"]
+    versus = entry["vs_reference"] or {}
+    against = [verdict(versus.get(axis), name == document["reference"]) for axis in ("time", "memory")]
+    return [name, served, times(document, entry["medians"]), against[0], memory(document, entry["medians"]), against[1]]
+
+
+def times(document: dict[str, Any], medians: dict[str, float]) -> str:
+    cpu, wall = (formats.seconds(medians.get(key)) for key in ("cpu_s", "wall_s"))
+    if document["settings"]["metric_regex"]:
+        return f"{medians['metric']:.6g}\n{wall} wall, {cpu} CPU" if "metric" in medians else "-"
+    return f"{cpu}\n{wall} wall" if document["settings"]["time"] == "cpu" else f"{wall}\n{cpu} CPU"
+
+
+def memory(document: dict[str, Any], medians: dict[str, float]) -> str:
+    """Above what the program's bare image holds, which is the same for every arm."""
+    key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
+    return formats.size(max(medians[key] - document["baseline_bytes"], 0)) if key in medians else "-"
+
+
+def verdict(result: dict[str, Any] | None, is_reference: bool) -> str:
+    """The word, which only an interval that carries it allows; then ratio and interval."""
+    if is_reference:
+        return "reference"
+    if result is None:
+        return "-"
+    return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]"
+
+
+def show(document: dict[str, Any]) -> None:
+    table = Table(box=screen.LINES, title=title(document), title_justify="left")
+    for heading in headings(document):
+        table.add_column(heading, overflow="fold", min_width=14 if heading.startswith("against") else 6)
+    for name, cells in zip(document["arms"], rows(document), strict=True):
+        styles = cell_styles(document["arms"][name])
+        table.add_row(*(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True)))
+    screen.out.print(table)
+    for line in notes(document):
+        screen.out.print(line, markup=False, soft_wrap=True)
+
+
+def cell_styles(entry: dict[str, Any]) -> list[str]:
+    if entry["failure"]:
+        return ["bold", "", "", "red", "", ""]
+    versus = entry["vs_reference"] or {}
+    words = [(versus.get(axis) or {}).get("verdict") for axis in ("time", "memory")]
+    return ["bold", "", "", STYLES.get(words[0] or "", ""), "", STYLES.get(words[1] or "", "")]
+
+
+def title(document: dict[str, Any]) -> str:
+    return "mortise compare -- " + " ".join(document["argv"])
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    """What must be known to read the table."""
+    conclusion = document["conclusion"]
+    timed, watched = (len(analysis.rounds_of(document, kind)) for kind in ("time", "memory"))
+    machine = document["machine"]
+    lines = [
+        f"{timed} time rounds and {watched} memory rounds in {document['elapsed_s']:.0f} s, order shuffled, seed {document['settings']['seed']}; "
+        f"intervals at {analysis.level(document) * 100:.4g} %; memory is above the program's bare image ({formats.size(document['baseline_bytes'])})",
+        f"control: {conclusion['control_says']}",
+        f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
+    ]
+    lines += analysis.warnings(document)
+    return [*lines, f"verdict: {conclusion['sentence']}"]
+
+
+def markdown(document: dict[str, Any]) -> str:
+    """The table as users paste it."""
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
+
+    head = headings(document)
+    body = [line(head), line(["---"] * len(head)), *(line(cells) for cells in rows(document))]
+    said = [f"- {note}" for note in notes(document)]
+    return f"**`{title(document)}`**\n\n" + "\n".join(body) + "\n\n" + "\n".join(said) + "\n"
