@@ -1,16 +1,18 @@
 // mortise-launcher: runs one program once and says what it cost, as one line of JSON.
 //
-// Why a program of its own: the kernel folds the memory peak of whoever forks and executes a program into that program's
-// ru_maxrss. A child of a Python process of 200 MB looks like 200 MB; a child that this launcher forks starts at less than 1 MB.
+// Why a program of its own: the kernel folds the memory peak of whoever forks and executes a program into that
+// program's ru_maxrss. A child of a Python process of 200 MB looks like 200 MB; a child that this launcher forks
+// starts at less than 1 MB.
 //
 //   mortise-launcher [option...] -- PATH ARG0 [ARG...]
 //     --result FD         where the line goes (3);  a line {"pid":N} precedes it as soon as the program runs
 //     --stdin/--stdout/--stderr FILE   (/dev/null)     --chdir DIR     --set K=V     --unset K
-//     --memory MS         a memory run: sample the resident size every MS milliseconds, and read each process's own peak
-//                         (VmHWM) at its exit stop; follows forks.  A time run does neither and only waits.
+//     --memory MS         a memory run: sample the resident size every MS milliseconds, and read each process's own
+//                         peak (VmHWM) at its exit stop; follows forks.  A time run does neither and only waits.
 //     --series FILE       with --memory: the samples, "seconds bytes" a line
 //
-// Processes that the program leaves behind are adopted, killed and counted. SIGTERM and SIGINT kill the program's group.
+// Processes that the program leaves behind are adopted, killed and counted. SIGTERM and SIGINT kill the program's
+// group.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +140,7 @@ static void add_usage(struct rusage* to, const struct rusage* from) {
   to->ru_nivcsw += from->ru_nivcsw;
 }
 
-// ---- memory runs: who lives, how large, and how large at most ---------------------------------------------------------------
+// ---- memory runs: who lives, how large, and how large at most -----------------------------------------------------
 
 static void watch(struct Run* run, pid_t pid) {
   for (int i = 0; i < run->live_count; i++)
@@ -204,7 +206,8 @@ static void read_peak_at_exit(struct Run* run, pid_t pid) {
 static void resume(struct Run* run, pid_t pid, int status) {
   int event = status >> 16, signal = WSTOPSIG(status);
   if (event == PTRACE_EVENT_EXIT) read_peak_at_exit(run, pid);
-  else if (event == PTRACE_EVENT_STOP && (signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU)) {
+  else if (event == PTRACE_EVENT_STOP &&
+           (signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU)) {
     ptrace(PTRACE_LISTEN, pid, 0, 0);
     return;
   }
@@ -235,12 +238,13 @@ static bool collect(struct Run* run) {
 
 static void attach(struct Run* run, const struct Options* o) {
   long wanted = PTRACE_O_TRACEEXIT | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
-  ptrace(PTRACE_SEIZE, run->main_pid, 0, (void*)wanted);  // refused in some containers: then the samples and ru_maxrss stand
+  ptrace(PTRACE_SEIZE, run->main_pid, 0,
+         (void*)wanted);  // refused in some containers: then the samples and ru_maxrss stand
   watch(run, run->main_pid);
   if (o->series != NULL && (run->series = fopen(o->series, "w")) == NULL) die("cannot write", o->series);
 }
 
-// ---- waiting ----------------------------------------------------------------------------------------------------------------
+// ---- waiting ------------------------------------------------------------------------------------------------------
 
 static void give_up(struct Run* run) {
   kill(-run->main_pid, SIGKILL);
@@ -321,13 +325,15 @@ static void tell(const struct Run* run, const struct Options* o) {
     if (!run->stopped_at_exit || peak > seen + seen / 8 + (1L << 20)) peak = peak > seen ? peak : seen;
     else peak = seen, source = several ? "samples" : "exit_stop";
   }
-  dprintf(o->result,
-          "{\"wall_s\":%.9f,\"user_s\":%.6f,\"sys_s\":%.6f,\"exit_status\":%d,\"minor_faults\":%ld,\"major_faults\":%ld,"
-          "\"voluntary_switches\":%ld,\"involuntary_switches\":%ld,\"peak_rss_bytes\":%ld,\"peak_source\":\"%s\","
-          "\"avg_rss_bytes\":%ld,\"samples\":%ld,\"sampling_cost_s\":%.6f,\"processes\":%d,\"left_behind\":%d}\n",
-          run->end - run->start, seconds_of(u->ru_utime), seconds_of(u->ru_stime),
-          WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 128 + WTERMSIG(run->status), u->ru_minflt, u->ru_majflt, u->ru_nvcsw,
-          u->ru_nivcsw, peak, source, average, run->samples, run->sampling_cost, run->processes, run->left_behind);
+  dprintf(
+      o->result,
+      "{\"wall_s\":%.9f,\"user_s\":%.6f,\"sys_s\":%.6f,\"exit_status\":%d,\"minor_faults\":%ld,\"major_faults\":%ld,"
+      "\"voluntary_switches\":%ld,\"involuntary_switches\":%ld,\"peak_rss_bytes\":%ld,\"peak_source\":\"%s\","
+      "\"avg_rss_bytes\":%ld,\"samples\":%ld,\"sampling_cost_s\":%.6f,\"processes\":%d,\"left_behind\":%d}\n",
+      run->end - run->start, seconds_of(u->ru_utime), seconds_of(u->ru_stime),
+      WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 128 + WTERMSIG(run->status), u->ru_minflt, u->ru_majflt,
+      u->ru_nvcsw, u->ru_nivcsw, peak, source, average, run->samples, run->sampling_cost, run->processes,
+      run->left_behind);
 }
 
 int main(int count, char** values) {

@@ -1,10 +1,11 @@
-// The probe of `mortise compare`: a library without code on any path of the program. Preloaded behind the allocator in every
-// arm alike, it looks up, once and before main, which library malloc, free and operator new resolve to, and appends one line
+// The probe of `mortise compare`: a library without code on any path of the program. Preloaded behind the allocator
+// in every arm alike, it looks up, once and before main, which library malloc, free and operator new resolve to, and
+// appends one line
 //
-//     PID <tab> EXECUTABLE <tab> LIBRARY OF malloc <tab> LIBRARY OF free <tab> LIBRARY OF operator new <tab> VmHWM in kB
+//     PID <tab> EXECUTABLE <tab> LIBRARY OF malloc <tab> LIBRARY OF free <tab> OF operator new <tab> VmHWM in kB
 //
-// to the file that MORTISE_PROBE names. With MORTISE_PROBE_BASELINE set it then ends the process: what is resident at that
-// moment is what the program's image costs before it has run a line of its own.
+// to the file that MORTISE_PROBE names. With MORTISE_PROBE_BASELINE set it then ends the process: what is resident at
+// that moment is what the program's image costs before it has run a line of its own.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -36,8 +37,8 @@ __attribute__((constructor)) static void report(void) {
   char self[1024], line[8192];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   self[length > 0 ? length : 0] = 0;
-  int size = snprintf(line, sizeof line, "%d\t%s\t%s\t%s\t%s\t%ld\n", (int)getpid(), self, home_of("malloc"), home_of("free"),
-                      home_of("_Znwm"), peak_kilobytes());
+  int size = snprintf(line, sizeof line, "%d\t%s\t%s\t%s\t%s\t%ld\n", (int)getpid(), self, home_of("malloc"),
+                      home_of("free"), home_of("_Znwm"), peak_kilobytes());
   int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file >= 0) {
     if (size > 0 && (size_t)size < sizeof line && write(file, line, (size_t)size) < 0) size = 0;

@@ -21,7 +21,11 @@ def time_of(document: Document) -> Callable[[dict[str, Any]], float]:
     """The figure that decides about time; for a program's own number, where more is better, its inverse."""
     settings = document["settings"]
     if settings["metric_regex"]:
-        return (lambda run: 1.0 / run["metric"]) if settings.get("metric_better", "more") == "more" else (lambda run: run["metric"])
+        return (
+            (lambda run: 1.0 / run["metric"])
+            if settings.get("metric_better", "more") == "more"
+            else (lambda run: run["metric"])
+        )
     key = {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
     return lambda run: max(run[key], 1e-6)
 
@@ -36,15 +40,20 @@ def paired(document: Document, entry: Document, kind: str, figure: Callable[[dic
     """Log differences to the reference, one for each round that both took part in."""
     reference = document["arms"][document["reference"]]
     theirs = {run["round"]: figure(run) for run in reference["runs"] if run["kind"] == kind}
-    pairs = [(figure(run), theirs[run["round"]]) for run in entry["runs"] if run["kind"] == kind and run["round"] in theirs]
+    pairs = [
+        (figure(run), theirs[run["round"]]) for run in entry["runs"] if run["kind"] == kind and run["round"] in theirs
+    ]
     return np.array([math.log(a / b) for a, b in pairs])
 
 
 def memory_pairs(document: Document, entry: Document) -> np.ndarray:
-    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
+    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well.
+    """
     figure = memory_of(document)
     differences = paired(document, entry, "memory", figure)
-    watched = [run for e in (entry, document["arms"][document["reference"]]) for run in e["runs"] if run["kind"] == "memory"]
+    watched = [
+        run for e in (entry, document["arms"][document["reference"]]) for run in e["runs"] if run["kind"] == "memory"
+    ]
     single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
     if document["settings"]["memory"] == "peak" and single:
         differences = np.concatenate([differences, paired(document, entry, "time", figure)])
@@ -78,8 +87,13 @@ def result(document: Document, differences: np.ndarray, rounds_min: int) -> Docu
     found = stats.of_differences(differences, wanted)
     verdict = stats.judge(found, document["settings"]["resolve"], wanted, differences, rounds_min)
     return {
-        "ratio": rounded(found.ratio), "low": rounded(found.low), "high": rounded(found.high), "level": rounded(found.level),
-        "rounds": found.rounds, "verdict": verdict.ending, "more_rounds": verdict.more_rounds,
+        "ratio": rounded(found.ratio),
+        "low": rounded(found.low),
+        "high": rounded(found.high),
+        "level": rounded(found.level),
+        "rounds": found.rounds,
+        "verdict": verdict.ending,
+        "more_rounds": verdict.more_rounds,
     }
 
 
@@ -95,7 +109,9 @@ def time_result(document: Document, entry: Document) -> Document | None:
 
 
 def memory_result(document: Document, entry: Document) -> Document | None:
-    """Memory against the reference. Memory rounds are fewer than time rounds; what they lack is level, and the level decides."""
+    """Memory against the reference. Memory rounds are fewer than time rounds; what they lack is level, and the level
+    decides.
+    """
     return result(document, memory_pairs(document, entry), 2)
 
 
@@ -108,8 +124,17 @@ def medians(entry: Document) -> Document:
     timed = [r for r in entry["runs"] if r["kind"] == "time"]
     watched = [r for r in entry["runs"] if r["kind"] == "memory"]
     found: Document = {}
-    for key, runs in (("wall_s", timed), ("cpu_s", timed), ("user_s", timed), ("sys_s", timed), ("minor_faults", timed),
-                      ("involuntary_switches", timed), ("metric", timed), ("peak_rss_bytes", watched), ("avg_rss_bytes", watched)):
+    for key, runs in (
+        ("wall_s", timed),
+        ("cpu_s", timed),
+        ("user_s", timed),
+        ("sys_s", timed),
+        ("minor_faults", timed),
+        ("involuntary_switches", timed),
+        ("metric", timed),
+        ("peak_rss_bytes", watched),
+        ("avg_rss_bytes", watched),
+    ):
         values = [r[key] for r in runs if r.get(key) is not None]
         if values:
             found[key] = rounded(float(np.median(values)))
@@ -151,8 +176,15 @@ def conclusion(document: Document) -> Document:
     trusted, doubt = control_says(document)
     best = winner(document) if trusted else None
     status = RUN_FAILED if failed else DECIDED if decided and not undecided and trusted else CANNOT_TELL
-    return {"exit_status": status, "failed": failed, "undecided": undecided, "control_trusted": trusted, "control_says": doubt,
-            "best": best, "sentence": sentence(document, best, undecided, failed, trusted, doubt)}
+    return {
+        "exit_status": status,
+        "failed": failed,
+        "undecided": undecided,
+        "control_trusted": trusted,
+        "control_says": doubt,
+        "best": best,
+        "sentence": sentence(document, best, undecided, failed, trusted, doubt),
+    }
 
 
 def control_says(document: Document) -> tuple[bool, str]:
@@ -164,14 +196,16 @@ def control_says(document: Document) -> tuple[bool, str]:
     half = (math.log(result["high"]) - math.log(result["low"])) / 2
     seen = formats.percent(math.expm1(half))
     off = result["low"] > 1 + resolve or result["high"] < 1 / (1 + resolve)
-    text = f"{document['reference']} against itself {formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}] over {result['rounds']} rounds"
+    interval = f"{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]"
+    text = f"{document['reference']} against itself {interval} over {result['rounds']} rounds"
     if off:
         return False, f"{text}: this machine sees a difference where there is none, so no verdict holds"
     return True, f"{text}: differences under {seen} are not visible here"
 
 
 def winner(document: Document) -> str | None:
-    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller."""
+    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller.
+    """
     faster = [name for name in others(document) if verdict_of(document, name, "time") == stats.FASTER]
     return min(faster, key=lambda name: document["arms"][name]["vs_reference"]["time"]["ratio"]) if faster else None
 
@@ -181,7 +215,9 @@ def verdict_of(document: Document, name: str, axis: str) -> str | None:
     return result["verdict"] if result else None
 
 
-def sentence(document: Document, best: str | None, undecided: list[str], failed: list[str], trusted: bool, doubt: str) -> str:
+def sentence(
+    document: Document, best: str | None, undecided: list[str], failed: list[str], trusted: bool, doubt: str
+) -> str:
     """What a user with no time reads."""
     reference = document["reference"]
     if not trusted:
@@ -198,7 +234,10 @@ def sentence(document: Document, best: str | None, undecided: list[str], failed:
     elif not undecided:
         parts.append(f"nothing here is faster than {reference}")
     if undecided:
-        ranges = [f"{name} ({formats.ratio(r['low'])} to {formats.ratio(r['high'])})" for name, r in times(document, undecided)]
+        ranges = [
+            f"{name} ({formats.ratio(r['low'])} to {formats.ratio(r['high'])})"
+            for name, r in times(document, undecided)
+        ]
         more = [r["more_rounds"] for _, r in times(document, undecided) if r["more_rounds"]]
         needed = f"; about {max(more)} more rounds would be needed" if more else ""
         parts.append(f"can't tell for {', '.join(ranges)}{needed}")
@@ -227,13 +266,19 @@ def warnings(document: Document) -> list[str]:
     reference = document["arms"][document["reference"]]
     timed = [run for run in reference["runs"] if run["kind"] == "time"]
     if timed and float(np.median([run["wall_s"] for run in timed])) < 0.05:
-        found.append("warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work")
+        found.append(
+            "warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work"
+        )
     for name, entry in document["arms"].items():
         for run in entry["runs"]:
             if run["served"] is not None and 0 < run["served"] < 1:
-                found.append(f"warning: {name} served {formats.percent(run['served'])} of the processes; the others had malloc from elsewhere")
+                found.append(
+                    f"warning: {name} served only {formats.percent(run['served'])} of the processes"
+                )
                 break
         result = (entry.get("vs_reference") or {}).get("time")
         if result and not result["low"] <= result["ratio_of_minima"] <= result["high"]:
-            found.append(f"note: {name}: the ratio of the fastest runs ({formats.ratio(result['ratio_of_minima'])}) lies outside the interval")
+            found.append(
+                f"note: {name}: the fastest runs differ by {formats.ratio(result['ratio_of_minima'])}, outside the interval"
+            )
     return found

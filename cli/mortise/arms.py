@@ -1,4 +1,6 @@
-"""What is compared: each arm is the user's program with one thing changed, and knows how to prove that the change took effect."""
+"""What is compared: each arm is the user's program with one thing changed, and knows how to prove that the change
+took effect.
+"""
 
 import os
 import shlex
@@ -33,7 +35,9 @@ class Arm:
 
 
 def parse_all(texts: list[str], as_shipped: str) -> list[Arm]:
-    """Arms from `--arms a,b` and `--arm c`, in order, each name once; without any: shipped, glibc, ours, and the peers found."""
+    """Arms from `--arms a,b` and `--arm c`, in order, each name once; without any: shipped, glibc, ours, and the
+    peers found.
+    """
     specs = texts or default_specs(as_shipped)
     arms: list[Arm] = []
     for spec in specs:
@@ -117,17 +121,23 @@ def _existing(base: str) -> str:
     if not path.is_file() and "/" not in base and base in elf.loader_cache():
         return elf.loader_cache()[base]
     if not path.is_file():
-        raise WrongUse(f"no library '{base}': expected a path to a .so that exists, or a name that 'mortise list' shows")
+        raise WrongUse(
+            f"no library '{base}': expected a path to a .so that exists, or a name that 'mortise list' shows"
+        )
     return str(path.absolute())
 
 
 def _settings(arm: Arm, base: str, text: str) -> dict[str, str]:
-    """An allocator's own settings: keys of ours go into MORTISE_CONF, KEY=VALUE in capitals is an environment variable."""
+    """An allocator's own settings: keys of ours go into MORTISE_CONF, KEY=VALUE in capitals is an environment
+    variable.
+    """
     pairs = environment(text)
     if arm.kind == "ours" and not all(key.isupper() for key in pairs):
         return {"MORTISE_CONF": conf.joined(os.environ.get("MORTISE_CONF"), conf.checked(text))}
     if any(not key.isupper() for key in pairs):
-        raise WrongUse(f"'{base}:{text}': settings of '{base}' are environment variables, for example {base}:MALLOC_ARENA_MAX=1")
+        raise WrongUse(
+            f"'{base}:{text}': settings of '{base}' are environment variables, for example {base}:MALLOC_ARENA_MAX=1"
+        )
     return pairs
 
 
@@ -153,7 +163,9 @@ def preload(*libraries: str | None) -> str:
 
 
 def served_by(arm: Arm, library: str) -> bool | None:
-    """Whether `library`, which a probe found to serve malloc, is the one this arm promises; None where it promises none."""
+    """Whether `library`, which a probe found to serve malloc, is the one this arm promises; None where it promises
+    none.
+    """
     if arm.kind in ("shipped", "environment", "command"):
         return None
     if arm.kind == "glibc":

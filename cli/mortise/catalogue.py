@@ -42,7 +42,9 @@ def allocator(name: str) -> Allocator:
     if name in known:
         return known[name]
     if not known:
-        raise WrongUse(f"no allocators are built here (looked in {home.looked()}): run 'make build', or set MORTISE_HOME")
+        raise WrongUse(
+            f"no allocators are built here (looked in {home.looked()}): run 'make build', or set MORTISE_HOME"
+        )
     raise unknown("allocator", name, known, "'mortise list' shows them")
 
 
@@ -50,5 +52,8 @@ def built(name: str) -> Path:
     """The library of one of our allocators; refused when it is described but not there."""
     library = allocator(name).library
     if library is None:
-        raise WrongUse(f"allocator '{name}' is described but libmortise-{name}.so is missing (looked in {home.looked()}): run 'make build'")
+        raise WrongUse(
+            f"allocator '{name}' is described but libmortise-{name}.so is missing "
+            f"(looked in {home.looked()}): run 'make build'"
+        )
     return library

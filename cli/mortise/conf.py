@@ -20,7 +20,10 @@ def checked(text: str) -> str:
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
     known = keys()
     if known is None and pairs:
-        print("mortise: the list of configuration keys (share/mortise/conf.json) is missing: keys are not checked", file=sys.stderr)
+        print(
+            "mortise: the list of configuration keys (share/mortise/conf.json) is missing: keys are not checked",
+            file=sys.stderr,
+        )
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name or not value:

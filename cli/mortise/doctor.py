@@ -1,4 +1,6 @@
-"""`mortise doctor`: will a replacement allocator work for this program, and what would it serve? Asked before anything runs."""
+"""`mortise doctor`: will a replacement allocator work for this program, and what would it serve? Asked before
+anything runs.
+"""
 
 import os
 import platform
@@ -36,8 +38,14 @@ class Diagnosis:
             raise CannotWork(f"'{self.program}' {self.blocked.text}")
 
     def document(self) -> dict:
-        return {"schema": formats.DOCTOR, "program": str(self.program), "runs": str(self.runs), "as_shipped": self.as_shipped,
-                "served": self.blocked is None, "findings": [asdict(f) for f in self.findings]}
+        return {
+            "schema": formats.DOCTOR,
+            "program": str(self.program),
+            "runs": str(self.runs),
+            "as_shipped": self.as_shipped,
+            "served": self.blocked is None,
+            "findings": [asdict(f) for f in self.findings],
+        }
 
 
 def diagnose(program: str, deep: bool = True) -> Diagnosis:
@@ -51,7 +59,9 @@ def diagnose(program: str, deep: bool = True) -> Diagnosis:
     libraries = elf.libraries(image) if deep and image.dynamic else []
     findings += allocators(image, libraries) + surroundings(image, libraries) + habits(runs)
     if not any(f.weight == BLOCKS for f in findings):
-        findings.append(Finding(GOOD, "served", "is dynamic and takes malloc from the loader: a replacement will serve it"))
+        findings.append(
+            Finding(GOOD, "served", "is dynamic and takes malloc from the loader: a replacement will serve it")
+        )
     return Diagnosis(path, runs, shipped(image, libraries), findings)
 
 
@@ -59,38 +69,78 @@ def privilege(path: Path) -> list[Finding]:
     mode = path.stat().st_mode
     if mode & 0o6000:
         kind = "set-user-id" if mode & 0o4000 else "set-group-id"
-        return [Finding(BLOCKS, "set-id", f"is {kind}: the loader ignores LD_PRELOAD for it; link the allocator in instead")]
+        return [
+            Finding(
+                BLOCKS, "set-id", f"is {kind}: the loader ignores LD_PRELOAD for it; link the allocator in instead"
+            )
+        ]
     try:
         os.getxattr(path, "security.capability")
     except OSError:
         return []
-    return [Finding(BLOCKS, "capabilities", "carries file capabilities: the loader ignores LD_PRELOAD for it; link the allocator in instead")]
+    return [
+        Finding(
+            BLOCKS,
+            "capabilities",
+            "carries file capabilities: the loader ignores LD_PRELOAD for it; link the allocator in instead",
+        )
+    ]
 
 
 def shape(image: elf.Image) -> list[Finding]:
     """Static, foreign and differently built programs never meet a preloaded library."""
     if not image.interpreter:
-        return [Finding(BLOCKS, "static", "is statically linked: preloading cannot work; link the allocator in when building it")]
+        return [
+            Finding(
+                BLOCKS,
+                "static",
+                "is statically linked: preloading cannot work; link the allocator in when building it",
+            )
+        ]
     if MACHINES.get(platform.machine(), image.machine) != image.machine or image.bits != 64:
-        return [Finding(BLOCKS, "machine", f"is built for another machine ({image.machine}, {image.bits} bits): the libraries here do not fit it")]
+        return [
+            Finding(
+                BLOCKS,
+                "machine",
+                f"is built for another machine ({image.machine}, {image.bits} bits): the libraries here do not fit it",
+            )
+        ]
     if "ld-musl" in image.interpreter:
-        return [Finding(BLOCKS, "musl", "runs on musl: these libraries are built for glibc; build mortise on musl for it")]
+        return [
+            Finding(BLOCKS, "musl", "runs on musl: these libraries are built for glibc; build mortise on musl for it")
+        ]
     return []
 
 
 def allocators(image: elf.Image, libraries: list[elf.Image]) -> list[Finding]:
     found = []
     if image.own & {"malloc", "free"}:
-        found.append(Finding(BLOCKS, "own-malloc", "defines malloc itself: its own one is found before any preloaded one"))
+        found.append(
+            Finding(BLOCKS, "own-malloc", "defines malloc itself: its own one is found before any preloaded one")
+        )
     for library in libraries:
         family = peers.family(library.path.name)
         if family and family != "glibc":
-            found.append(Finding(NOTES, "links-allocator", f"links {library.path.name}: \"as shipped\" is {family}, not glibc"))
+            found.append(
+                Finding(NOTES, "links-allocator", f'links {library.path.name}: "as shipped" is {family}, not glibc')
+            )
         elif library.own & {"malloc"} and family != "glibc":
-            found.append(Finding(NOTES, "library-malloc", f"links {library.path.name}, which defines malloc: \"as shipped\" is not glibc"))
+            found.append(
+                Finding(
+                    NOTES,
+                    "library-malloc",
+                    f'links {library.path.name}, which defines malloc: "as shipped" is not glibc',
+                )
+            )
     used = {"mallctl", "mallocx", "sdallocx", "nallocx"} & image.imports
     if used:
-        found.append(Finding(WARNS, "private-api", f"calls jemalloc's own {', '.join(sorted(used))}: these stay with jemalloc under any other allocator"))
+        found.append(
+            Finding(
+                WARNS,
+                "private-api",
+                f"calls jemalloc's own {', '.join(sorted(used))}: these stay with jemalloc under any other allocator",
+            )
+        )
     return found
 
 
@@ -100,15 +150,45 @@ def surroundings(image: elf.Image, libraries: list[elf.Image]) -> list[Finding]:
     sanitizers = [n for n in names if n.startswith(("libasan", "libtsan", "libmsan", "liblsan", "libhwasan"))]
     built_in = image.own & {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init"}
     if sanitizers or built_in:
-        found.append(Finding(BLOCKS, "sanitizer", f"is built with a sanitizer ({', '.join(sanitizers or sorted(built_in))}), which brings its own malloc"))
+        found.append(
+            Finding(
+                BLOCKS,
+                "sanitizer",
+                f"is built with a sanitizer ({', '.join(sanitizers or sorted(built_in))}), which brings its own malloc",
+            )
+        )
     if "dlmopen" in image.imports:
-        found.append(Finding(WARNS, "dlmopen", "uses dlmopen: libraries in another namespace get their own malloc unless the allocator masks it (ours do)"))
+        found.append(
+            Finding(
+                WARNS,
+                "dlmopen",
+                "uses dlmopen: another namespace has its own malloc unless the allocator masks that (ours do)",
+            )
+        )
     elif "dlopen" in image.imports:
-        found.append(Finding(NOTES, "dlopen", "opens libraries at run time: with RTLD_DEEPBIND they would miss the allocator; ours clear that flag, others crash"))
+        found.append(
+            Finding(
+                NOTES,
+                "dlopen",
+                "opens libraries at run time: opened with RTLD_DEEPBIND they miss the allocator; ours clear that flag",
+            )
+        )
     if any(n.startswith("libseccomp") for n in names) or "seccomp_load" in image.imports:
-        found.append(Finding(WARNS, "seccomp", "filters its system calls (seccomp): an allocator that needs one it forbids is killed; try it first"))
+        found.append(
+            Finding(
+                WARNS,
+                "seccomp",
+                "filters its system calls (seccomp): an allocator that needs one it forbids is killed; try it first",
+            )
+        )
     if os.environ.get("LD_PRELOAD"):
-        found.append(Finding(NOTES, "preloaded", f"LD_PRELOAD is already set ({os.environ['LD_PRELOAD']}) and is kept behind the allocator"))
+        found.append(
+            Finding(
+                NOTES,
+                "preloaded",
+                f"LD_PRELOAD is already set ({os.environ['LD_PRELOAD']}) and is kept behind the allocator",
+            )
+        )
     return found
 
 
@@ -118,7 +198,13 @@ def habits(runs: Path) -> list[Finding]:
     own = {"python": ("PYTHONMALLOC", "malloc"), "php": ("USE_ZEND_ALLOC", "0")}
     for prefix, (variable, value) in own.items():
         if name.startswith(prefix) and os.environ.get(variable) != value:
-            return [Finding(NOTES, "own-pools", f"serves small requests from its own pools: set {variable}={value} to let malloc serve them")]
+            return [
+                Finding(
+                    NOTES,
+                    "own-pools",
+                    f"serves small requests from its own pools: set {variable}={value} to let malloc serve them",
+                )
+            ]
     return []
 
 

@@ -31,8 +31,23 @@ class Image:
     own: set[str] = field(default_factory=set)
 
 
-WATCHED = ("malloc", "free", "calloc", "realloc", "_Znwm", "mallctl", "mallocx", "mi_malloc", "je_malloc", "tc_malloc",
-           "__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", "MallocExtension_ReleaseFreeMemory")
+WATCHED = (
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "_Znwm",
+    "mallctl",
+    "mallocx",
+    "mi_malloc",
+    "je_malloc",
+    "tc_malloc",
+    "__asan_init",
+    "__tsan_init",
+    "__msan_init",
+    "__hwasan_init",
+    "MallocExtension_ReleaseFreeMemory",
+)
 
 
 def resolve(program: str) -> Path:
@@ -83,7 +98,9 @@ def image(path: Path) -> Image:
     except OSError as e:
         raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
     except ELFError:
-        raise CannotWork(f"'{path}' is neither a Linux program nor a script with '#!': it cannot be run on another allocator") from None
+        raise CannotWork(
+            f"'{path}' is neither a Linux program nor a script with '#!': it cannot be run on another allocator"
+        ) from None
 
 
 def _read(path: Path, elf: ELFFile) -> Image:
@@ -99,7 +116,9 @@ def _read(path: Path, elf: ELFFile) -> Image:
                 elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
                     origin = str(path.resolve().parent)
                     text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
-                    found.search += [p.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for p in text.split(":")]
+                    found.search += [
+                        p.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for p in text.split(":")
+                    ]
             _symbols(found, elf, segment)
     return found
 
@@ -118,7 +137,9 @@ def _symbols(found: Image, elf: ELFFile, segment: DynamicSegment) -> None:
     if hashed is not None:
         table = GNUHashTable(elf, hashed["sh_offset"], dynsym)
         first = min(first, table.params["symoffset"])
-        found.own = {name for name in WATCHED if (s := table.get_symbol(name)) is not None and s["st_shndx"] != "SHN_UNDEF"}
+        found.own = {
+            name for name in WATCHED if (s := table.get_symbol(name)) is not None and s["st_shndx"] != "SHN_UNDEF"
+        }
     for index in range(first):
         symbol = dynsym.get_symbol(index)
         if symbol["st_shndx"] == "SHN_UNDEF":
@@ -143,7 +164,9 @@ def loader_cache() -> dict[str, str]:
 
 
 def libraries(start: Image) -> list[Image]:
-    """Every library that will be loaded with the program, as far as the files tell, in the order the loader finds them."""
+    """Every library that will be loaded with the program, as far as the files tell, in the order the loader finds
+    them.
+    """
     seen: dict[str, Image] = {}
     queue = [(name, start) for name in start.needed]
     while queue:
@@ -170,7 +193,14 @@ def _locate(name: str, folders: list[str]) -> Path | None:
             return Path(folder) / name
     if name in loader_cache():
         return Path(loader_cache()[name])
-    for folder in (f"/lib/{os.uname().machine}-linux-gnu", f"/usr/lib/{os.uname().machine}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"):
+    for folder in (
+        f"/lib/{os.uname().machine}-linux-gnu",
+        f"/usr/lib/{os.uname().machine}-linux-gnu",
+        "/lib64",
+        "/usr/lib64",
+        "/lib",
+        "/usr/lib",
+    ):
         if (Path(folder) / name).exists():
             return Path(folder) / name
     return None

@@ -16,7 +16,8 @@ CELL = "mortise.cell/1"
 
 
 def dumps(document: Any) -> str:
-    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same content."""
+    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same content.
+    """
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -45,14 +46,18 @@ def check_writable(path: Path | None) -> None:
         if not existed:
             path.unlink()
     except OSError as e:
-        raise WrongUse(f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written") from None
+        raise WrongUse(
+            f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written"
+        ) from None
 
 
 def write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as e:
-        raise WrongUse(f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written") from None
+        raise WrongUse(
+            f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written"
+        ) from None
 
 
 def seconds(value: float | None) -> str:
@@ -86,7 +91,13 @@ def ratio(value: float | None) -> str:
 def percent(value: float) -> str:
     """A share or difference: one digit, or more where it is small."""
     magnitude = abs(value) * 100
-    return f"{value * 100:.0f} %" if magnitude >= 19.95 else f"{value * 100:.1f} %" if magnitude >= 0.095 else f"{value * 100:.2g} %"
+    return (
+        f"{value * 100:.0f} %"
+        if magnitude >= 19.95
+        else f"{value * 100:.1f} %"
+        if magnitude >= 0.095
+        else f"{value * 100:.2g} %"
+    )
 
 
 def span(text: str) -> float:

@@ -13,11 +13,16 @@ def homes() -> list[Path]:
     named = os.environ.get("MORTISE_HOME")
     if named:
         if not Path(named).is_dir():
-            raise WrongUse(f"MORTISE_HOME names '{named}', which is not a folder: unset it, or name one that holds lib/ and share/mortise/")
+            raise WrongUse(
+                f"MORTISE_HOME names '{named}', which is not a folder: "
+                "unset it, or name one that holds lib/ and share/mortise/"
+            )
         return [Path(named).resolve()]
     checkout = PACKAGE.parent.parent
     candidates = [PACKAGE, checkout / "build", PACKAGE.parent.parent.parent.parent, Path("/usr")]
-    return [folder for folder in candidates if (folder / "share" / "mortise").is_dir() or (folder / "libexec").is_dir()]
+    return [
+        folder for folder in candidates if (folder / "share" / "mortise").is_dir() or (folder / "libexec").is_dir()
+    ]
 
 
 def find(*names: str) -> Path | None:
@@ -33,7 +38,9 @@ def helper(name: str) -> Path:
     """A program or probe that comes with the command line."""
     found = find(f"libexec/{name}", f"lib/mortise/{name}")
     if found is None:
-        raise WrongUse(f"'{name}' is missing from this installation (looked in {looked()}): run 'make build', or set MORTISE_HOME")
+        raise WrongUse(
+            f"'{name}' is missing from this installation (looked in {looked()}): run 'make build', or set MORTISE_HOME"
+        )
     return found
 
 
@@ -53,4 +60,8 @@ def descriptions() -> list[Path]:
 def library(name: str) -> Path | None:
     """The preloadable library of an allocator of ours, where it is built or installed."""
     file = f"libmortise-{name}.so"
-    return find(f"lib/{file}", f"lib/{os.uname().machine}-linux-gnu/{file}", f"lib/{os.uname().machine}-linux-gnu/mortise/{file}")
+    return find(
+        f"lib/{file}",
+        f"lib/{os.uname().machine}-linux-gnu/{file}",
+        f"lib/{os.uname().machine}-linux-gnu/mortise/{file}",
+    )

@@ -1,4 +1,5 @@
-"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
+"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it.
+"""
 
 import hashlib
 import json
@@ -79,7 +80,9 @@ class Launcher:
         (folder / "probe").touch()
         reading, writing = os.pipe()
         command += ["--result", str(writing), "--", str(path), *argv]
-        with subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
             os.close(writing)
             with os.fdopen(reading, encoding="utf-8") as result:
                 return self._follow(request, folder, process, result)
@@ -101,7 +104,9 @@ class Launcher:
             process.wait(timeout=request.timeout_s)
         except subprocess.TimeoutExpired:
             process.terminate()
-            raise RunFailed(f"'{request.arm.name}' ran longer than {request.timeout_s:.0f} s and was stopped") from None
+            raise RunFailed(
+                f"'{request.arm.name}' ran longer than {request.timeout_s:.0f} s and was stopped"
+            ) from None
         except BaseException:
             process.terminate()
             process.wait()
@@ -109,7 +114,9 @@ class Launcher:
         line = result.readline()
         if not line:
             complaint = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip()
-            raise RunFailed(complaint or f"'{request.arm.name}' could not be run: the launcher ended with {process.returncode}")
+            raise RunFailed(
+                complaint or f"'{request.arm.name}' could not be run: the launcher ended with {process.returncode}"
+            )
         return self._outcome(request, folder, json.loads(line), used)
 
     def _use(self, request: Request, folder: Path, pid: int) -> dict[str, Any]:
@@ -119,7 +126,10 @@ class Launcher:
         give_up = time.monotonic() + service.patience_s
         while service.ready and self._shell(service.ready, folder, pid).returncode != 0:
             if time.monotonic() > give_up or not Path(f"/proc/{pid}").exists():
-                raise RunFailed(f"'{request.arm.name}' was not ready after {service.patience_s:.0f} s: '{service.ready}' never succeeded")
+                raise RunFailed(
+                    f"'{request.arm.name}' was not ready after {service.patience_s:.0f} s: "
+                    f"'{service.ready}' never succeeded"
+                )
             time.sleep(0.02)
         used: dict[str, Any] = {}
         if service.load:
@@ -134,7 +144,9 @@ class Launcher:
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
         text = command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))
-        return subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)
+        return subprocess.run(
+            ["/bin/sh", "-c", text], capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+        )
 
     def _outcome(self, request: Request, folder: Path, facts: dict[str, Any], used: dict[str, Any]) -> Outcome:
         facts["cpu_s"] = round(facts["user_s"] + facts["sys_s"], 6)
@@ -152,8 +164,15 @@ class Launcher:
         if not promised and request.arm.preloads:
             facts["served"] = 0.0
         facts["malloc_from"] = sorted({library for _, library in probed})
-        return Outcome(facts, stdout, stderr.decode(errors="replace")[-2000:], used.get("load_output", ""),
-                       read_series(folder / "series"), probed, before_main)
+        return Outcome(
+            facts,
+            stdout,
+            stderr.decode(errors="replace")[-2000:],
+            used.get("load_output", ""),
+            read_series(folder / "series"),
+            probed,
+            before_main,
+        )
 
 
 def read_probe(path: Path) -> tuple[list[tuple[str, str]], int]:
@@ -170,5 +189,3 @@ def read_series(path: Path, points_max: int = 400) -> list[tuple[float, int]]:
     rows = [(float(a), int(b)) for a, b in (line.split() for line in path.read_text().splitlines())]
     stride = -(-len(rows) // points_max) or 1
     return [max(rows[i : i + stride], key=lambda row: row[1]) for i in range(0, len(rows), stride)]
-
-

@@ -11,7 +11,9 @@ from mortise.commands import compare, doctor, explain, listing, path, run
 from mortise.errors import WRONG_USE, Refusal
 
 app = typer.Typer(
-    name="mortise", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    name="mortise",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
     help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
 )
 PASS_ON = {"allow_interspersed_args": False}
@@ -29,17 +31,26 @@ def _version(wanted: bool) -> None:
         raise typer.Exit(0)
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and stop."),
+    context: typer.Context,
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
 ) -> None:
-    """Options that stand before the command."""
+    """Compare memory allocators on a program, honestly, and run it on the one it should have."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(WRONG_USE)
 
 
 def start() -> None:
-    """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own status."""
+    """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own
+    status.
+    """
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, prog_name="mortise")
+        sys.stdout.flush()
     except Refusal as refusal:
         say(str(refusal))
         status = refusal.status

@@ -9,27 +9,57 @@ from plotly.offline import get_plotlyjs
 
 from mortise import formats, table
 
-COLOURS = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b", "#ff9da6", "#79706e"]
-LAYOUT = {"template": "plotly_white", "margin": {"l": 60, "r": 20, "t": 30, "b": 50}, "height": 420, "hovermode": "closest",
-          "legend": {"orientation": "h", "y": 1.12}}
+COLOURS = [
+    "#4c78a8",
+    "#f58518",
+    "#54a24b",
+    "#e45756",
+    "#72b7b2",
+    "#b279a2",
+    "#9d755d",
+    "#eeca3b",
+    "#ff9da6",
+    "#79706e",
+]
+LAYOUT = {
+    "template": "plotly_white",
+    "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+    "height": 420,
+    "hovermode": "closest",
+    "legend": {"orientation": "h", "y": 1.12},
+}
 
 
 def render(document: dict[str, Any]) -> str:
-    environment = jinja2.Environment(loader=jinja2.PackageLoader("mortise"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("mortise"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.get_template("report.html.j2")
-    plots = [("front", "Space and time, every run", front(document)), ("runs", "Every run, in the order of the rounds", strip(document))]
+    plots = [
+        ("front", "Space and time, every run", front(document)),
+        ("runs", "Every run, in the order of the rounds", strip(document)),
+    ]
     if series := over_time(document):
         plots.append(("memory", "Memory over time (one memory run of each arm)", series))
     return template.render(
-        title=table.title(document), verdict=document["conclusion"]["sentence"], notes=table.notes(document)[:-1],
-        headings=table.headings(document), rows=table.rows(document), classes=[row_class(document, n) for n in document["arms"]],
-        plots=[(name, heading, _html(name, figure)) for name, heading, figure in plots], plotly=get_plotlyjs(),
-        facts=facts(document), repeat=repeat(document), raw=formats.dumps(document).replace("</", "<\\/"),
+        title=table.title(document),
+        verdict=document["conclusion"]["sentence"],
+        notes=table.notes(document)[:-1],
+        headings=table.headings(document),
+        rows=table.rows(document),
+        classes=[row_class(document, n) for n in document["arms"]],
+        plots=[(name, heading, _html(name, figure)) for name, heading, figure in plots],
+        plotly=get_plotlyjs(),
+        facts=facts(document),
+        repeat=repeat(document),
+        raw=formats.dumps(document).replace("</", "<\\/"),
     )
 
 
 def _html(name: str, figure: go.Figure) -> str:
-    return figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True})
+    return figure.to_html(
+        full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True}
+    )
 
 
 def row_class(document: dict[str, Any], name: str) -> str:
@@ -60,13 +90,27 @@ def front(document: dict[str, Any]) -> go.Figure:
         if not runs:
             continue
         above = [(r[memory] - document["baseline_bytes"]) / 2**20 for r in runs]
-        figure.add_scatter(x=[r[key] for r in runs], y=above, mode="markers", marker={"color": colour(document, name), "size": 6, "opacity": 0.45},
-                           name=name, legendgroup=name, showlegend=False)
+        figure.add_scatter(
+            x=[r[key] for r in runs],
+            y=above,
+            mode="markers",
+            marker={"color": colour(document, name), "size": 6, "opacity": 0.45},
+            name=name,
+            legendgroup=name,
+            showlegend=False,
+        )
         medians = entry["medians"]
         if key in medians and memory in medians:
-            figure.add_scatter(x=[medians[key]], y=[(medians[memory] - document["baseline_bytes"]) / 2**20], mode="markers+text", text=[name],
-                               textposition="top center", marker={"color": colour(document, name), "size": 13, "line": {"width": 1, "color": "#222"}},
-                               name=name, legendgroup=name)
+            figure.add_scatter(
+                x=[medians[key]],
+                y=[(medians[memory] - document["baseline_bytes"]) / 2**20],
+                mode="markers+text",
+                text=[name],
+                textposition="top center",
+                marker={"color": colour(document, name), "size": 13, "line": {"width": 1, "color": "#222"}},
+                name=name,
+                legendgroup=name,
+            )
     figure.update_xaxes(title=label, rangemode="tozero")
     figure.update_yaxes(title="memory above the bare image, MiB", rangemode="tozero")
     return figure
@@ -78,8 +122,14 @@ def strip(document: dict[str, Any]) -> go.Figure:
     for name, entry in document["arms"].items():
         runs = [r for r in entry["runs"] if r["kind"] == "time" and r.get(key) is not None]
         text = [f"{name}, round {r['round']}, place {r['position'] + 1}, {r['minor_faults']} faults" for r in runs]
-        figure.add_scatter(x=[r["round"] for r in runs], y=[r[key] for r in runs], mode="markers", text=text, name=name,
-                           marker={"color": colour(document, name), "size": 7})
+        figure.add_scatter(
+            x=[r["round"] for r in runs],
+            y=[r[key] for r in runs],
+            mode="markers",
+            text=text,
+            name=name,
+            marker={"color": colour(document, name), "size": 7},
+        )
     figure.update_xaxes(title="round")
     figure.update_yaxes(title=label, rangemode="tozero")
     return figure
@@ -90,7 +140,13 @@ def over_time(document: dict[str, Any]) -> go.Figure | None:
     for name, entry in document["arms"].items():
         series = next((r["series"] for r in reversed(entry["runs"]) if len(r.get("series", [])) > 1), None)
         if series:
-            figure.add_scatter(x=[t for t, _ in series], y=[b / 2**20 for _, b in series], mode="lines", name=name, line={"color": colour(document, name)})
+            figure.add_scatter(
+                x=[t for t, _ in series],
+                y=[b / 2**20 for _, b in series],
+                mode="lines",
+                name=name,
+                line={"color": colour(document, name)},
+            )
     if not figure.data:
         return None
     figure.update_xaxes(title="seconds since the start")
@@ -107,7 +163,9 @@ def facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     for name, entry in document["arms"].items():
         how = entry["library"] or " ".join(entry["argv"] or []) or "nothing preloaded"
         env = " ".join(f"{k}={v}" for k, v in entry["env"].items())
-        rows.append((f"arm: {name}", f"{how} {env}; malloc came from {', '.join(entry['malloc_from']) or 'an unknown place'}"))
+        rows.append(
+            (f"arm: {name}", f"{how} {env}; malloc came from {', '.join(entry['malloc_from']) or 'an unknown place'}")
+        )
     return rows
 
 
@@ -116,9 +174,25 @@ def repeat(document: dict[str, Any]) -> str:
     words = ["mortise", "compare"]
     for name in document["arms"]:
         words += ["--arms", spec(name, document["arms"][name])]
-    words += ["--time", settings["time"], "--mem", settings["memory"], "--resolve", f"{settings['resolve'] * 100:g}%",
-              "--budget", f"{settings['budget_s']:g}s", "--seed", str(settings["seed"])]
-    for option, key in (("--ready", "ready"), ("--load", "load"), ("--stop", "stop"), ("--metric-regex", "metric_regex"), ("--stdin", "stdin")):
+    words += [
+        "--time",
+        settings["time"],
+        "--mem",
+        settings["memory"],
+        "--resolve",
+        f"{settings['resolve'] * 100:g}%",
+        "--budget",
+        f"{settings['budget_s']:g}s",
+        "--seed",
+        str(settings["seed"]),
+    ]
+    for option, key in (
+        ("--ready", "ready"),
+        ("--load", "load"),
+        ("--stop", "stop"),
+        ("--metric-regex", "metric_regex"),
+        ("--stdin", "stdin"),
+    ):
         if settings[key]:
             words += [option, settings[key]]
     return shlex.join([*words, "--", *document["argv"]])
@@ -131,5 +205,3 @@ def spec(name: str, entry: dict[str, Any]) -> str:
     if entry["kind"] == "command":
         return f"{name}=cmd:{shlex.join(entry['argv'])}"
     return name
-
-

@@ -13,8 +13,14 @@ class Line:
 
     def __init__(self, budget_s: float):
         self.budget_s = budget_s
-        self.bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} % of the budget"),
-                            TimeElapsedColumn(), console=screen.progress, transient=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} % of the budget"),
+            TimeElapsedColumn(),
+            console=screen.progress,
+            transient=True,
+        )
         self.task = self.bar.add_task("starting", total=budget_s)
         self.last = 0.0
 
@@ -31,7 +37,10 @@ class Line:
         self.say(f"preflight  {found.program}: malloc comes from {found.as_shipped} as shipped")
         for note in notes:
             self.say(f"           {note}")
-        self.say(f"running    {arms} arms and a control, order shuffled in each round, at most {settings.budget_s:.0f} s, seed {settings.seed}")
+        self.say(
+            f"running    {arms} arms and a control, order shuffled in each round, "
+            f"at most {settings.budget_s:.0f} s, seed {settings.seed}"
+        )
 
     def say(self, text: str) -> None:
         screen.progress.print(text, markup=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """The measuring itself: baseline, warm-up, rounds in random order, memory rounds apart, until decided or out of budget.
 
-What is measured goes into a plain document (formats.COMPARE without its conclusions); `analysis` turns that into verdicts, both
-while measuring, to know when to stop, and afterwards, so that a report can be made again from the file alone.
+What is measured goes into a plain document (formats.COMPARE without its conclusions); `analysis` turns that into
+verdicts, both while measuring, to know when to stop, and afterwards, so that a report can be made again from the file.
 """
 
 import math
@@ -47,11 +47,20 @@ class Settings:
     def document(self) -> dict[str, Any]:
         service = self.service
         return {
-            "time": self.time, "memory": self.memory, "resolve": self.resolve, "budget_s": self.budget_s,
-            "rounds_max": self.rounds_max, "warmup": self.warmup, "check": self.check, "metric_regex": self.metric_regex,
+            "time": self.time,
+            "memory": self.memory,
+            "resolve": self.resolve,
+            "budget_s": self.budget_s,
+            "rounds_max": self.rounds_max,
+            "warmup": self.warmup,
+            "check": self.check,
+            "metric_regex": self.metric_regex,
             "metric_better": self.metric_better,
-            "seed": self.seed, "level": stats.LEVEL, "stdin": str(self.stdin) if self.stdin else None,
-            "ready": service.ready if service else None, "load": service.load if service else None,
+            "seed": self.seed,
+            "level": stats.LEVEL,
+            "stdin": str(self.stdin) if self.stdin else None,
+            "ready": service.ready if service else None,
+            "load": service.load if service else None,
             "stop": service.stop if service else None,
         }
 
@@ -62,7 +71,9 @@ Progress = Callable[[dict[str, Any], str, float], None]
 class Session:
     """One comparison from its first run to the end of its budget."""
 
-    def __init__(self, argv: list[str], arms: list[Arm], settings: Settings, preflight: dict[str, Any], progress: Progress):
+    def __init__(
+        self, argv: list[str], arms: list[Arm], settings: Settings, preflight: dict[str, Any], progress: Progress
+    ):
         self.argv, self.settings, self.progress = argv, settings, progress
         self.arms = list(arms)
         self.random = random.Random(settings.seed)
@@ -71,9 +82,15 @@ class Session:
         self.expected: dict[str, str] = {}
         self.retired: set[str] = set()
         self.document: dict[str, Any] = {
-            "schema": formats.COMPARE, "mortise": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "argv": argv, "settings": settings.document(), "machine": machine.facts(), "preflight": preflight,
-            "reference": arms[0].name, "baseline_bytes": 0,
+            "schema": formats.COMPARE,
+            "mortise": __version__,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "argv": argv,
+            "settings": settings.document(),
+            "machine": machine.facts(),
+            "preflight": preflight,
+            "reference": arms[0].name,
+            "baseline_bytes": 0,
             "arms": {arm.name: arm.document() | {"failure": None, "runs": []} for arm in arms},
         }
         if settings.control:
@@ -81,7 +98,7 @@ class Session:
             self.arms.append(twin)
             self.document[CONTROL] = twin.document() | {"failure": None, "runs": []}
 
-    # ---- the protocol -------------------------------------------------------------------------------------------------------
+    # ---- the protocol ----------------------------------------------------------------------------------------------
 
     def run(self) -> dict[str, Any]:
         steal = machine.steal_seconds()
@@ -97,7 +114,9 @@ class Session:
                 self.round("memory", memory_rounds)
             if stats.is_look(rounds) and self.all_decided():
                 break
-        while memory_rounds < self.memory_target() and (memory_rounds < MEMORY_ROUNDS_MIN or self.affords("memory", rounds)):
+        while memory_rounds < self.memory_target() and (
+            memory_rounds < MEMORY_ROUNDS_MIN or self.affords("memory", rounds)
+        ):
             memory_rounds += 1
             self.round("memory", memory_rounds)
         self.document["elapsed_s"] = round(time.monotonic() - self.started, 3)
@@ -105,13 +124,19 @@ class Session:
         return self.document
 
     def baseline(self) -> None:
-        """What the program's image holds before main under whatever it ships with: the same figure is taken off every arm."""
+        """What the program's image holds before main under whatever it ships with: the same figure is taken off every
+        arm.
+        """
         outcome = self.launcher.run(self.request(Arm("baseline", "shipped"), memory=False, baseline=True))
         self.document["baseline_bytes"] = outcome.peak_before_main
 
     def round(self, kind: str, number: int) -> None:
         """Every arm that still counts once, in an order nobody chose."""
-        live = [arm for arm in self.arms if not self.entry(arm)["failure"] and (kind == "memory" or arm.name not in self.retired)]
+        live = [
+            arm
+            for arm in self.arms
+            if not self.entry(arm)["failure"] and (kind == "memory" or arm.name not in self.retired)
+        ]
         if kind == "memory":
             live = [arm for arm in live if arm.name != CONTROL]
         self.random.shuffle(live)
@@ -127,7 +152,12 @@ class Session:
         except RunFailed as e:
             entry["failure"] = str(e)
             return
-        facts = {"kind": kind, "round": number, "position": position, "seconds": round(time.monotonic() - started, 3)} | outcome.facts
+        facts = {
+            "kind": kind,
+            "round": number,
+            "position": position,
+            "seconds": round(time.monotonic() - started, 3),
+        } | outcome.facts
         if outcome.series:
             facts["series"] = [[round(t, 4), b] for t, b in outcome.series]
         entry["runs"].append(facts)
@@ -135,13 +165,23 @@ class Session:
 
     def request(self, arm: Arm, memory: bool, baseline: bool = False) -> Request:
         s = self.settings
-        return Request(self.argv, arm, memory=memory, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin, service=s.service,
-                       env=s.env, baseline=baseline, timeout_s=s.timeout_s)
+        return Request(
+            self.argv,
+            arm,
+            memory=memory,
+            padding=self.random.randrange(PADDING_MAX),
+            stdin=s.stdin,
+            service=s.service,
+            env=s.env,
+            baseline=baseline,
+            timeout_s=s.timeout_s,
+        )
 
-    # ---- is this run what it should be? --------------------------------------------------------------------------------------
+    # ---- is this run what it should be? ----------------------------------------------------------------------------
 
     def fault(self, arm: Arm, outcome: Outcome) -> str | None:
-        """Why this arm cannot be compared: it failed, was not served, or did something else than the first arm did."""
+        """Why this arm cannot be compared: it failed, was not served, or did something else than the first arm did.
+        """
         status = outcome.facts["exit_status"]
         if self.settings.service is not None:
             if outcome.facts.get("load_status"):
@@ -165,12 +205,18 @@ class Session:
         text = outcome.load_output or outcome.stdout.decode(errors="replace")
         match = re.search(self.settings.metric_regex, text)
         try:
-            facts["metric"] = float((match[1] if match and match.groups() else match[0]).replace(",", "")) if match else None
+            facts["metric"] = (
+                float((match[1] if match and match.groups() else match[0]).replace(",", "")) if match else None
+            )
         except ValueError:
             facts["metric"] = None
-        return None if facts["metric"] else f"printed nothing that '{self.settings.metric_regex}' finds as a number above 0"
+        return (
+            None
+            if facts["metric"]
+            else f"printed nothing that '{self.settings.metric_regex}' finds as a number above 0"
+        )
 
-    # ---- when to stop ---------------------------------------------------------------------------------------------------------
+    # ---- when to stop ----------------------------------------------------------------------------------------------
 
     def entry(self, arm: Arm) -> dict[str, Any]:
         return self.document[CONTROL] if arm.name == CONTROL else self.document["arms"][arm.name]
@@ -187,7 +233,9 @@ class Session:
         """Whether one more round of this kind fits; what the last memory rounds will take is kept back."""
         per_round = {k: self.cost(k) for k in ("time", "memory")}
         done = len(analysis.rounds_of(self.document, "memory"))
-        held_back = max(0, MEMORY_ROUNDS_MIN - done) * (per_round["memory"] or per_round["time"]) if kind == "time" else 0
+        held_back = (
+            max(0, MEMORY_ROUNDS_MIN - done) * (per_round["memory"] or per_round["time"]) if kind == "time" else 0
+        )
         return time.monotonic() - self.started + per_round[kind] + held_back <= self.settings.budget_s or rounds == 0
 
     def cost(self, kind: str) -> float:

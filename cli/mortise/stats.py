@@ -1,8 +1,9 @@
 """The statistics of a comparison: paired log ratios, Hodges-Lehmann, Wilcoxon's interval, the stopping rule.
 
-Why these: rounds pair the arms, which removes what a round shares; the Hodges-Lehmann estimate survives the heavy tail of a
-shared machine; the signed-rank interval is exact for few rounds and needs no resampling. An interval around a ratio of minima
-covers the truth in 77 to 88 % of cases where it promises 95, so minima are a cross-check here and never a verdict.
+Why these: rounds pair the arms, which removes what a round shares; the Hodges-Lehmann estimate survives the heavy tail
+of a shared machine; the signed-rank interval is exact for few rounds and needs no resampling. An interval around a
+ratio of minima covers the truth in 77 to 88 % of cases where it promises 95, so minima are a cross-check here and never
+a verdict.
 """
 
 import math
@@ -70,7 +71,9 @@ def cut(n: int, level: float) -> tuple[int, float]:
 
 
 def interval(arm: Sequence[float], reference: Sequence[float], level: float = LEVEL) -> Interval:
-    """The ratio arm/reference over paired rounds. Too few rounds for `level` give the widest interval and its true level."""
+    """The ratio arm/reference over paired rounds. Too few rounds for `level` give the widest interval and its true
+    level.
+    """
     differences = np.log(np.asarray(arm, float)) - np.log(np.asarray(reference, float))
     return of_differences(differences, level)
 
@@ -91,7 +94,13 @@ def level_for(arms: int, level: float = LEVEL) -> float:
     return 1 - (1 - level) / max(1, arms)
 
 
-def judge(found: Interval, resolve: float, level: float = LEVEL, differences: np.ndarray | None = None, rounds_min: int = FIRST_LOOK) -> Verdict:
+def judge(
+    found: Interval,
+    resolve: float,
+    level: float = LEVEL,
+    differences: np.ndarray | None = None,
+    rounds_min: int = FIRST_LOOK,
+) -> Verdict:
     """One look: which of the endings this interval allows, with `cannot tell` while none is reached."""
     low, high, edge = math.log(found.low), math.log(found.high), math.log1p(resolve)
     if found.level >= level - 1e-3 and found.rounds >= rounds_min:
@@ -107,10 +116,10 @@ def judge(found: Interval, resolve: float, level: float = LEVEL, differences: np
 
 
 def more_rounds(found: Interval, resolve: float, differences: np.ndarray | None) -> int | None:
-    """About how many further rounds would decide: the interval must shrink until it leaves or enters the region of no interest.
+    """About how many further rounds would decide: the interval must leave or enter the region of no interest.
 
-    From rounds = (2.8 sd / d)^2, d being how far the estimate is from the nearest edge of that region, and never less than
-    what brings the half-width below half of it.
+    From rounds = (2.8 sd / d)^2, d being how far the estimate is from the nearest edge of that region, and never less
+    than what brings the half-width below half of it.
     """
     if differences is None or len(differences) < 2:
         return None

@@ -12,7 +12,9 @@ STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
 
 def headings(document: dict[str, Any]) -> list[str]:
     settings = document["settings"]
-    first = "its own number" if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
+    first = (
+        "its own number" if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
+    )
     memory = {"peak": "peak memory", "avg": "average memory"}[settings["memory"]]
     against = f"against {document['reference']}"
     return ["arm", "served", first, against, memory, against]
@@ -29,7 +31,14 @@ def row(document: dict[str, Any], name: str, entry: dict[str, Any]) -> list[str]
         return [name, served, "-", f"failed\n{entry['failure']}", "-", "-"]
     versus = entry["vs_reference"] or {}
     against = [verdict(versus.get(axis), name == document["reference"]) for axis in ("time", "memory")]
-    return [name, served, times(document, entry["medians"]), against[0], memory(document, entry["medians"]), against[1]]
+    return [
+        name,
+        served,
+        times(document, entry["medians"]),
+        against[0],
+        memory(document, entry["medians"]),
+        against[1],
+    ]
 
 
 def times(document: dict[str, Any], medians: dict[str, float]) -> str:
@@ -84,10 +93,12 @@ def notes(document: dict[str, Any]) -> list[str]:
     timed, watched = (len(analysis.rounds_of(document, kind)) for kind in ("time", "memory"))
     machine = document["machine"]
     lines = [
-        f"{timed} time rounds and {watched} memory rounds in {document['elapsed_s']:.0f} s, order shuffled, seed {document['settings']['seed']}; "
-        f"intervals at {analysis.level(document) * 100:.4g} %; memory is above the program's bare image ({formats.size(document['baseline_bytes'])})",
+        f"{timed} time rounds and {watched} memory rounds in {document['elapsed_s']:.0f} s, order shuffled, "
+        f"seed {document['settings']['seed']}; intervals at {analysis.level(document) * 100:.4g} %; "
+        f"memory is above the program's bare image ({formats.size(document['baseline_bytes'])})",
         f"control: {conclusion['control_says']}",
-        f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
+        f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, "
+        f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
     ]
     lines += analysis.warnings(document)
     return [*lines, f"verdict: {conclusion['sentence']}"]
@@ -95,6 +106,7 @@ def notes(document: dict[str, Any]) -> list[str]:
 
 def markdown(document: dict[str, Any]) -> str:
     """The table as users paste it."""
+
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
 

@@ -1,6 +1,7 @@
 """`mortise compare`: which allocator, honestly, on the user's own program."""
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -13,25 +14,42 @@ from mortise.errors import WrongUse
 
 
 def command(
-    program: list[str] = typer.Argument(None, metavar="-- PROG [ARG]...", help="The program as you would start it; {tmp} is a fresh folder."),
-    arm_list: list[str] = typer.Option([], "--arms", "-a", help="Arms, separated by commas; the first is the reference. "
-                                       "NAME, NAME:KEY=VALUE, PATH.so, LABEL=env:KEY=VALUE, LABEL=cmd:PROGRAM."),
+    program: list[str] = typer.Argument(
+        None, metavar="-- PROG [ARG]...", help="The program as you would start it; {tmp} is a fresh folder."
+    ),
+    arm_list: list[str] = typer.Option(
+        [],
+        "--arms",
+        "-a",
+        help="Arms, separated by commas; the first is the reference. "
+        "NAME, NAME:KEY=VALUE, PATH.so, LABEL=env:KEY=VALUE, LABEL=cmd:PROGRAM.",
+    ),
     time: str = typer.Option("cpu", "--time", help="What counts as time: cpu (user + system) or wall."),
-    mem: str = typer.Option("peak", "--mem", help="What counts as memory: peak or avg (over time), above the program's bare image."),
-    metric_regex: str = typer.Option(None, "--metric-regex", help="Compare the first number this finds in the output instead of time."),
+    mem: str = typer.Option(
+        "peak", "--mem", help="What counts as memory: peak or avg (over time), above the program's bare image."
+    ),
+    metric_regex: str = typer.Option(
+        None, "--metric-regex", help="Compare the first number this finds in the output instead of time."
+    ),
     metric_less: bool = typer.Option(False, "--metric-less", help="Of that number, less is better (default: more)."),
     resolve: str = typer.Option("2%", "--resolve", help="Differences below this are of no interest."),
     budget: str = typer.Option("5m", "--budget", help="How long to measure at most."),
     rounds: int = typer.Option(200, "--rounds", min=1, help="How many rounds at most."),
     warmup: int = typer.Option(1, "--warmup", min=0, help="Rounds that are run and not counted."),
-    check: str = typer.Option("stdout", "--check", help="What must agree between arms: stdout (and exit status) or exit."),
+    check: str = typer.Option(
+        "stdout", "--check", help="What must agree between arms: stdout (and exit status) or exit."
+    ),
     stdin: Path = typer.Option(None, "--stdin", help="A file that every run reads as its standard input."),
     ready: str = typer.Option(None, "--ready", help="For a server: a command that succeeds once it can be used."),
-    load: str = typer.Option(None, "--load", help="For a server: the command that uses it; its wall time is the run's."),
+    load: str = typer.Option(
+        None, "--load", help="For a server: the command that uses it; its wall time is the run's."
+    ),
     stop: str = typer.Option(None, "--stop", help="For a server: the command that ends it (default: SIGTERM)."),
     timeout: str = typer.Option("1h", "--timeout", help="One run that takes longer than this has failed."),
     seed: int = typer.Option(None, "--seed", help="For the order of the rounds (default: drawn, and printed)."),
-    json_path: Path = typer.Option(None, "--json", help="Write every run and every conclusion (schema mortise.compare/1); '-' is stdout."),
+    json_path: Path = typer.Option(
+        None, "--json", help="Write every run and every conclusion (schema mortise.compare/1); '-' is stdout."
+    ),
     html_path: Path = typer.Option(None, "--html", help="Write the report as one HTML file that needs no network."),
     markdown: Path = typer.Option(None, "--markdown", help="Write the table as Markdown; '-' is stdout."),
     replay: Path = typer.Option(None, "--replay", help="Run nothing: make the report again from such a JSON file."),
@@ -70,13 +88,25 @@ def _settings(time: str, mem: str, check: str, given: dict[str, Any]) -> Any:
         service = Service(given["ready"], given["load"], given["stop"])
     if given["stdin"] is not None and not given["stdin"].is_file():
         raise WrongUse(f"no file '{given['stdin']}' for --stdin")
+    if given["metric_regex"] is not None:
+        try:
+            re.compile(given["metric_regex"])
+        except re.error as e:
+            raise WrongUse(f"--metric-regex '{given['metric_regex']}' is not a regular expression: {e}") from None
     return Settings(
-        time=_choice("--time", time, ("cpu", "wall")), memory=_choice("--mem", mem, ("peak", "avg")),
-        check=_choice("--check", check, ("stdout", "exit")), resolve=formats.share(given["resolve"]),
-        budget_s=formats.span(given["budget"]), rounds_max=given["rounds"], warmup=given["warmup"],
-        metric_regex=given["metric_regex"], metric_better="less" if given["metric_less"] else "more",
-        seed=given["seed"] if given["seed"] is not None else secrets.randbelow(2**31), timeout_s=formats.span(given["timeout"]),
-        stdin=given["stdin"], service=service,
+        time=_choice("--time", time, ("cpu", "wall")),
+        memory=_choice("--mem", mem, ("peak", "avg")),
+        check=_choice("--check", check, ("stdout", "exit")),
+        resolve=formats.share(given["resolve"]),
+        budget_s=formats.span(given["budget"]),
+        rounds_max=given["rounds"],
+        warmup=given["warmup"],
+        metric_regex=given["metric_regex"],
+        metric_better="less" if given["metric_less"] else "more",
+        seed=given["seed"] if given["seed"] is not None else secrets.randbelow(2**31),
+        timeout_s=formats.span(given["timeout"]),
+        stdin=given["stdin"],
+        service=service,
     )
 
 

@@ -5,7 +5,12 @@ import typer
 from mortise import doctor, formats, screen
 from mortise.errors import CANNOT_TELL
 
-MARKS = {doctor.BLOCKS: ("no ", "bold red"), doctor.WARNS: ("!  ", "yellow"), doctor.NOTES: ("-  ", ""), doctor.GOOD: ("ok ", "green")}
+MARKS = {
+    doctor.BLOCKS: ("no ", "bold red"),
+    doctor.WARNS: ("!  ", "yellow"),
+    doctor.NOTES: ("-  ", ""),
+    doctor.GOOD: ("ok ", "green"),
+}
 
 
 def command(
@@ -20,7 +25,9 @@ def command(
     if as_json:
         print(formats.dumps(found.document()), end="")
     else:
-        screen.out.print(f"{found.program}: as shipped, malloc comes from {found.as_shipped}", markup=False, highlight=False)
+        screen.out.print(
+            f"{found.program}: as shipped, malloc comes from {found.as_shipped}", markup=False, highlight=False
+        )
         for finding in found.findings:
             mark, style = MARKS[finding.weight]
             screen.out.print(mark, style=style, end="", markup=False)

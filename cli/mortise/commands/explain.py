@@ -54,5 +54,7 @@ def promises(description: dict[str, Any]) -> list[str]:
         lines.append(f"one thread's record: {description['thread_bytes']} bytes")
     budget = description.get("budget", {})
     if budget:
-        lines.append("instructions on the hit path, at most: " + ", ".join(f"{what} {count}" for what, count in budget.items()))
+        lines.append(
+            "instructions on the hit path, at most: " + ", ".join(f"{what} {count}" for what, count in budget.items())
+        )
     return lines

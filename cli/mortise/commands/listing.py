@@ -7,8 +7,16 @@ from mortise import catalogue, formats, peers, screen
 
 
 def document() -> dict:
-    ours = [{"name": a.name, "summary": a.summary, "use": a.description.get("use", ""), "progress": a.description.get("progress", {}),
-             "library": str(a.library) if a.library else None} for a in catalogue.allocators()]
+    ours = [
+        {
+            "name": a.name,
+            "summary": a.summary,
+            "use": a.description.get("use", ""),
+            "progress": a.description.get("progress", {}),
+            "library": str(a.library) if a.library else None,
+        }
+        for a in catalogue.allocators()
+    ]
     theirs = [{"name": p.name, "library": str(p.library)} for p in peers.peers()]
     return {"schema": formats.LIST, "allocators": ours, "peers": theirs}
 

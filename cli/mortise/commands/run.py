@@ -1,4 +1,6 @@
-"""`mortise run`: the program, on the chosen allocator. This process becomes the program, so its exit status is the program's."""
+"""`mortise run`: the program, on the chosen allocator. This process becomes the program, so its exit status is the
+program's.
+"""
 
 import os
 from pathlib import Path
@@ -11,8 +13,12 @@ from mortise.errors import WrongUse, unknown
 
 def command(
     program: list[str] = typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it."),
-    alloc: str = typer.Option("hslab", "--alloc", "-a", help="An allocator that 'mortise list' shows, or a path to a .so."),
-    settings: str = typer.Option("", "--conf", help="Settings, KEY=VALUE[,KEY=VALUE]...; they end up in MORTISE_CONF."),
+    alloc: str = typer.Option(
+        "hslab", "--alloc", "-a", help="An allocator that 'mortise list' shows, or a path to a .so."
+    ),
+    settings: str = typer.Option(
+        "", "--conf", help="Settings, KEY=VALUE[,KEY=VALUE]...; they end up in MORTISE_CONF."
+    ),
     only_self: bool = typer.Option(False, "--only-self", help="Serve this program only, not the ones it starts."),
     force: bool = typer.Option(False, "--force", help="Run even where preflight says that it cannot work."),
 ) -> None:
@@ -41,7 +47,9 @@ def resolve(alloc: str) -> str | None:
         return None
     if "/" in alloc or alloc.endswith(".so"):
         if not Path(alloc).is_file():
-            raise WrongUse(f"no library '{alloc}': expected a path to a .so that exists, or a name that 'mortise list' shows")
+            raise WrongUse(
+                f"no library '{alloc}': expected a path to a .so that exists, or a name that 'mortise list' shows"
+            )
         return str(Path(alloc).absolute())
     ours = {a.name for a in catalogue.allocators()}
     if alloc in ours:
@@ -49,4 +57,6 @@ def resolve(alloc: str) -> str | None:
     peer = peers.named(alloc)
     if peer is not None:
         return str(peer.library)
-    raise unknown("allocator", alloc, ours | {p.name for p in peers.peers()} | {arms.GLIBC}, "'mortise list' shows them")
+    raise unknown(
+        "allocator", alloc, ours | {p.name for p in peers.peers()} | {arms.GLIBC}, "'mortise list' shows them"
+    )

@@ -1,0 +1,64 @@
+# Thin names for what packaging/setup.sh, CMake, ctest and pytest do. Set-up is part of every target and takes seconds
+# the second time. Nothing here has to be run as root unless Debian packages are missing.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+JOBS ?= $(shell nproc)
+SETUP := packaging/setup.sh
+PYTEST := build/venv/bin/python -m pytest -q
+MORTISE := build/bin/mortise
+
+.PHONY: help build test test-all demo tidy bench bench-quick soak clean _build
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+_build:
+	cmake --preset release
+	ninja -C build -j $(JOBS)
+	@install -D -m 755 cli/launcher/mortise.sh $(MORTISE)
+
+build:  ## build/bin/mortise and build/lib/libmortise-NAME.so
+	@$(SETUP) build
+	@$(MAKE) --no-print-directory _build
+
+test:  ## set up, build, every test
+	@$(SETUP) build test programs
+	@$(MAKE) --no-print-directory _build
+	ctest --test-dir build --output-on-failure -j $(JOBS)
+	$(PYTEST) tests
+
+test-all:  ## the long ones too: every program on every allocator, all seeds
+	@$(SETUP) build test programs
+	@$(MAKE) --no-print-directory _build
+	MORTISE_TEST_ALL=1 ctest --test-dir build --output-on-failure -j $(JOBS)
+	MORTISE_TEST_ALL=1 $(PYTEST) tests --all-programs
+
+demo:  ## compare allocators on a real program: the table here, the page in build/demo.html
+	@$(SETUP) build demo
+	@$(MAKE) --no-print-directory _build
+	@cli/demo.sh
+
+tidy:  ## format, lint, folder ranks, self-contained headers, links
+	@$(SETUP) build test
+	@$(MAKE) --no-print-directory _build
+	ctest --test-dir build --output-on-failure -L tidy
+	$(PYTEST) tests/tidy
+
+bench:  ## side by side with the peers: tables here, JSON and plots in build/bench
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory _build
+	build/venv/bin/python bench/run.py
+
+bench-quick:  ## the same, in minutes
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory _build
+	build/venv/bin/python bench/run.py --quick
+
+soak:  ## servers under load for minutes
+	@$(SETUP) build test programs
+	@$(MAKE) --no-print-directory _build
+	MORTISE_SOAK=1 $(PYTEST) tests/life
+
+clean:  ## remove build/
+	rm -rf build

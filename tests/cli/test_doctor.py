@@ -1,0 +1,95 @@
+"""`mortise doctor` says before a run what would come of it; a wrong word here sends users after results that mean
+nothing.
+"""
+
+import json
+import shutil
+
+import jsonschema
+import pytest
+from cli.conftest import compile_c
+from cli.test_commands import schema
+
+from mortise import doctor, elf
+
+
+def codes(path) -> dict[str, str]:
+    elf.image.cache_clear()
+    return {finding.code: finding.weight for finding in doctor.diagnose(str(path)).findings}
+
+
+def build(folder, text, *flags):
+    (folder / "program.c").write_text(text)
+    return compile_c(folder / "program.c", folder / "program", *flags)
+
+
+PLAIN = "#include <stdlib.h>\nint main(int c, char** v) { (void)v; free(malloc((size_t)c)); return 0; }\n"
+
+
+def test_a_plain_program_will_be_served(cli, churn):
+    document = json.loads(cli("doctor", "--json", "--", str(churn)).stdout)
+    jsonschema.validate(document, schema("doctor"))
+    assert document["served"] and document["as_shipped"] == "glibc"
+    done = cli("doctor", "--", str(churn))
+    assert done.returncode == 0 and "malloc comes from glibc" in done.stdout
+
+
+def test_static(static_program):
+    assert codes(static_program)["static"] == doctor.BLOCKS
+
+
+def test_set_uid(set_uid_program):
+    assert codes(set_uid_program)["set-id"] == doctor.BLOCKS
+
+
+def test_own_malloc(tmp_path):
+    text = PLAIN + "void* malloc(size_t n) { (void)n; return 0; }\nvoid free(void* p) { (void)p; }\n"
+    program = build(tmp_path, text, "-fno-builtin", "-rdynamic")
+    assert codes(program)["own-malloc"] == doctor.BLOCKS
+    assert doctor.diagnose(str(program)).as_shipped == "its own"
+
+
+def test_sanitizer(tmp_path):
+    assert codes(build(tmp_path, PLAIN, "-fsanitize=address"))["sanitizer"] == doctor.BLOCKS
+
+
+def test_linked_allocator_is_what_serves_as_shipped(tmp_path, toy):
+    jemalloc = tmp_path / "libjemalloc.so.2"
+    shutil.copy(toy, jemalloc)
+    program = build(tmp_path, PLAIN, f"-Wl,--no-as-needed,-rpath,{tmp_path}", str(jemalloc))
+    # The toy has no soname, so the program needs it by the path it was linked with.
+    diagnosis = doctor.diagnose(str(program))
+    assert diagnosis.as_shipped == "jemalloc"
+    assert "links-allocator" in {f.code for f in diagnosis.findings}
+
+
+def test_dlopen_dlmopen_and_private_interfaces_are_mentioned(tmp_path):
+    text = PLAIN.replace("int main", "#include <dlfcn.h>\nvoid* user = (void*)dlopen;\nint main")
+    assert codes(build(tmp_path, text))["dlopen"] == doctor.NOTES
+    text = "#define _GNU_SOURCE\n#include <dlfcn.h>\nvoid* user = (void*)dlmopen;\n" + PLAIN
+    assert codes(build(tmp_path, text))["dlmopen"] == doctor.WARNS
+    (tmp_path / "stub.c").write_text("int mallctl(const char* n) { return n == 0; }\n")
+    stub = compile_c(tmp_path / "stub.c", tmp_path / "libstub.so", "-shared", "-fPIC")
+    text = "int mallctl(const char*);\n" + PLAIN.replace("return 0", 'return mallctl("x")')
+    assert codes(build(tmp_path, text, str(stub)))["private-api"] == doctor.WARNS
+
+
+def test_musl_and_foreign_machines(tmp_path):
+    assert codes(build(tmp_path, PLAIN, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"))["musl"] == doctor.BLOCKS
+    program = build(tmp_path, PLAIN)
+    image = bytearray(program.read_bytes())
+    image[18:20] = (0x14).to_bytes(2, "little")  # e_machine: PowerPC
+    program.write_bytes(image)
+    assert codes(program)["machine"] == doctor.BLOCKS
+
+
+def test_a_preload_that_is_there_is_mentioned(churn, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
+    assert codes(churn)["preloaded"] == doctor.NOTES
+
+
+@pytest.mark.parametrize("name, variable", (("python3", "PYTHONMALLOC=malloc"), ("php", "USE_ZEND_ALLOC=0")))
+def test_programs_with_pools_of_their_own(tmp_path, churn, name, variable):
+    program = tmp_path / name
+    shutil.copy(churn, program)
+    assert any(variable in f.text for f in doctor.diagnose(str(program)).findings)

@@ -1,0 +1,121 @@
+"""A user who errs reads one line that says what is wrong and what to do; without these, a stack trace or, worse, a
+plain run.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+
+def test_unknown_allocator_names_the_nearest(cli):
+    assert "did you mean 'toy'?" in cli.refused(2, "run", "--alloc", "toi", "--", "true")
+    assert "did you mean 'toy'?" in cli.refused(2, "explain", "tyo")
+    assert "did you mean 'toy'?" in cli.refused(2, "path", "tooy")
+    assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
+
+
+def test_described_but_not_built(cli):
+    assert "make build" in cli.refused(2, "run", "--alloc", "ghost", "--", "true")
+    assert "make build" in cli.refused(2, "path", "ghost")
+
+
+@pytest.mark.parametrize("command", (["run", "--alloc", "toy"], ["doctor"], ["compare", "--arms", "glibc,toy"]))
+def test_missing_program(cli, command):
+    assert "no program 'no-such-program-here' on PATH" in cli.refused(2, *command, "--", "no-such-program-here")
+    assert "no such program './nowhere'" in cli.refused(2, *command, "--", "./nowhere")
+
+
+def test_a_folder_and_a_text_are_no_programs(cli, tmp_path):
+    (tmp_path / "text").write_text("hello")
+    os.chmod(tmp_path / "text", 0o755)
+    assert "cannot be executed" in cli.refused(2, "run", "--alloc", "toy", "--", str(tmp_path))
+    assert "neither a Linux program nor a script" in cli.refused(
+        3, "run", "--alloc", "toy", "--", str(tmp_path / "text")
+    )
+
+
+def test_static_and_set_uid_programs_are_refused_with_the_reason(cli, static_program, set_uid_program):
+    for command in (["run", "--alloc", "toy"], ["compare", "--arms", "glibc,toy"]):
+        assert "statically linked: preloading cannot work" in cli.refused(3, *command, "--", str(static_program))
+        assert "set-user-id: the loader ignores LD_PRELOAD" in cli.refused(3, *command, "--", str(set_uid_program))
+    assert cli("doctor", "--", str(static_program)).returncode == 3
+
+
+def test_configuration_key(cli):
+    assert "did you mean 'purge_ms'?" in cli.refused(
+        2, "run", "--alloc", "toy", "--conf", "purge_mss=1", "--", "true"
+    )
+    assert "is not KEY=VALUE" in cli.refused(2, "run", "--alloc", "toy", "--conf", "purge_ms", "--", "true")
+    assert "did you mean 'purge_ms'?" in cli.refused(2, "compare", "--arms", "glibc,toy:purgems=1", "--", "true")
+
+
+def test_without_the_list_of_keys_a_warning_and_a_run(cli, mortise_home, tmp_path, monkeypatch):
+    for folder in ("lib", "libexec"):
+        (tmp_path / folder).symlink_to(mortise_home / folder)
+    (tmp_path / "share/mortise").mkdir(parents=True)
+    (tmp_path / "share/mortise/toy.json").write_bytes((mortise_home / "share/mortise/toy.json").read_bytes())
+    monkeypatch.setenv("MORTISE_HOME", str(tmp_path))
+    done = cli("run", "--alloc", "toy", "--conf", "anything=1", "--", "sh", "-c", "echo $MORTISE_CONF")
+    assert done.returncode == 0 and done.stdout == "anything=1\n"
+    assert "keys are not checked" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ("--json", "--html", "--markdown"))
+def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
+    line = cli.refused(
+        2, "compare", "--arms", "glibc,toy", option, str(tmp_path / "no" / "such" / "file"), "--", "true"
+    )
+    assert "cannot write the report" in line
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    (
+        (["--resolve", "much"], "is not a share"),
+        (["--budget", "long"], "is not a length of time"),
+        (["--time", "real"], "expected cpu or wall"),
+        (["--mem", "all"], "expected peak or avg"),
+        (["--check", "no"], "expected stdout or exit"),
+        (["--ready", "true"], "--load must say"),
+        (["--stdin", "/no/such/file"], "no file"),
+        (["--arms", "toy"], "given twice"),
+        (["--arms", "./no.so"], "no library './no.so'"),
+        (["--arms", "x=cmd:"], "names no program"),
+        (["--arms", "x=env:FOO"], "is not KEY=VALUE"),
+        (["--metric-regex", "("], "is not a regular expression"),
+        (["--bogus"], "No such option"),
+        (["--rounds", "0"], "'mortise compare --help'"),
+    ),
+)
+def test_wrong_options_of_compare(cli, words, said):
+    assert said in cli.refused(2, "compare", "--arms", "glibc,toy", *words, "--", "true")
+
+
+def test_one_arm_is_no_comparison(cli):
+    assert "needs two arms" in cli.refused(2, "compare", "--arms", "toy", "--", "true")
+
+
+def test_no_program_and_no_command(cli):
+    assert "no program to compare on" in cli.refused(2, "compare")
+    assert "Missing argument" in cli.refused(2, "run")
+    assert "No such command 'comp'" in cli.refused(2, "comp")
+    assert cli().returncode == 2
+
+
+def test_replay_of_what_is_no_comparison(cli, tmp_path):
+    broken, other = tmp_path / "broken.json", tmp_path / "other.json"
+    broken.write_text("{")
+    other.write_text(json.dumps({"schema": "mortise.list/1"}))
+    assert "is not JSON" in cli.refused(2, "compare", "--replay", str(broken))
+    assert "mortise.list/1 where mortise.compare/1 was expected" in cli.refused(2, "compare", "--replay", str(other))
+    assert "cannot read" in cli.refused(2, "compare", "--replay", str(tmp_path / "none.json"))
+
+
+def test_a_home_that_is_none(cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("MORTISE_HOME", str(tmp_path / "none"))
+    assert "MORTISE_HOME names" in cli.refused(2, "list")
+    (Path(tmp_path) / "empty").mkdir()
+    monkeypatch.setenv("MORTISE_HOME", str(tmp_path / "empty"))
+    assert "no allocators are built here" in cli.refused(2, "explain", "toy")

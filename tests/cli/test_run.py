@@ -1,0 +1,78 @@
+"""`mortise run` becomes the program: if it broke, statuses, arguments or children would differ from a plain run."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+
+def test_the_library_is_loaded_and_the_status_is_the_programs(cli, toy):
+    done = cli("run", "--alloc", "toy", "--", "sh", "-c", "grep -c libmortise-toy /proc/$$/maps; exit 7")
+    assert done.returncode == 7 and int(done.stdout) > 0 and done.stderr == ""
+
+
+def test_a_path_is_an_allocator_too(cli, toy):
+    assert "libmortise-toy.so" in cli("run", "-a", str(toy), "--", "sh", "-c", "echo $LD_PRELOAD").stdout
+
+
+def test_the_program_is_the_process_itself_so_signals_reach_it(cli):
+    assert cli("run", "--alloc", "toy", "--", "sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    "words",
+    (
+        ["--alloc", "toy", "--", "printf", "%s|", "--alloc", "a b", ""],
+        ["--alloc", "toy", "printf", "%s|", "--alloc", "a b", ""],
+    ),
+)
+def test_arguments_arrive_unchanged(cli, words):
+    assert cli("run", *words).stdout == "--alloc|a b||"
+
+
+def test_an_older_preload_stays_behind_ours(cli, toy, mortise_home, monkeypatch):
+    probe = str(mortise_home / "libexec/mortise-probe.so")
+    monkeypatch.setenv("LD_PRELOAD", probe)
+    assert cli("run", "--alloc", "toy", "--", "sh", "-c", "echo $LD_PRELOAD").stdout == f"{toy}:{probe}\n"
+
+
+def test_settings_are_added_to_those_that_are_there(cli, monkeypatch):
+    monkeypatch.setenv("MORTISE_CONF", "stats=exit")
+    done = cli("run", "--alloc", "toy", "--conf", "purge_ms=5", "--", "sh", "-c", "echo $MORTISE_CONF")
+    assert done.stdout == "stats=exit,purge_ms=5\n"
+
+
+def test_only_self_is_said_to_the_library(cli):
+    assert cli("run", "--alloc", "toy", "--only-self", "--", "sh", "-c", "echo $MORTISE_ONLY_SELF").stdout == "1\n"
+    assert cli("run", "--alloc", "toy", "--", "sh", "-c", "echo $MORTISE_ONLY_SELF").stdout == "\n"
+
+
+def test_glibc_preloads_nothing(cli):
+    assert cli("run", "--alloc", "glibc", "--", "sh", "-c", "echo [$LD_PRELOAD]").stdout == "[]\n"
+
+
+def test_force_runs_what_preflight_refuses(cli, static_program):
+    assert cli("run", "--alloc", "toy", "--force", "--", str(static_program)).returncode == 0
+
+
+def test_a_script_is_judged_by_its_interpreter(cli, tmp_path, static_program):
+    script = tmp_path / "script"
+    script.write_text(f"#!{static_program}\n")
+    os.chmod(script, 0o755)
+    assert "statically linked" in cli.refused(3, "run", "--alloc", "toy", "--", str(script))
+    script.write_text("#!/usr/bin/env -S sh\necho served by $LD_PRELOAD\n")
+    assert "libmortise-toy" in cli("run", "--alloc", "toy", "--", str(script)).stdout
+
+
+def test_a_closed_pipe_ends_quietly(mortise_home):
+    from cli.conftest import ROOT
+    import sys
+
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} {ROOT / 'cli'} compare --help | head -1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
