@@ -279,6 +279,6 @@ def warnings(document: Document) -> list[str]:
         result = (entry.get("vs_reference") or {}).get("time")
         if result and not result["low"] <= result["ratio_of_minima"] <= result["high"]:
             found.append(
-                f"note: {name}: the fastest runs differ by {formats.ratio(result['ratio_of_minima'])}, outside the interval"
+                f"note: {name}: the fastest runs give {formats.ratio(result['ratio_of_minima'])}, outside the interval"
             )
     return found

@@ -1,0 +1,182 @@
+"""`mortise compare` as a whole, on real runs: what it promises in its JSON, its table and its exit status."""
+
+import json
+
+import jsonschema
+import pytest
+from cli.test_commands import schema
+
+
+@pytest.fixture
+def compare(cli, tmp_path):
+    """Runs a short comparison and returns what the process said and the document it wrote."""
+
+    def run(*words, budget="60s", rounds="10"):
+        path = tmp_path / "out.json"
+        done = cli("compare", "--budget", budget, "--rounds", rounds, "--seed", "1", "--json", str(path), *words)
+        document = json.loads(path.read_text()) if path.exists() and path.stat().st_size else None
+        if document is not None:
+            jsonschema.validate(document, schema("compare"))
+        return done, document
+
+    return run
+
+
+def test_everything_promised_is_in_the_document(compare, churn, toy):
+    done, document = compare("--arms", "glibc,toy", "--", str(churn), "20000", "3")
+    assert done.returncode in (0, 3), done.stderr
+    assert document["reference"] == "glibc" and list(document["arms"]) == ["glibc", "toy"]
+    for name, entry in document["arms"].items():
+        assert entry["served"] == 1 and entry["failure"] is None
+        kinds = [run["kind"] for run in entry["runs"]]
+        assert kinds.count("time") == 10 and kinds.count("memory") >= 3 and kinds.count("warmup") == 1
+        assert all(run["served"] == 1 for run in entry["runs"]), name
+    versus = document["arms"]["toy"]["vs_reference"]
+    assert versus["time"]["low"] <= versus["time"]["ratio"] <= versus["time"]["high"]
+    assert versus["memory"]["ratio"] == pytest.approx(1, abs=0.2)
+    assert document["arms"]["toy"]["malloc_from"] == [str(toy)]
+    assert document["arms"]["toy"]["medians"]["peak_rss_bytes"] > 3 << 20
+    assert document["control"]["time"]["rounds"] == 10
+    for part in ("glibc", "toy", "100 %", "control:", "verdict:"):
+        assert part in done.stdout
+
+
+def test_rounds_are_shuffled_and_every_arm_takes_part_once(compare, churn):
+    _, document = compare("--arms", "glibc,toy,other=env:X=1", "--", str(churn))
+    orders = set()
+    for number in range(1, 11):
+        places = {
+            name: run["position"]
+            for name, entry in [*document["arms"].items(), ("control", document["control"])]
+            for run in entry["runs"]
+            if run["kind"] == "time" and run["round"] == number
+        }
+        assert sorted(places.values()) == [0, 1, 2, 3]
+        orders.add(tuple(sorted(places, key=places.__getitem__)))
+    assert len(orders) > 3
+
+
+def test_padding_differs_from_run_to_run(compare, churn):
+    """LD_PRELOAD changes the size of the environment, which shifts the stack: a bias unless every run is shifted at
+    random.
+    """
+    _, document = compare("--arms", "glibc,toy", "--", str(churn))
+    paddings = [run["padding"] for entry in document["arms"].values() for run in entry["runs"]]
+    assert len(set(paddings)) > len(paddings) // 2 and max(paddings) < 4096
+
+
+def test_another_output_is_a_row_with_the_reason(compare, tmp_path):
+    done, document = compare("--arms", "one=env:WHAT=1,two=env:WHAT=2", "--", "sh", "-c", "echo $WHAT")
+    assert done.returncode == 1
+    assert [bool(entry["failure"]) for entry in document["arms"].values()].count(True) == 1
+    assert "printed something else" in done.stdout
+    done, _ = compare("--check", "exit", "--arms", "one=env:WHAT=1,two=env:WHAT=2", "--", "sh", "-c", "echo $WHAT")
+    assert done.returncode in (0, 3)
+
+
+def test_another_status_and_a_crash_are_rows_with_the_reason(compare):
+    done, document = compare("--arms", "good=env:CODE=0,bad=env:CODE=5", "--", "sh", "-c", "exit $CODE")
+    assert done.returncode == 1 and "exit status" in done.stdout
+    done, document = compare("--arms", "good=env:HOW=0,bad=env:HOW=SEGV", "--", "sh", "-c", "kill -$HOW $$")
+    assert done.returncode == 1 and "SIGSEGV" in document["arms"]["bad"]["failure"]
+
+
+def test_an_arm_that_serves_nothing_is_not_a_tie(compare, tmp_path, mortise_home):
+    """A library without malloc, preloaded, changes nothing: three such arms would look like a tie."""
+    empty = mortise_home / "libexec/mortise-probe.so"
+    done, document = compare("--arms", f"glibc,{empty}", "--", "ls", "/")
+    assert done.returncode == 1 and "was not served" in document["arms"][str(empty)]["failure"]
+
+
+def test_a_static_program_compares_by_environment_only(compare, cli, static_program):
+    assert "preloading cannot work" in cli.refused(3, "compare", "--arms", "glibc,toy", "--", str(static_program))
+    done, document = compare("--arms", "one=env:X=1,two=env:X=2", "--", str(static_program))
+    assert done.returncode in (0, 3) and document["arms"]["one"]["served"] is None
+
+
+def test_other_programs_are_arms(compare, churn):
+    done, document = compare(
+        "--arms",
+        f"few=cmd:{churn} 100",
+        "--arms",
+        f"many=cmd:{churn} 100",
+        "--",
+        "unused-because-every-arm-names-one",
+    )
+    assert done.returncode == 2
+    done, document = compare(
+        "--check", "exit", "--arms", "glibc", "--arms", f"many=cmd:{churn} 400000", "--", str(churn), "100"
+    )
+    assert document["arms"]["many"]["vs_reference"]["time"]["ratio"] > 1.5
+    assert document["arms"]["many"]["vs_reference"]["time"]["verdict"] == "slower"
+
+
+def test_the_programs_own_number(compare):
+    done, document = compare(
+        "--metric-regex",
+        r"rate (\d+)",
+        "--check",
+        "exit",
+        "--arms",
+        "low=env:R=100,high=env:R=150",
+        "--",
+        "sh",
+        "-c",
+        "echo rate $R",
+    )
+    result = document["arms"]["high"]["vs_reference"]["time"]
+    assert result["ratio"] == pytest.approx(100 / 150, rel=1e-4) and result["verdict"] == "faster"
+    done, document = compare(
+        "--metric-regex", r"nothing (\d+)", "--arms", "low=env:R=1,high=env:R=1", "--", "sh", "-c", "echo rate $R"
+    )
+    assert done.returncode == 1 and "printed nothing that" in document["arms"]["low"]["failure"]
+
+
+def test_a_memory_difference_is_found(compare, churn):
+    done, document = compare(
+        "--check",
+        "exit",
+        "--arms",
+        f"small=cmd:{churn} 10 20",
+        "--arms",
+        f"large=cmd:{churn} 10 30",
+        "--",
+        str(churn),
+    )
+    memory = document["arms"]["large"]["vs_reference"]["memory"]
+    assert memory["ratio"] == pytest.approx(1.5, rel=0.03) and memory["verdict"] == "slower"
+
+
+def test_the_budget_is_kept(compare, cli, churn):
+    done, document = compare("--arms", "one=env:X=1,two=env:X=2", "--", "sleep", "0.3", budget="6s", rounds="200")
+    assert document["elapsed_s"] <= 6 * 1.1
+    assert done.returncode == 3
+
+
+def test_replay_says_the_same(compare, cli, churn, tmp_path):
+    done, _ = compare("--arms", "glibc,toy", "--html", str(tmp_path / "a.html"), "--", str(churn), "5000")
+    again = cli(
+        "compare",
+        "--replay",
+        str(tmp_path / "out.json"),
+        "--json",
+        str(tmp_path / "b.json"),
+        "--html",
+        str(tmp_path / "b.html"),
+    )
+    assert again.stdout == done.stdout and again.returncode == done.returncode
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "out.json").read_bytes()
+    assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
+
+
+def test_json_and_markdown_on_stdout_stand_alone(cli, churn):
+    done = cli("compare", "--rounds", "2", "--arms", "glibc,toy", "--json", "-", "--", str(churn))
+    jsonschema.validate(json.loads(done.stdout), schema("compare"))
+    done = cli("compare", "--rounds", "2", "--arms", "glibc,toy", "--markdown", "-", "--", str(churn))
+    assert done.stdout.startswith("**`mortise compare -- ") and "| toy | 100 % |" in done.stdout
+
+
+def test_nothing_is_claimed_from_few_rounds(compare, churn):
+    done, document = compare("--arms", "glibc,toy", "--", str(churn), "1000", rounds="3")
+    assert document["arms"]["toy"]["vs_reference"]["time"]["verdict"] == "cannot tell"
+    assert done.returncode == 3 and "can't tell" in done.stdout

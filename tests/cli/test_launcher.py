@@ -1,0 +1,195 @@
+"""The launcher's figures are what every verdict stands on: a wrong peak or status here makes every comparison wrong.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from mortise.arms import Arm
+from mortise.errors import RunFailed
+from mortise.launching import Launcher, Request, Service, read_series
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def launch(churn):
+    """Runs words and returns the outcome; the arm is whatever ships unless one is given."""
+
+    def run(*words: str, arm: Arm | None = None, **options):
+        return Launcher().run(Request([str(w) for w in words], arm or Arm("shipped", "shipped"), **options))
+
+    return run
+
+
+@pytest.mark.parametrize("memory", (False, True))
+def test_a_large_spawner_does_not_show_in_the_peak(launch, memory):
+    """The kernel folds the peak of whoever executes a program into the program's ru_maxrss: 500 MB for `true`."""
+    ballast = bytearray(500 * MIB)
+    ballast[:: os.sysconf("SC_PAGESIZE")] = b"x" * len(ballast[:: os.sysconf("SC_PAGESIZE")])
+    assert launch("true", memory=memory).facts["peak_rss_bytes"] <= 2 * MIB
+    direct = subprocess.Popen(["true"])
+    _, _, usage = os.wait4(direct.pid, 0)
+    direct.returncode = 0
+    assert usage.ru_maxrss * 1024 > 400 * MIB, "the trap that the launcher is there for"
+
+
+def test_the_bare_launcher_reports_the_bare_program(mortise_home):
+    """Without the probe, which every arm carries alike, `true` is what `true` is."""
+    command = [
+        mortise_home / "libexec/mortise-launcher",
+        "--result",
+        "1",
+        "--memory",
+        "10",
+        "--",
+        "/bin/true",
+        "true",
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    peak = int(said.split('"peak_rss_bytes":')[1].split(",")[0])
+    assert 0 < peak <= 2 * MIB
+
+
+def test_the_peak_is_exact_at_the_exit_stop(launch, churn):
+    bare = launch(churn, "0", "0", memory=True).facts
+    touched = launch(churn, "0", "100", memory=True).facts
+    assert bare["peak_source"] == touched["peak_source"] == "exit_stop"
+    assert abs(touched["peak_rss_bytes"] - bare["peak_rss_bytes"] - 100 * MIB) <= MIB // 2
+
+
+def test_sampling_sees_what_stays(launch):
+    text = "x = bytearray(100 << 20); import time; time.sleep(0.5)"
+    outcome = launch("/usr/bin/python3", "-c", text, memory=True)
+    largest = max(size for _, size in outcome.series)
+    assert abs(largest - outcome.facts["peak_rss_bytes"]) < 0.02 * outcome.facts["peak_rss_bytes"]
+    assert 80 * MIB < outcome.facts["avg_rss_bytes"] <= outcome.facts["peak_rss_bytes"]
+
+
+def test_time_runs_are_not_sampled(launch):
+    facts = launch("true").facts
+    assert facts["samples"] == 0 and facts["peak_source"] == "rusage" and facts["avg_rss_bytes"] == 0
+
+
+def test_statuses_and_signals(launch):
+    assert launch("sh", "-c", "exit 9").facts["exit_status"] == 9
+    assert launch("sh", "-c", "kill -SEGV $$").facts["exit_status"] == 128 + signal.SIGSEGV
+    assert launch("sh", "-c", "kill -SEGV $$", memory=True).facts["exit_status"] == 128 + signal.SIGSEGV
+
+
+def test_signals_reach_a_watched_program(launch):
+    text = "trap 'echo caught; exit 3' USR1; kill -USR1 $$; sleep 10"
+    outcome = launch("sh", "-c", text, memory=True)
+    assert outcome.facts["exit_status"] == 3 and outcome.stdout == b"caught\n"
+
+
+def test_children_count_and_those_left_behind_are_ended(launch, tmp_path):
+    mark = tmp_path / "mark"
+    outcome = launch("sh", "-c", f"(sleep 600 & echo $! > {mark}); setsid sleep 600 & sleep 0.1")
+    assert outcome.facts["left_behind"] == 2
+    assert not Path(f"/proc/{mark.read_text().strip()}").exists()
+
+
+def test_the_peak_of_several_processes_is_their_sum(launch):
+    one = "x = bytearray(50 << 20); import time; time.sleep(0.5)"
+    outcome = launch("sh", "-c", f"/usr/bin/python3 -c '{one}' & /usr/bin/python3 -c '{one}' & wait", memory=True)
+    assert outcome.facts["peak_rss_bytes"] > 100 * MIB and outcome.facts["peak_source"] == "samples"
+
+
+def test_cpu_time_of_children_and_threads_counts(launch):
+    spin = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+    assert launch("sh", "-c", f"/usr/bin/python3 -c '{spin}'; exit 0").facts["cpu_s"] >= 0.2
+
+
+def test_standard_input_starts_over_in_every_run(launch, tmp_path):
+    (tmp_path / "input").write_text("some words\n")
+    for _ in range(2):
+        assert launch("cat", stdin=tmp_path / "input").stdout == b"some words\n"
+    assert launch("cat").stdout == b""
+
+
+def test_the_environment_is_the_users_plus_the_arm(launch, monkeypatch):
+    monkeypatch.setenv("KEPT", "yes")
+    outcome = launch(
+        "sh", "-c", "echo $KEPT $NEW ${#MORTISE_PAD}", arm=Arm("a", "environment", env={"NEW": "it"}), padding=77
+    )
+    assert outcome.stdout == b"yes it 77\n"
+
+
+def test_served_is_proven_by_where_malloc_comes_from(launch, toy, churn, static_program):
+    ours = Arm("toy", "ours", str(toy))
+    outcome = launch(churn, arm=ours)
+    assert outcome.facts["served"] == 1 and outcome.facts["malloc_from"] == [str(toy)]
+    assert launch(churn, arm=Arm("glibc", "glibc")).facts["served"] == 1
+    assert launch(static_program, arm=ours).facts["served"] == 0
+    # A program that gives its child another environment is served by half.
+    half = launch(
+        "sh",
+        "-c",
+        f"env -u LD_PRELOAD -u MORTISE_PAD LD_PRELOAD=$(echo $LD_PRELOAD | cut -d: -f2) {churn}; exit 0",
+        arm=ours,
+    )
+    assert 0 < half.facts["served"] < 1
+
+
+def test_what_the_image_holds_before_main(launch, churn):
+    outcome = launch(churn, "0", "200", baseline=True)
+    assert 0 < outcome.peak_before_main < 8 * MIB and outcome.stdout == b""
+
+
+def test_a_program_that_cannot_be_executed(launch, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    os.chmod(broken, 0o755)
+    outcome = launch(broken)
+    assert outcome.facts["exit_status"] == 127
+
+
+def test_a_run_that_never_ends_is_ended(launch, tmp_path):
+    mark = tmp_path / "mark"
+    with pytest.raises(RunFailed, match="ran longer than"):
+        launch("sh", "-c", f"echo $$ > {mark}; sleep 600", timeout_s=0.5)
+    pid = mark.read_text().strip()
+    give_up = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+SERVER = """import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+while s.accept()[0].recv(1) != b"q":
+    pass"""
+TALK = "python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('{{tmp}}/s'); s.send(b'{0}')\""
+
+
+def test_a_server_is_awaited_used_and_ended(launch):
+    service = Service(ready="test -S {tmp}/s", load=TALK.format("x") + " && echo done {pid}", stop=TALK.format("q"))
+    outcome = launch("/usr/bin/python3", "-c", SERVER, "{tmp}/s", service=service)
+    assert outcome.facts["exit_status"] == 0 and outcome.facts["load_status"] == 0
+    assert outcome.load_output.startswith("done ") and outcome.facts["wall_s"] <= outcome.facts["life_s"]
+
+
+def test_a_server_without_a_way_to_end_gets_a_signal(launch):
+    service = Service(ready="test -S {tmp}/s", load="true")
+    assert (
+        launch("/usr/bin/python3", "-c", SERVER, "{tmp}/s", service=service).facts["exit_status"]
+        == 128 + signal.SIGTERM
+    )
+
+
+def test_a_server_that_dies_before_it_is_ready(launch):
+    with pytest.raises(RunFailed, match="was not ready"):
+        launch("false", service=Service(ready="false", load="true"))
+
+
+def test_long_series_are_thinned_and_keep_their_peak(tmp_path):
+    path = tmp_path / "series"
+    path.write_text("".join(f"{i / 100} {1000 if i == 4567 else 1}\n" for i in range(10000)))
+    series = read_series(path)
+    assert len(series) <= 400 and max(size for _, size in series) == 1000
