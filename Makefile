@@ -32,7 +32,7 @@ test-all:  ## the long ones too: every program on every allocator, all seeds
 	@$(SETUP) build test programs
 	@$(MAKE) --no-print-directory _build
 	MORTISE_TEST_ALL=1 ctest --test-dir build --output-on-failure -j $(JOBS)
-	MORTISE_TEST_ALL=1 $(PYTEST) tests --all-programs
+	MORTISE_TEST_ALL=1 $(PYTEST) tests
 
 demo:  ## compare allocators on a real program: the table here, the page in build/demo.html
 	@$(SETUP) build demo
@@ -55,10 +55,10 @@ bench-quick:  ## the same, in minutes
 	@$(MAKE) --no-print-directory _build
 	build/venv/bin/python bench/run.py --quick
 
-soak:  ## servers under load for minutes
+soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs
 	@$(MAKE) --no-print-directory _build
-	MORTISE_SOAK=1 $(PYTEST) tests/life
+	PYTHONPATH=tests build/venv/bin/python -m programs.soak --json build/soak.json
 
 clean:  ## remove build/
 	rm -rf build

@@ -72,6 +72,20 @@ def redis_commands(keys: int, seed: int = 3) -> bytes:
     return bytes(out)
 
 
+def redis_turnover(keys: int, round_number: int) -> bytes:
+    """Commands that give half of the values another size and drop a third; after six rounds all sizes have been."""
+    dice = random.Random(100 + round_number)
+    out = bytearray()
+    for i in range(keys):
+        key = b"text:%d" % i
+        if dice.random() < 1 / 3:
+            out += b"*2\r\n$3\r\nDEL\r\n$%d\r\n%s\r\n" % (len(key), key)
+        elif dice.random() < 3 / 4:
+            value = b"v" * dice.randrange(10, 60 * 2 ** round_number)
+            out += b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(key), key, len(value), value)
+    return bytes(out)
+
+
 def spheres(count: int) -> str:
     """A scene for povray."""
     return f"""#version 3.7;

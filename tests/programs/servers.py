@@ -38,7 +38,8 @@ def memcached_load(address: Path, name: int, rounds: int = 6000) -> str:
         replies = client.makefile("rb")
         for i in range(rounds):
             value = b"%d:" % i * (i * 7 % 400)
-            client.sendall(b"set k%d-%d 0 0 %d\r\n%s\r\nget k%d-%d\r\n" % (name, i % 900, len(value), value, name, i % 900))
+            key = b"k%d-%d" % (name, i % 900)
+            client.sendall(b"set %s 0 0 %d\r\n%s\r\nget %s\r\n" % (key, len(value), value, key))
             if replies.readline() != b"STORED\r\n":
                 raise Failed(f"memcached did not store value {i}")
             replies.readline()

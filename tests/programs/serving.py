@@ -5,13 +5,13 @@ import http.client
 import shutil
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from programs.stage import Failed, Server, Stage
+from programs.stage import Failed, Server, Session, Stage
 
 NOBODY = "nobody"
 
@@ -23,6 +23,7 @@ class Reached:
     server: Server
     address: Path
     client: Callable[..., str]
+    session: Callable[..., AbstractContextManager[Session]] | None = None
 
 
 def answers(path: Path, question: bytes = b"", answer: bytes = b"") -> bool:
@@ -108,8 +109,8 @@ def mariadb_server(stage: Stage) -> Iterator[Reached]:
     def client(sql: str) -> str:
         return stage.aside(*connect, "-N", "test", stdin=sql.encode())
 
-    with stage.serve("mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={address}", "--skip-networking", small,
-                     "--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0", user=user,
+    with stage.serve("mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={address}", "--skip-networking",
+                     small, "--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0", user=user,
                      ready=lambda: answers(address)) as server:
         stage.aside(*connect, "-e", "create database test")
         yield Reached(server, address, client)
@@ -121,11 +122,14 @@ def postgres_server(stage: Stage) -> Iterator[Reached]:
     user = "postgres"
     programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql"))
     data, address = stage.folder_of(user), stage.folder_of(user, "s")
-    stage.run(programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8", "--no-sync",
-              user=user, keep=lambda text: text.replace(str(stage.room), ""))
+    stage.run(programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8",
+              "--no-sync", user=user, keep=lambda text: text.replace(str(stage.room), ""))
 
     def client(tool: str, *words: str) -> str:
         return stage.aside(programs / tool, "-h", address, "-U", "postgres", *words, user=user)
+
+    def session(tool: str, *words: str) -> AbstractContextManager[Session]:
+        return stage.session(programs / tool, "-h", address, "-U", "postgres", *words, user=user, under_test=False)
 
     def ready() -> bool:
         pid = data / "postmaster.pid"
@@ -134,7 +138,7 @@ def postgres_server(stage: Stage) -> Iterator[Reached]:
     with stage.serve(programs / "postgres", "-D", data, "-k", address, "-c", "listen_addresses=", "-c", "fsync=off",
                      "-c", "shared_buffers=32MB", user=user, ready=ready,
                      stop=signal.SIGINT) as server:  # its fast shutdown
-        yield Reached(server, address, client)
+        yield Reached(server, address, client, session)
 
 
 @contextlib.contextmanager
@@ -154,18 +158,3 @@ http {{ access_log off; {kinds} gzip on; gzip_types *; keepalive_requests 300;
     with stage.serve("nginx", "-p", stage.room, "-e", stage.room / "errors.log", "-c", stage.room / "nginx.conf",
                      user=NOBODY, ready=lambda: answers(address), stop=signal.SIGQUIT) as server:  # its graceful end
         yield Reached(server, address, lambda: "")
-
-
-class Session:
-    """A client that stays connected: `ask` sends a line and returns the next line it prints. Runs without the library."""
-
-    def __init__(self, process: subprocess.Popen):
-        self.process = process
-
-    def ask(self, line: str) -> str:
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        reply = self.process.stdout.readline()
-        if not reply:
-            raise Failed(f"process {self.process.pid} ended at the question {line[:80]!r}")
-        return reply.decode(errors="replace").rstrip("\n")

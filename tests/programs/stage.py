@@ -64,6 +64,21 @@ class Server:
         return self.log.read_text(errors="replace")[-2000:]
 
 
+class Session:
+    """A client that stays connected: `ask` sends a line and returns the next line it prints."""
+
+    def __init__(self, process: subprocess.Popen):
+        self.process = process
+
+    def ask(self, line: str) -> str:
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        reply = self.process.stdout.readline()
+        if not reply:
+            raise Failed(f"process {self.process.pid} ended at the question {line[:80]!r}")
+        return reply.decode(errors="replace").rstrip("\n")
+
+
 @dataclass
 class Stage:
     """One run of one program. `library` is preloaded into what `run` and `serve` start, and into nothing else."""
@@ -164,6 +179,33 @@ class Stage:
             self._kill(process)
         self.note(f"end of {server.name}", process.returncode)
 
+    @contextlib.contextmanager
+    def session(self, *argv: object, env: dict[str, str] | None = None, user: str | None = None,
+                under_test: bool = True) -> Iterator[Session]:
+        """Runs a command that answers lines, as long as the block lasts; then closes its input and awaits its end."""
+        with (self.room / "session.log").open("wb") as sink:
+            process = self._start(argv, env, user, under_test, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=sink)
+        try:
+            yield Session(process)
+            process.stdin.close()
+            process.wait(HANG_SECONDS)
+        finally:
+            self._kill(process)
+            process.stdout.close()
+        self.note(f"end of {argv[0]}", process.returncode)
+
+    def peak_of(self, *argv: object) -> int:
+        """Runs a command under test that must end well, and returns the largest resident set of it and its children."""
+        log = self.room / "peak.log"
+        with log.open("wb") as sink:
+            process = self._start(argv, None, None, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise Failed(f"{argv[0]}: {describe_status(process.returncode)}\n{log.read_text(errors='replace')[-2000:]}")
+        return usage.ru_maxrss * 1024
+
     # -- helpers -------------------------------------------------------------------------------------------------------
 
     def plain_environment(self) -> dict[str, str]:
@@ -177,17 +219,19 @@ class Stage:
         if complaints:
             raise Failed("the library under test was not loaded everywhere:\n" + "\n".join(complaints))
 
-    def _start(self, argv: tuple, env: dict[str, str] | None, user: str | None, **streams: object) -> subprocess.Popen:
-        environment = self.plain_environment() | self.proof.environment | (env or {})
-        if self.library:
-            environment["LD_PRELOAD"] = str(self.library)
+    def _start(self, argv: tuple, env: dict[str, str] | None, user: str | None, under_test: bool = True,
+               **streams: object) -> subprocess.Popen:
+        environment = self.plain_environment() | (env or {})
+        if under_test:
+            environment |= self.proof.environment | ({"LD_PRELOAD": str(self.library)} if self.library else {})
         words = [str(word) for word in argv]
         found = shutil.which(words[0], path=environment["PATH"]) if "/" not in words[0] else words[0]
         if found is None:
             raise Failed(f"{words[0]} is not installed; run: packaging/setup.sh programs")
         process = subprocess.Popen(words, executable=found, cwd=self.room, env=environment, start_new_session=True,
                                    **streams, **(unprivileged(user) if user else {}))
-        self.pids.append(process.pid)
+        if under_test:
+            self.pids.append(process.pid)
         return process
 
     def _await(self, server: Server, ready: Callable[[], bool]) -> None:

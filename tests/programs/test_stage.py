@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from programs.conftest import PARTS, share
+from programs.theatre import PARTS, share
 from programs.catalogue import PROGRAMS
 from programs.proof import Proof
 from programs.stage import Failed, Stage

@@ -1,5 +1,7 @@
 // A window of 50 000 live buffers of mixed sizes moves over 300 000; two workers and the pool behind zlib allocate too.
+// With the argument "rounds", does one round for each line of the input and answers each with one line.
 const crypto = require('crypto');
+const readline = require('readline');
 const zlib = require('zlib');
 const { Worker, isMainThread, parentPort } = require('worker_threads');
 
@@ -16,13 +18,28 @@ function churn(rounds) {
   return window.size + ' ' + digest.digest('hex');
 }
 
+const worker = () => new Promise((resolve, reject) =>
+  new Worker(__filename).on('message', resolve).on('error', reject));
+
+const packed = text => new Promise((resolve, reject) =>
+  zlib.gzip(Buffer.alloc(500000, text), (error, bytes) => error ? reject(error) : resolve(bytes.length)));
+
+function play(turn, rounds) {
+  const jobs = [worker(), worker(), ...Array.from({ length: 40 }, (_, i) => packed('page ' + (i + turn)))];
+  return Promise.all(jobs).then(results => [churn(rounds), ...results].join(' '));
+}
+
+async function playRounds() {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    console.log(await play(Number(line), 100000));
+    if (global.gc) global.gc();
+  }
+}
+
 if (!isMainThread) {
   parentPort.postMessage(churn(100000));
+} else if (process.argv[2] === 'rounds') {
+  playRounds();
 } else {
-  const worker = () => new Promise((resolve, reject) =>
-    new Worker(__filename).on('message', resolve).on('error', reject));
-  const packed = i => new Promise((resolve, reject) =>
-    zlib.gzip(Buffer.alloc(500000, 'page ' + i), (error, bytes) => error ? reject(error) : resolve(bytes.length)));
-  Promise.all([worker(), worker(), ...Array.from({ length: 40 }, (_, i) => packed(i))])
-    .then(results => { console.log(churn(300000)); console.log(results.join('\n')); });
+  play(0, 300000).then(line => console.log(line));
 }
