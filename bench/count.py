@@ -73,12 +73,13 @@ def main() -> int:
     parser.add_argument(
         "--misses", default="trees,words", help="workloads for cachegrind, comma-separated; '' for none"
     )
+    parser.add_argument("--lib-dir", type=pathlib.Path, default=run.LIBRARIES, help="where our allocators lie")
     parser.add_argument("--no-setup", action="store_true", help="install nothing, build no workload")
     args = parser.parse_args()
     console, progress = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
     if not args.no_setup:
         run.set_up(progress.print)
-    arms, missing = run.choose(args.arms.split(","), progress.print)
+    arms, missing = run.choose(args.arms.split(","), args.lib_dir, progress.print)
     pairs = Table(title="instructions per malloc/free pair (callgrind; rseq allocators on their fallback path)")
     pairs.add_column("allocator")
     for batch in BATCHES:

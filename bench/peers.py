@@ -132,7 +132,15 @@ def _make(name: str, recipe: dict) -> dict[str, str]:
         library = found[0]
     else:
         library = str(place / f"lib{name}.so")
-        _shell(recipe["build"], place / "build.log", SRC=str(source), OUT=library, VERSION=version)
+        _shell(
+            recipe["build"],
+            place / "build.log",
+            SRC=str(source),
+            OUT=library,
+            VERSION=version,
+            BENCH=str(ROOT / "bench"),
+            VENDOR=str(CACHE / "sources" / recipe.get("crate", "") / "vendor"),
+        )
         shutil.rmtree(place / "source", ignore_errors=True)
     return {"version": _dotted(version), "library": library}
 

@@ -28,6 +28,7 @@ import report  # noqa: E402
 import session  # noqa: E402
 from peers import ROOT, Arm  # noqa: E402
 
+LIBRARIES = ROOT / "build" / "lib"
 AGAIN = " again"  # an arm that runs twice: the difference of the two is what noise looks like
 
 
@@ -37,6 +38,7 @@ def options() -> argparse.Namespace:
     size.add_argument("--quick", action="store_true", help="one thread count a workload, at most 6 minutes")
     size.add_argument("--full", action="store_true", help="every arm and thread count, at most 4 hours")
     parser.add_argument("--arms", help="allocators by name, comma-separated ('*' for all)")
+    parser.add_argument("--lib-dir", type=pathlib.Path, default=LIBRARIES, help="where our allocators lie")
     parser.add_argument("--only", default="", help="workloads by name or name/threads, comma-separated")
     parser.add_argument("--reference", default="mimalloc3", help="what ratios are taken over (default: %(default)s)")
     parser.add_argument("--rounds", type=int, help="stop after this many rounds")
@@ -49,12 +51,12 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def ours() -> dict[str, Arm]:
-    """Our allocators, as the build left them: build/lib with facts in build/share/mortise where they are."""
+def ours(folder: pathlib.Path) -> dict[str, Arm]:
+    """Our allocators, as the build left them: lib/ with facts in share/mortise where they are."""
     found = {}
-    for library in sorted((ROOT / "build" / "lib").glob("libmortise-*.so")):
+    for library in sorted(folder.glob("libmortise-*.so")):
         name = library.name.removeprefix("libmortise-").removesuffix(".so")
-        facts_file = ROOT / "build" / "share" / "mortise" / f"{name}.json"
+        facts_file = folder.parent / "share" / "mortise" / f"{name}.json"
         facts = json.loads(facts_file.read_text()) if facts_file.exists() else {}
         found[name] = Arm(
             name, f"mortise {name}", "ours", str(facts.get("version", "this tree")), str(library.resolve())
@@ -78,9 +80,9 @@ def set_up(say) -> None:
             sys.exit(f"bench: the workloads do not build:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
-def choose(wanted: list[str], say) -> tuple[dict[str, Arm], dict[str, str]]:
+def choose(wanted: list[str], folder: pathlib.Path, say) -> tuple[dict[str, Arm], dict[str, str]]:
     """The arms asked for, in that order, and the reasons for those that cannot be had."""
-    mine, names = ours(), list(peers.recipes())
+    mine, names = ours(folder), list(peers.recipes())
     if "*" in wanted:
         wanted = [*mine, *names]
     unknown = [name for name in wanted if name not in mine and name not in names and name != "hslab"]
@@ -135,7 +137,7 @@ def main() -> int:
     plan = suite["runs"][kind]
     if not args.no_setup:
         set_up(progress.print)
-    arms, missing = choose(args.arms.split(",") if args.arms else plan["arms"], progress.print)
+    arms, missing = choose(args.arms.split(",") if args.arms else plan["arms"], args.lib_dir, progress.print)
     if not arms:
         sys.exit(f"bench: none of the allocators asked for can be run: {missing}")
     if kind == "quick" and not args.arms:
