@@ -1,0 +1,141 @@
+// create.cpp: pthread_create by clone without CLONE_VM.
+//
+// Creator                                        New thread (a process of the leader's)
+//   take record, stack, TLS block
+//   block signals, rseq off
+//   clone ------------------------------------->  adopt TLS; die with the leader; guard the stack
+//   rseq on, restore signals                      restore signals, run start(argument)
+//                                                 destructors; ended = 1, wake joiners; exit
+//
+// Shared with the creator: descriptors, directory and umask (CLONE_FILES, CLONE_FS), semaphore undo and I/O context.
+// Not shared: the address space and, because the kernel ties them to it, signal handlers. Exit signal 0 keeps the
+// threads out of the program's own waitpid().
+#include "create.hpp"
+
+#include <cerrno>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include "end.hpp"
+#include "helper.hpp"
+#include "raw.hpp"
+#include "signals.hpp"
+#include "stack.hpp"
+#include "thread.hpp"
+#include "tls.hpp"
+
+// What pthread_cleanup_push() of C expands to; also the base that pthread_exit() and cancellation unwind to.
+extern "C" {
+int __sigsetjmp(struct __jmp_buf_tag*, int) noexcept(true);
+void __pthread_register_cancel(__pthread_unwind_buf_t*);
+void __pthread_unregister_cancel(__pthread_unwind_buf_t*);
+}
+
+namespace mortise::isolate {
+namespace {
+
+constexpr int kSharedWithCreator = CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO;
+const void* const kC11 = reinterpret_cast<void*>(-1);  // what glibc's thrd_create passes for attributes
+
+void call_start(Thread& t) {
+  if (t.returns_int) {
+    const int result = reinterpret_cast<int (*)(void*)>(reinterpret_cast<void*>(t.start))(t.argument);
+    t.result = reinterpret_cast<void*>(static_cast<std::intptr_t>(result));
+  } else {
+    t.result = t.start(t.argument);
+  }
+}
+
+/// Runs the thread's function; comes back when it returns, calls pthread_exit or is cancelled.
+void run_to_end(Thread& t) {
+  __pthread_unwind_buf_t base{};
+  if (__sigsetjmp(reinterpret_cast<struct __jmp_buf_tag*>(base.__cancel_jmp_buf), 0) == 0) {
+    __pthread_register_cancel(&base);
+    call_start(t);
+    __pthread_unregister_cancel(&base);
+  } else if (!t.exits_early) {
+    t.result = PTHREAD_CANCELED;
+  }
+}
+
+void become(Thread& t) noexcept {
+  self = &t;
+  t.pid.store(raw_getpid());
+  adopt_tls(t);
+  raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  if (raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);  // it died before the line above
+  guard_stack(t);
+  leave_terminal_signals_to_leader();
+  if (t.has_affinity) raw_syscall(SYS_sched_setaffinity, 0, sizeof t.affinity, as_long(&t.affinity));
+}
+
+int thread_main(void* record) {
+  Thread& t = *static_cast<Thread*>(record);
+  become(t);
+  restore_signals(t.mask);
+  run_to_end(t);
+  finish_thread(t);
+}
+
+void read_attributes(Thread& t, const pthread_attr_t* attributes) noexcept {
+  int detach_state = PTHREAD_CREATE_JOINABLE;
+  t.has_affinity = false;
+  if (attributes) {
+    pthread_attr_getdetachstate(attributes, &detach_state);
+    sigset_t mask;
+    if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = *reinterpret_cast<std::uint64_t*>(&mask);
+    // Without an affinity of its own the attribute answers "every CPU there could be".
+    cpu_set_t cpus;
+    if (pthread_attr_getaffinity_np(attributes, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < CPU_SETSIZE) {
+      t.affinity = cpus;
+      t.has_affinity = true;
+    }
+  }
+  t.detached.store(detach_state == PTHREAD_CREATE_DETACHED);
+  t.gone.store(t.detached.load() ? std::uint32_t{kReleased} : 0u);
+}
+
+int start_process(Thread& t) noexcept {
+  int flags = kSharedWithCreator | CLONE_SETTLS;
+  if (!is_leader()) flags |= CLONE_PARENT;  // every thread is a child of the leader, whoever made it
+  rseq_off();
+  const int pid = clone(&thread_main, stack_top(t), flags, &t, nullptr, t.tcb, nullptr);
+  const int error = errno;
+  rseq_on();
+  if (pid < 0) return error;
+  int unset = 0;
+  t.pid.compare_exchange_strong(unset, pid);
+  helper_notice();
+  return 0;
+}
+
+}  // namespace
+
+int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) noexcept {
+  Thread* taken = take_thread();
+  if (!taken) return EAGAIN;
+  Thread& t = *taken;
+  t.returns_int = attributes == kC11;
+  if (t.returns_int) attributes = nullptr;
+  t.start = start;
+  t.argument = argument;
+  t.result = nullptr;
+  t.exits_early = false;
+  t.pid.store(0);
+  t.ended.store(0);
+  t.mask = block_signals();
+  const std::uint64_t own_mask = t.mask;
+  read_attributes(t, attributes);
+  int error = make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
+  if (error == 0) {
+    *out = handle_of(t);
+    live_threads.fetch_add(1);
+    error = start_process(t);
+    if (error != 0) live_threads.fetch_sub(1);
+  }
+  if (error != 0) t.in_use.store(false);
+  restore_signals(own_mask);
+  return error == ENOMEM ? EAGAIN : error;
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,82 @@
+// end.cpp: ends of threads and of the program.
+#include "end.hpp"
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+#include "glibc.hpp"
+#include "helper.hpp"
+#include "keys.hpp"
+#include "raw.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constinit std::atomic<bool> is_ending{false};
+
+/// After pthread_exit in main: the process stays until the last thread has ended.
+void wait_for_other_threads() {
+  live_threads.fetch_sub(1);
+  for (std::uint32_t left; (left = live_threads.load()) != 0;) futex_wait(&live_threads, left);
+}
+
+}  // namespace
+
+bool ending() noexcept { return is_ending.load(std::memory_order_acquire); }
+void begin_ending() noexcept { is_ending.store(true, std::memory_order_release); }
+void reset_ending() noexcept { is_ending.store(false, std::memory_order_relaxed); }
+
+void kill_other_threads() noexcept {
+  for (Thread& t : threads)
+    if (&t != leader && t.in_use.load() && t.pid.load() > 0) raw_syscall(SYS_kill, t.pid.load(), 9);
+}
+
+void stop_other_threads() noexcept {
+  begin_ending();
+  for (;;) {
+    const std::uint32_t seen = helper_progress();
+    kill_other_threads();
+    bool left = false;
+    for (Thread& t : threads) left |= &t != leader && t.in_use.load() && t.pid.load() > 0;
+    if (!left) return;
+    helper_wait_for_progress(seen);
+  }
+}
+
+void end_program(int status) noexcept {
+  if (self && is_leader() && raw_getpid() == self->pid.load()) stop_other_threads();
+  raw_syscall(SYS_exit_group, status);  // in another thread's process: the helper sees an end without `ended`
+  __builtin_trap();
+}
+
+void end_process(int status) noexcept { end_program(status); }
+
+void finish_thread(Thread& t) noexcept {
+  glibc.call_tls_destructors();
+  run_key_destructors();
+  if (is_leader()) {  // a forked child whose only thread was not main
+    wait_for_other_threads();
+    std::exit(0);
+  }
+  live_threads.fetch_sub(1);
+  futex_wake(&live_threads, kEveryone);
+  t.ended.store(1, std::memory_order_release);
+  futex_wake(&t.ended, kEveryone);
+  for (;;) raw_syscall(SYS_exit_group, 0);
+}
+
+void exit_thread(void* result) {
+  using Exit = void (*)(void*);
+  const auto original = reinterpret_cast<Exit>(dlsym(RTLD_NEXT, "pthread_exit"));
+  if (self) {
+    self->result = result;
+    self->exits_early = true;
+    // Registered last, so run first: before any handler of the program.
+    if (is_leader() && !self->start) std::atexit(&wait_for_other_threads);
+  }
+  original(result);
+  __builtin_unreachable();
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,32 @@
+// end.hpp: how threads and the program end.
+#pragma once
+
+namespace mortise::isolate {
+
+struct Thread;
+
+/// Ends the whole program with `status`, from any thread, without running exit handlers.
+[[noreturn]] void end_program(int status) noexcept;
+
+/// Replacement of _exit: in the leader ends everything; elsewhere ends the caller, and the helper propagates the
+/// status.
+[[noreturn]] void end_process(int status) noexcept;
+
+/// Replacement of pthread_exit; glibc's original unwinds and runs clean-up handlers and destructors.
+[[noreturn]] void exit_thread(void* result);
+
+/// The last thing a thread does: destructors, then its end is made known.
+[[noreturn]] void finish_thread(Thread& t) noexcept;
+
+/// Ends all other threads and waits until the helper has reaped them. Only in the leader's process, not in the helper.
+void stop_other_threads() noexcept;
+
+/// Sends SIGKILL to the processes of all threads but the leader.
+void kill_other_threads() noexcept;
+
+/// From the moment the program begins to end, further ends of threads are no news.
+bool ending() noexcept;
+void begin_ending() noexcept;
+void reset_ending() noexcept;
+
+}  // namespace mortise::isolate

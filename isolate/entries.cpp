@@ -1,0 +1,97 @@
+// entries.cpp: which libc function is replaced by what. One line each; the files named for the idea hold the functions.
+#include "entries.hpp"
+
+#include <pthread.h>
+
+#include "barrier.hpp"
+#include "cond.hpp"
+#include "create.hpp"
+#include "end.hpp"
+#include "join.hpp"
+#include "libc_locks.hpp"
+#include "memory.hpp"
+#include "mutex.hpp"
+#include "patch.hpp"
+#include "rwlock.hpp"
+#include "semaphore.hpp"
+#include "system_call.hpp"
+
+extern "C" int mortise_isolate_once(pthread_once_t*, void (*)());
+
+namespace mortise::isolate {
+namespace {
+
+template <class F>
+void* at(F* function) noexcept {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+bool replace_entries(const char*& culprit) noexcept {
+  const Replacement list[] = {
+      // threads
+      {"pthread_create", at(&create_thread), true},
+      {"pthread_join", at(&join_thread), true},
+      {"pthread_tryjoin_np", at(&try_join_thread), false},
+      {"pthread_timedjoin_np", at(&timed_join_thread), false},
+      {"pthread_clockjoin_np", at(&clock_join_thread), false},
+      {"thrd_join", at(&c11_join_thread), false},
+      {"pthread_detach", at(&detach_thread), true},
+      {"pthread_kill", at(&signal_thread), true},
+      {"pthread_sigqueue", at(&queue_signal_to_thread), false},
+      {"pthread_getattr_np", at(&thread_attributes), false},
+      {"pthread_getcpuclockid", at(&thread_cpu_clock), false},
+      {"pthread_setname_np", at(&set_thread_name), false},
+      {"pthread_getname_np", at(&get_thread_name), false},
+      {"raise", at(&raise_signal), true},
+      {"_exit", at(&end_process), true},
+      // mutexes
+      {"pthread_mutex_lock", at(&lock_mutex), true},
+      {"pthread_mutex_trylock", at(&try_lock_mutex), true},
+      {"pthread_mutex_timedlock", at(&timed_lock_mutex), true},
+      {"pthread_mutex_clocklock", at(&clock_lock_mutex), false},
+      {"pthread_mutex_unlock", at(&unlock_mutex), true},
+      // condition variables
+      {"pthread_cond_wait", at(&wait_cond), true},
+      {"pthread_cond_timedwait", at(&timed_wait_cond), true},
+      {"pthread_cond_clockwait", at(&clock_wait_cond), false},
+      {"pthread_cond_signal", at(&signal_cond), true},
+      {"pthread_cond_broadcast", at(&broadcast_cond), true},
+      {"pthread_cond_destroy", at(&destroy_cond), true},
+      // read-write locks
+      {"pthread_rwlock_rdlock", at(&read_lock), true},
+      {"pthread_rwlock_tryrdlock", at(&try_read_lock), true},
+      {"pthread_rwlock_timedrdlock", at(&timed_read_lock), true},
+      {"pthread_rwlock_clockrdlock", at(&clock_read_lock), false},
+      {"pthread_rwlock_wrlock", at(&write_lock), true},
+      {"pthread_rwlock_trywrlock", at(&try_write_lock), true},
+      {"pthread_rwlock_timedwrlock", at(&timed_write_lock), true},
+      {"pthread_rwlock_clockwrlock", at(&clock_write_lock), false},
+      {"pthread_rwlock_unlock", at(&unlock_rwlock), true},
+      // barriers, semaphores, once
+      {"pthread_barrier_wait", at(&wait_at_barrier), true},
+      {"pthread_barrier_destroy", at(&destroy_barrier), true},
+      {"sem_wait", at(&wait_semaphore), true},
+      {"sem_trywait", at(&try_wait_semaphore), true},
+      {"sem_timedwait", at(&timed_wait_semaphore), true},
+      {"sem_clockwait", at(&clock_wait_semaphore), false},
+      {"sem_post", at(&post_semaphore), true},
+      {"pthread_once", at(&mortise_isolate_once), true},
+      // memory
+      {"mmap", at(&map_memory), true},
+      {"munmap", at(&unmap_memory), true},
+      {"mprotect", at(&protect_memory), true},
+      {"madvise", at(&advise_memory), true},
+      {"mremap", at(&remap_memory), true},
+      {"brk", at(&set_break), true},
+      {"sbrk", at(&move_break), true},
+      // libc's own locks, and system calls made through libc
+      {"__lll_lock_wait_private", at(&libc_lock_wait), true},
+      {"__lll_lock_wake_private", at(&libc_lock_wake), true},
+      {"syscall", at(&system_call), true},
+  };
+  return replace_all(list, sizeof list / sizeof list[0], culprit);
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,9 @@
+// entries.hpp: the list of libc functions that an armed program finds replaced.
+#pragma once
+
+namespace mortise::isolate {
+
+/// Replaces all of them. False, with the name of the culprit, when one cannot be.
+bool replace_entries(const char*& culprit) noexcept;
+
+}  // namespace mortise::isolate

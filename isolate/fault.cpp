@@ -1,0 +1,76 @@
+// fault.cpp: the SIGSEGV handler.
+//
+// 1. A fault on shared memory whose record allows the access: this address space is behind; it catches up, and the
+//    instruction runs again. 2. Anything else is the program's: its handler, or the default end by SIGSEGV.
+#include "fault.hpp"
+
+#include <csignal>
+#include <ucontext.h>
+
+#include "file_maps.hpp"
+#include "protection.hpp"
+#include "raw.hpp"
+#include "signals.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constinit struct sigaction program_action {};
+
+constexpr unsigned long kWriteFault = 2, kFetchFault = 16;  // bits of the page-fault error code
+
+bool on_own_guard(std::uintptr_t address) noexcept {
+  return self && address - reinterpret_cast<std::uintptr_t>(self->stack.low) < self->stack.guard_bytes;
+}
+
+bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
+  if (info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR) return false;
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  if (on_own_guard(address)) return false;
+  const auto error = static_cast<unsigned long>(context->uc_mcontext.gregs[REG_ERR]);
+  if (info->si_code == SEGV_ACCERR && catch_up_protection(address, error & kWriteFault, error & kFetchFault))
+    return true;
+  return info->si_code == SEGV_MAPERR && catch_up_file(address);
+}
+
+void end_by_default(int signal) noexcept {
+  const KernelAction by_default{};
+  set_action(signal, &by_default, nullptr);  // the instruction runs again and ends the process
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+  if (catch_up(info, static_cast<ucontext_t*>(context))) return;
+  const auto* handler = reinterpret_cast<const void*>(program_action.sa_handler);
+  if (handler == reinterpret_cast<void*>(SIG_DFL) || handler == reinterpret_cast<void*>(SIG_IGN)) {
+    end_by_default(signal);
+    if (info->si_code <= 0)
+      raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);  // sent, not faulted: nothing runs again
+    return;
+  }
+  if (program_action.sa_flags & SA_SIGINFO) program_action.sa_sigaction(signal, info, context);
+  else program_action.sa_handler(signal);
+}
+
+}  // namespace
+
+void install_fault_handler() noexcept {
+  ::sigaction(SIGSEGV, nullptr, &program_action);
+  KernelAction ours{};
+  ours.handler = reinterpret_cast<void*>(&on_fault);
+  ours.flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  set_action(SIGSEGV, &ours, nullptr);
+}
+
+void exchange_program_fault_action(const struct sigaction* action, struct sigaction* old) noexcept {
+  const struct sigaction before = program_action;
+  if (action) program_action = *action;
+  if (old) *old = before;
+}
+
+bool program_watches_faults() noexcept {
+  const auto* handler = reinterpret_cast<const void*>(program_action.sa_handler);
+  return handler != reinterpret_cast<void*>(SIG_DFL) && handler != reinterpret_cast<void*>(SIG_IGN);
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,17 @@
+// fault.hpp: page faults that are ours to answer, and the program's own handler for those that are not.
+#pragma once
+
+struct sigaction;
+
+namespace mortise::isolate {
+
+/// Takes over SIGSEGV; keeps what the program had installed.
+void install_fault_handler() noexcept;
+
+/// What sigaction(SIGSEGV) does after that: the program's action is kept aside.
+void exchange_program_fault_action(const struct sigaction* action, struct sigaction* old) noexcept;
+
+/// Whether the program handles SIGSEGV itself.
+bool program_watches_faults() noexcept;
+
+}  // namespace mortise::isolate

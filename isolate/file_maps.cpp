@@ -1,0 +1,160 @@
+// file_maps.cpp: the record of file mappings and how others catch up with it.
+//
+// Private writable mappings are read into the shared region at once: a write must be seen by all threads, and the file
+// must not change. All others stay mappings of their file. Addresses of the window are handed out once and never
+// reused, so that a mapping another thread still has from earlier can never be taken for a new one.
+#include "file_maps.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "lock.hpp"
+#include "raw.hpp"
+#include "region.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::uintptr_t kWindowLow = kRegionHigh + (1ull << 40), kWindowHigh = kWindowLow + (16ull << 40);
+constexpr std::size_t kRecordsMax = 4096;
+
+struct Record {
+  std::uintptr_t low, high;  // low == high: unused
+  off_t offset;
+  int fd;  // a duplicate, far from the program's numbers
+  int protection;
+  int flags;
+};
+
+constinit Lock lock;
+constinit Record records[kRecordsMax];
+constinit std::size_t top = 0;  // records above were never used
+constinit std::uintptr_t window_next = kWindowLow;
+
+Record* find(std::uintptr_t address) noexcept {
+  for (std::size_t i = 0; i < top; ++i)
+    if (records[i].low <= address && address < records[i].high) return &records[i];
+  return nullptr;
+}
+
+Record* unused() noexcept {
+  for (std::size_t i = 0; i < top; ++i)
+    if (records[i].low == records[i].high) return &records[i];
+  return top < kRecordsMax ? &records[top++] : nullptr;
+}
+
+/// A duplicate near the end of the descriptor table: programs close or count the low numbers.
+int keep_descriptor(int fd) noexcept {
+  rlimit limit{};
+  raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, as_long(&limit));
+  const long high = limit.rlim_cur > 128 ? static_cast<long>(limit.rlim_cur < 65536 ? limit.rlim_cur : 65536) - 96 : 3;
+  const long kept = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high);
+  return static_cast<int>(failed(kept) ? raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3) : kept);
+}
+
+long make(const Record& r) noexcept {
+  return raw_syscall(SYS_mmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low), r.protection,
+                     (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, r.fd, r.offset);
+}
+
+void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
+
+void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcept {
+  const bool fixed_here = where && in_region(reinterpret_cast<std::uintptr_t>(where));
+  const std::uintptr_t low = fixed_here ? reinterpret_cast<std::uintptr_t>(where) : take_pages(bytes);
+  if (!low) return fail(ENOMEM);
+  for (std::size_t done = 0; done < bytes;) {
+    const long got = raw_syscall(SYS_pread64, fd, static_cast<long>(low + done), static_cast<long>(bytes - done),
+                                 offset + static_cast<off_t>(done));
+    if (failed(got)) {
+      if (!fixed_here) give_pages(low, bytes);
+      return fail(got);
+    }
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return reinterpret_cast<void*>(low);
+}
+
+}  // namespace
+
+void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  const bool anonymous = flags & MAP_ANONYMOUS;
+  if (!anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE))
+    return copy_private(fixed ? where : nullptr, bytes, fd, offset);
+  Record r{};
+  if (anonymous) {  // shared between address spaces means: through a file
+    r.fd = static_cast<int>(raw_syscall(SYS_memfd_create, as_long("mortise-shared"), 1 /* MFD_CLOEXEC */));
+    if (r.fd < 0) return fail(ENOMEM);
+    const int kept = keep_descriptor(r.fd);
+    raw_syscall(SYS_close, r.fd);
+    r.fd = kept;
+    raw_syscall(SYS_ftruncate, r.fd, static_cast<long>(page_ceil(bytes)));
+    r.flags = MAP_SHARED;
+  } else {
+    r.fd = keep_descriptor(fd);
+    if (r.fd < 0) return fail(r.fd);
+    r.flags = flags;
+    r.offset = offset;
+  }
+  r.protection = protection;
+  Held held(lock);
+  r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : window_next;
+  r.high = r.low + page_ceil(bytes);
+  const long mapped = fixed && !(flags & MAP_FIXED) && find(r.low) ? -EEXIST : make(r);
+  Record* place = failed(mapped) ? nullptr : unused();
+  if (!place) {
+    raw_syscall(SYS_close, r.fd);
+    return fail(failed(mapped) ? mapped : ENOMEM);
+  }
+  *place = r;
+  if (!fixed) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
+  return reinterpret_cast<void*>(r.low);
+}
+
+bool is_mapped_file(std::uintptr_t address) noexcept {
+  Held held(lock);
+  return find(address) != nullptr;
+}
+
+long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
+  Held held(lock);
+  const std::uintptr_t high = low + bytes;
+  for (Record* r; low < high && (r = find(low)) != nullptr;) {
+    const std::uintptr_t end = r->high < high ? r->high : high;
+    raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(end - low));
+    if (r->low == low && r->high == end) {
+      raw_syscall(SYS_close, r->fd);
+      *r = Record{};
+    } else if (r->high == end) {
+      r->high = low;
+    } else {
+      Record rest = *r;
+      rest.offset += static_cast<off_t>(end - rest.low);
+      rest.low = end;
+      if (r->low == low) {
+        *r = rest;
+      } else {
+        r->high = low;
+        rest.fd = keep_descriptor(rest.fd);
+        if (Record* place = unused()) *place = rest;
+      }
+    }
+    low = end;
+  }
+  return 0;
+}
+
+bool catch_up_file(std::uintptr_t address) noexcept {
+  Held held(lock);
+  const Record* r = find(address);
+  return r && !failed(make(*r));
+}
+
+void reset_file_lock() noexcept { lock.reset(); }
+
+}  // namespace mortise::isolate

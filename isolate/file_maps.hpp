@@ -1,0 +1,27 @@
+// file_maps.hpp: mappings of files (and shared anonymous memory) made after the first create.
+//
+// They get addresses that no thread uses for anything else. The thread that maps has its mapping at once; the record
+// keeps a duplicate of the descriptor, with which any other thread makes the same mapping when it first touches it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <sys/types.h>
+
+namespace mortise::isolate {
+
+void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
+
+/// Whether `address` lies in a recorded mapping.
+bool is_mapped_file(std::uintptr_t address) noexcept;
+
+/// munmap of recorded mappings, whole or in part. 0 or -errno.
+long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
+
+/// On a fault at `address`: makes the mapping here if another thread has made it. True when the access may be tried
+/// again.
+bool catch_up_file(std::uintptr_t address) noexcept;
+
+void reset_file_lock() noexcept;
+
+}  // namespace mortise::isolate

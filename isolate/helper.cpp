@@ -1,0 +1,101 @@
+// helper.cpp: reaping threads, and making a crash or an exit of one the end of all.
+//
+//   how a thread's process ended       what it means             what the helper does
+//   exit, `ended` set                  the thread was through    frees its record
+//   exit, `ended` not set              exit(), _exit() in it     ends the program with that status
+//   signal                             it crashed                one line, ends the program by the same signal
+#include "helper.hpp"
+
+#include <cstring>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include "end.hpp"
+#include "glibc.hpp"
+#include "message.hpp"
+#include "raw.hpp"
+#include "signals.hpp"
+#include "thread.hpp"
+#include "tls.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constinit std::atomic<std::uint32_t> notices{0};
+constinit std::atomic<std::uint32_t> progress{0};
+constinit Thread helper_record;  // only its TLS block is used
+alignas(64) constinit std::byte helper_stack[64 << 10]{};
+
+[[noreturn]] void end_by_signal(int signal) noexcept {
+  const KernelAction by_default{};
+  set_action(signal, &by_default, nullptr);
+  restore_signals(0);
+  raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
+  raw_syscall(SYS_kill, raw_getpid(), SIGKILL);
+  for (;;) raw_syscall(SYS_pause);
+}
+
+void kill_all_and_reap() noexcept {
+  begin_ending();
+  kill_other_threads();
+  while (!failed(raw_syscall(SYS_wait4, -1, 0, __WCLONE))) {
+  }
+}
+
+void handle_end(int pid, int status) noexcept {
+  Thread* t = find_thread_by_pid(pid);
+  if (!t) return;
+  if (t->ended.load(std::memory_order_acquire) || ending()) {
+    t->pid.store(0);
+    let_go(*t, kReaped);
+    futex_wake(&t->gone, kEveryone);
+    return;
+  }
+  if (WIFEXITED(status)) {
+    kill_all_and_reap();
+    raw_syscall(SYS_exit_group, WEXITSTATUS(status));
+  }
+  const char* name = sigabbrev_np(WTERMSIG(status));
+  say("thread %d (process %d) was ended by signal %d (SIG%s); the program ends with it", t->index, pid,
+      WTERMSIG(status), name ? name : "?");
+  kill_all_and_reap();
+  end_by_signal(WTERMSIG(status));
+}
+
+int helper_main(void*) {
+  tid_field(helper_record.tcb) = raw_gettid();
+  for (;;) {
+    const std::uint32_t seen = notices.load();
+    int status = 0;
+    const long pid = raw_syscall(SYS_wait4, -1, as_long(&status), __WCLONE);
+    if (failed(pid)) {
+      futex_wait(&notices, seen);
+      continue;
+    }
+    handle_end(static_cast<int>(pid), status);
+    progress.fetch_add(1);
+    futex_wake(&progress, kEveryone);
+  }
+}
+
+}  // namespace
+
+bool start_helper() noexcept {
+  if (!make_tls(helper_record)) return false;
+  const std::uint64_t mask = block_signals();  // the helper keeps them blocked: the program's signals are not for it
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
+  const int tid =
+      clone(&helper_main, helper_stack + sizeof helper_stack, flags, nullptr, nullptr, helper_record.tcb, nullptr);
+  restore_signals(mask);
+  return tid > 0;
+}
+
+void helper_notice() noexcept {
+  notices.fetch_add(1);
+  futex_wake(&notices, 1);
+}
+
+std::uint32_t helper_progress() noexcept { return progress.load(); }
+void helper_wait_for_progress(std::uint32_t seen) noexcept { futex_wait(&progress, seen); }
+
+}  // namespace mortise::isolate

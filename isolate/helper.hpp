@@ -1,0 +1,18 @@
+// helper.hpp: the kernel thread in the leader's process that waits for the ends of all other threads.
+#pragma once
+
+#include <cstdint>
+
+namespace mortise::isolate {
+
+/// Starts the helper. False: no memory or no process.
+bool start_helper() noexcept;
+
+/// Tells the helper that there is one more process to wait for.
+void helper_notice() noexcept;
+
+/// A count that grows with each process the helper has reaped, and a way to sleep until it is no longer `seen`.
+std::uint32_t helper_progress() noexcept;
+void helper_wait_for_progress(std::uint32_t seen) noexcept;
+
+}  // namespace mortise::isolate

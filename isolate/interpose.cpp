@@ -1,0 +1,52 @@
+// interpose.cpp: the only symbols this library puts in front of libc's. Until a program asks for its first thread,
+// they are all there is.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "arm.hpp"
+#include "create.hpp"
+#include "end.hpp"
+#include "raw.hpp"
+#include "thread.hpp"
+
+#define MORTISE_ISOLATE_EXPORT extern "C" __attribute__((visibility("default")))
+
+using namespace mortise::isolate;
+
+namespace {
+
+template <class F>
+F next(const char* name) noexcept {
+  return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+MORTISE_ISOLATE_EXPORT int pthread_create(pthread_t* out, const pthread_attr_t* attributes, void* (*start)(void*),
+                                          void* argument) noexcept {
+  if (arm()) return create_thread(out, attributes, start, argument);
+  return next<decltype(&pthread_create)>("pthread_create")(out, attributes, start, argument);
+}
+
+MORTISE_ISOLATE_EXPORT int thrd_create(thrd_t* out, thrd_start_t start, void* argument) {
+  arm();  // libc's own then meets the replaced pthread_create, or the ordinary one
+  return next<decltype(&thrd_create)>("thrd_create")(out, start, argument);
+}
+
+MORTISE_ISOLATE_EXPORT void pthread_exit(void* result) {
+  if (armed()) exit_thread(result);
+  next<decltype(&pthread_exit)>("pthread_exit")(result);
+  __builtin_unreachable();
+}
+
+MORTISE_ISOLATE_EXPORT void thrd_exit(int result) {
+  pthread_exit(reinterpret_cast<void*>(static_cast<std::intptr_t>(result)));
+}
+
+MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {
+  const int own = raw_getpid();
+  // A child the program cloned by itself finds the record of its parent here: it is nobody's thread.
+  return self && self->pid.load(std::memory_order_relaxed) == own ? leader->pid.load(std::memory_order_relaxed) : own;
+}

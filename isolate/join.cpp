@@ -1,0 +1,157 @@
+// join.cpp: waiting for threads, and the calls that name another thread.
+#include "join.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "glibc.hpp"
+#include "raw.hpp"
+#include "signals.hpp"
+#include "stack.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::size_t kNameBytes = 16;  // of the kernel, with the final zero
+
+int join(pthread_t handle, void** result, clockid_t clock, const timespec* deadline) {
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  if (t == self) return EDEADLK;
+  if (t->gone.load() & kReleased) return EINVAL;
+  pthread_testcancel();
+  while (t->ended.load(std::memory_order_acquire) == 0) {
+    if (futex_wait(&t->ended, 0, deadline, clock) == -ETIMEDOUT) return ETIMEDOUT;
+    pthread_testcancel();
+  }
+  // The program may reuse its own stack memory at once: then nobody may be running on it any more.
+  if (t->stack.from_program)
+    for (std::uint32_t gone; !((gone = t->gone.load()) & kReaped);) futex_wait(&t->gone, gone);
+  if (result) *result = t->result;
+  let_go(*t, kReleased);
+  return 0;
+}
+
+int alive_pid(const Thread* t) noexcept { return t && t->ended.load() == 0 ? t->pid.load() : 0; }
+
+/// Opens the file that holds the thread's name: for each thread a process of its own.
+int open_name(const Thread& t, int mode) noexcept {
+  char path[32] = "/proc/";
+  char digits[12];
+  int n = 0;
+  for (int pid = t.pid.load(); pid > 0; pid /= 10) digits[n++] = static_cast<char>('0' + pid % 10);
+  std::size_t at = std::strlen(path);
+  while (n > 0) path[at++] = digits[--n];
+  std::memcpy(path + at, "/comm", 6);
+  return static_cast<int>(raw_syscall(SYS_open, as_long(path), mode | O_CLOEXEC));
+}
+
+}  // namespace
+
+int join_thread(pthread_t handle, void** result) { return join(handle, result, CLOCK_MONOTONIC, nullptr); }
+
+int try_join_thread(pthread_t handle, void** result) {
+  Thread* t = find_thread(handle);
+  if (t && t->ended.load(std::memory_order_acquire) == 0) return EBUSY;
+  return join_thread(handle, result);
+}
+
+int timed_join_thread(pthread_t handle, void** result, const timespec* deadline) {
+  return join(handle, result, CLOCK_REALTIME, deadline);
+}
+
+int clock_join_thread(pthread_t handle, void** result, clockid_t clock, const timespec* deadline) {
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
+  return join(handle, result, clock, deadline);
+}
+
+int c11_join_thread(pthread_t handle, int* result) {
+  void* value = nullptr;
+  if (join_thread(handle, &value) != 0) return thrd_error;
+  if (result) *result = static_cast<int>(reinterpret_cast<std::intptr_t>(value));
+  return thrd_success;
+}
+
+int detach_thread(pthread_t handle) noexcept {
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  if (t->detached.exchange(true)) return EINVAL;
+  let_go(*t, kReleased);
+  return 0;
+}
+
+int signal_thread(pthread_t handle, int signal) noexcept {
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  const int pid = alive_pid(t);
+  if (pid == 0) return 0;  // ended and not joined: as glibc, no error and no effect
+  return static_cast<int>(-raw_syscall(SYS_tgkill, pid, pid, signal));
+}
+
+int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept {
+  const int pid = alive_pid(find_thread(handle));
+  if (pid == 0) return ESRCH;
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = raw_getpid();
+  info.si_uid = getuid();
+  info.si_value = value;
+  return static_cast<int>(-raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, signal, as_long(&info)));
+}
+
+int raise_signal(int signal) noexcept {
+  const long result = raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
+  if (!failed(result)) return 0;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  if (const int error = pthread_attr_init(out)) return error;
+  pthread_attr_setdetachstate(out, t->detached.load() ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+  pthread_attr_setguardsize(out, t->stack.guard_bytes);
+  return pthread_attr_setstack(out, t->stack.low + t->stack.guard_bytes, t->stack.bytes - t->stack.guard_bytes);
+}
+
+int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept {
+  const int pid = alive_pid(find_thread(handle));
+  if (pid == 0) return ESRCH;
+  *out = (~pid << 3) | 6;  // the kernel's encoding of "CPU time of kernel thread pid"
+  return 0;
+}
+
+int set_thread_name(pthread_t handle, const char* name) noexcept {
+  const std::size_t bytes = std::strlen(name);
+  if (bytes >= kNameBytes) return ERANGE;
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  if (t == self) return static_cast<int>(-raw_syscall(SYS_prctl, PR_SET_NAME, as_long(name)));
+  const int fd = open_name(*t, O_RDWR);
+  if (fd < 0) return -fd;
+  const long put = raw_syscall(SYS_write, fd, as_long(name), static_cast<long>(bytes));
+  raw_syscall(SYS_close, fd);
+  return failed(put) ? static_cast<int>(-put) : 0;
+}
+
+int get_thread_name(pthread_t handle, char* out, std::size_t bytes) noexcept {
+  if (bytes < kNameBytes) return ERANGE;
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  const int fd = open_name(*t, O_RDONLY);
+  if (fd < 0) return -fd;
+  const long got = raw_syscall(SYS_read, fd, as_long(out), static_cast<long>(bytes));
+  raw_syscall(SYS_close, fd);
+  if (got <= 0) return EIO;
+  out[got - 1] = '\0';  // over the newline
+  return 0;
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,24 @@
+// join.hpp: waiting for threads, and the calls that name another thread.
+#pragma once
+
+#include <csignal>
+#include <ctime>
+#include <pthread.h>
+
+namespace mortise::isolate {
+
+int join_thread(pthread_t handle, void** result);
+int try_join_thread(pthread_t handle, void** result);
+int timed_join_thread(pthread_t handle, void** result, const timespec* deadline);
+int clock_join_thread(pthread_t handle, void** result, clockid_t clock, const timespec* deadline);
+int c11_join_thread(pthread_t handle, int* result);
+int detach_thread(pthread_t handle) noexcept;
+int signal_thread(pthread_t handle, int signal) noexcept;
+int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept;
+int raise_signal(int signal) noexcept;
+int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept;
+int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept;
+int set_thread_name(pthread_t handle, const char* name) noexcept;
+int get_thread_name(pthread_t handle, char* out, std::size_t bytes) noexcept;
+
+}  // namespace mortise::isolate

@@ -1,0 +1,84 @@
+// maps.cpp: parser of /proc/self/maps.
+#include "maps.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "raw.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::size_t kTextBytes = 16u << 20;  // 65 530 mappings (the kernel's usual limit) of the longest usual line
+
+std::uint64_t read_number(char*& p, unsigned base) noexcept {
+  std::uint64_t value = 0;
+  for (;; ++p) {
+    const char c = *p;
+    unsigned digit;
+    if (c >= '0' && c <= '9') digit = static_cast<unsigned>(c - '0');
+    else if (c >= 'a' && c <= 'f') digit = static_cast<unsigned>(c - 'a' + 10);
+    else return value;
+    if (digit >= base) return value;
+    value = value * base + digit;
+  }
+}
+
+}  // namespace
+
+int Mapping::protection() const noexcept {
+  return (read ? PROT_READ : 0) | (write ? PROT_WRITE : 0) | (execute ? PROT_EXEC : 0);
+}
+
+Maps::Maps() noexcept {
+  const long pages =
+      raw_syscall(SYS_mmap, 0, kTextBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (failed(pages)) return;
+  text_ = at_ = reinterpret_cast<char*>(pages);
+  const long fd = raw_syscall(SYS_open, as_long("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return;
+  std::size_t length = 0;
+  for (;;) {
+    const long n = raw_syscall(SYS_read, fd, as_long(text_ + length), static_cast<long>(kTextBytes - 1 - length));
+    if (n <= 0) {
+      complete_ = n == 0;
+      break;
+    }
+    length += static_cast<std::size_t>(n);
+  }
+  text_[length] = '\0';
+  raw_syscall(SYS_close, fd);
+}
+
+Maps::~Maps() {
+  if (text_) raw_syscall(SYS_munmap, as_long(text_), kTextBytes);
+}
+
+bool Maps::next(Mapping& out) noexcept {
+  if (at_ && *at_) {
+    char* p = at_;
+    out.low = read_number(p, 16);
+    ++p;  // '-'
+    out.high = read_number(p, 16);
+    ++p;  // ' '
+    out.read = p[0] == 'r';
+    out.write = p[1] == 'w';
+    out.execute = p[2] == 'x';
+    out.shared = p[3] == 's';
+    p += 5;
+    out.offset = read_number(p, 16);
+    ++p;
+    while (*p && *p != ' ') ++p;  // device
+    ++p;
+    out.inode = read_number(p, 10);
+    while (*p == ' ') ++p;
+    out.name = p;
+    while (*p && *p != '\n') ++p;
+    at_ = *p ? p + 1 : p;
+    *p = '\0';
+    return true;
+  }
+  return false;
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,135 @@
+// memory.cpp: mmap and its relatives once threads live apart.
+//
+//   anonymous, private         a range of the shared region: no kernel call, and every thread sees it
+//   files, anonymous shared    mapped here, recorded, mapped by another thread when it first touches them
+// (file_maps.hpp)
+//   munmap, MADV_DONTNEED      pages of the region are punched out of their file: they read as zeros again, everywhere
+//   mprotect                   done here, recorded, caught up with by others when they fault (protection.hpp)
+//   brk, sbrk                  refused with ENOMEM: the break belongs to one address space; malloc falls back to mmap
+#include "memory.hpp"
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <sys/mman.h>
+
+#include "file_maps.hpp"
+#include "protection.hpp"
+#include "raw.hpp"
+#include "region.hpp"
+#include "share.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+void* fail_map(int error) noexcept { return errno = error, MAP_FAILED; }
+int fail(long result) noexcept { return failed(result) ? (errno = static_cast<int>(-result), -1) : 0; }
+
+bool is_shared(std::uintptr_t low) noexcept { return in_region(low) || find_shared_range(low); }
+
+/// Makes [low, low + bytes) of shared memory read as zeros, in all address spaces.
+long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
+  return raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
+}
+
+void* map_anonymous(std::size_t bytes, int protection) noexcept {
+  const std::uintptr_t low = take_pages(bytes);
+  if (!low) return fail_map(ENOMEM);
+  // A reservation (PROT_NONE) stays accessible: what comes next is an mprotect of the part in use, which then costs
+  // nothing.
+  if (protection & PROT_EXEC) protect(low, page_ceil(bytes), protection);
+  return reinterpret_cast<void*>(low);
+}
+
+/// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
+void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  if (in_region(low)) take_pages_at(low, bytes);
+  drop_contents(low, page_ceil(bytes));
+  if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
+  return reinterpret_cast<void*>(low);
+}
+
+}  // namespace
+
+void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  if (bytes == 0 || offset % static_cast<off_t>(kPage)) return fail_map(EINVAL);
+  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
+  if (anonymous_private && !fixed) return map_anonymous(bytes, protection);
+  if (anonymous_private && (flags & MAP_FIXED) && is_shared(address_of(where)))
+    return map_anonymous_over(address_of(where), bytes, protection);
+  return map_file(where, bytes, protection, flags, fd, offset);
+}
+
+int unmap_memory(void* low, std::size_t bytes) noexcept {
+  if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
+  const std::uintptr_t at = address_of(low);
+  bytes = page_ceil(bytes);
+  if (in_region(at)) {
+    unprotect(at, bytes);
+    give_pages(at, bytes);
+    return 0;
+  }
+  if (is_mapped_file(at)) return fail(unmap_file(at, bytes));
+  // What was there before the first create stays mapped elsewhere: take the contents away, then the caller's view.
+  if (find_shared_range(at)) drop_contents(at, bytes);
+  return fail(raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes)));
+}
+
+int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
+  if (address_of(low) % kPage) return errno = EINVAL, -1;
+  return fail(protect(address_of(low), page_ceil(bytes), protection));
+}
+
+int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
+  const std::uintptr_t at = address_of(low);
+  if (is_shared(at)) {
+    if (advice == MADV_DONTNEED || advice == MADV_FREE) return fail(drop_contents(at, page_ceil(bytes)));
+    if (advice == MADV_DONTFORK || advice == MADV_DOFORK || advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK)
+      return 0;
+  }
+  return fail(raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice));
+}
+
+void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
+  const std::uintptr_t at = address_of(low);
+  old_bytes = page_ceil(old_bytes);
+  new_bytes = page_ceil(new_bytes);
+  void* target = nullptr;
+  if (flags & MREMAP_FIXED) {
+    va_list rest;
+    va_start(rest, flags);
+    target = va_arg(rest, void*);
+    va_end(rest);
+  }
+  if (!is_shared(at)) {
+    const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
+                                   static_cast<long>(new_bytes), flags, as_long(target));
+    return failed(moved) ? fail_map(static_cast<int>(-moved)) : reinterpret_cast<void*>(moved);
+  }
+  if (!target && new_bytes <= old_bytes) {
+    if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
+    return low;
+  }
+  if (!target && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) return low;
+  if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
+  void* fresh =
+      target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+             : map_anonymous(new_bytes, PROT_READ | PROT_WRITE);
+  if (fresh == MAP_FAILED) return MAP_FAILED;
+  std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
+  unmap_memory(low, old_bytes);
+  return fresh;
+}
+
+int set_break(void*) noexcept { return errno = ENOMEM, -1; }
+
+void* move_break(std::intptr_t by) noexcept {
+  if (by == 0) return reinterpret_cast<void*>(raw_syscall(SYS_brk, 0));
+  errno = ENOMEM;
+  return reinterpret_cast<void*>(-1);
+}
+
+}  // namespace mortise::isolate

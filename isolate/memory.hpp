@@ -1,0 +1,19 @@
+// memory.hpp: the memory calls of an armed program. Replacements of libc's entries, so that libc's own malloc is
+// served too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <sys/types.h>
+
+namespace mortise::isolate {
+
+void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
+int unmap_memory(void* low, std::size_t bytes) noexcept;
+int protect_memory(void* low, std::size_t bytes, int protection) noexcept;
+int advise_memory(void* low, std::size_t bytes, int advice) noexcept;
+void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept;
+int set_break(void* end) noexcept;
+void* move_break(std::intptr_t by) noexcept;
+
+}  // namespace mortise::isolate

@@ -1,0 +1,140 @@
+// protection.cpp: extents of shared memory whose protection is not plain reading and writing, sorted by address.
+#include "protection.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+#include "lock.hpp"
+#include "raw.hpp"
+#include "region.hpp"
+#include "share.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+struct Extent {
+  std::uintptr_t low, high;
+  int protection;
+};
+
+constexpr std::size_t kExtentsMax = 8192;
+constexpr int kPlain = PROT_READ | PROT_WRITE;
+
+constinit Lock lock;
+constinit Extent extents[kExtentsMax];
+constinit std::size_t count = 0;
+
+void remove(std::size_t i) noexcept { std::memmove(&extents[i], &extents[i + 1], (--count - i) * sizeof(Extent)); }
+
+bool insert(std::size_t i, Extent e) noexcept {
+  if (count == kExtentsMax) return false;
+  std::memmove(&extents[i + 1], &extents[i], (count++ - i) * sizeof(Extent));
+  extents[i] = e;
+  return true;
+}
+
+/// The first extent that ends above `address`.
+std::size_t search(std::uintptr_t address) noexcept {
+  std::size_t low = 0, high = count;
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (extents[middle].high <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/// Makes [low, high) plain in the record: cuts whatever extents reach into it. Returns where it would stand.
+std::size_t cut(std::uintptr_t low, std::uintptr_t high) noexcept {
+  std::size_t i = search(low);
+  while (i < count && extents[i].low < high) {
+    const Extent e = extents[i];
+    remove(i);
+    if (e.low < low) insert(i++, {e.low, low, e.protection});
+    if (e.high > high) {
+      insert(i, {high, e.high, e.protection});
+      break;
+    }
+  }
+  return i;
+}
+
+bool record(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+  std::size_t i = cut(low, high);
+  if (protection == kPlain) return true;
+  if (i > 0 && extents[i - 1].high == low && extents[i - 1].protection == protection) {
+    extents[i - 1].high = high;
+    return true;
+  }
+  return insert(i, {low, high, protection});
+}
+
+/// The recorded extent around `address`; plain memory reaches to the next extent.
+Extent lookup(std::uintptr_t address) noexcept {
+  const std::size_t i = search(address);
+  if (i < count && extents[i].low <= address) return extents[i];
+  return {i > 0 ? extents[i - 1].high : 0, i < count ? extents[i].low : ~0ul, kPlain};
+}
+
+/// Shared memory around `address`: an arena of the region, or a range converted when the runtime armed.
+bool bounds(std::uintptr_t address, std::uintptr_t& low, std::uintptr_t& high) noexcept {
+  if (in_region(address)) {
+    low = kRegionLow + (address - kRegionLow) / kArenaBytes * kArenaBytes;
+    high = low + kArenaBytes;
+    return true;
+  }
+  const SharedRange* range = find_shared_range(address);
+  if (!range) return false;
+  low = range->low;
+  high = range->high;
+  return true;
+}
+
+}  // namespace
+
+long protect(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  std::uintptr_t shared_low, shared_high;
+  if (!bounds(low, shared_low, shared_high))
+    return raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), protection);
+  Held held(lock);
+  // An allocator that opens part of a reservation: in the region that is open already.
+  const Extent now = lookup(low);
+  if (protection == now.protection && now.low <= low && low + bytes <= now.high && in_region(low)) return 0;
+  const long result = raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), protection);
+  if (failed(result)) return result;
+  return record(low, low + bytes, protection) ? 0 : -ENOMEM;
+}
+
+void unprotect(std::uintptr_t low, std::size_t bytes) noexcept {
+  Held held(lock);
+  const Extent now = lookup(low);
+  if (now.protection == kPlain && low + bytes <= now.high) return;
+  raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), kPlain);
+  record(low, low + bytes, kPlain);
+}
+
+void note_protection(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+  record(low, high, protection);
+}
+
+bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexcept {
+  std::uintptr_t low, high;
+  if (!bounds(address, low, high)) return false;
+  Held held(lock);
+  const Extent now = lookup(address);
+  const int needed = write ? PROT_WRITE : execute ? PROT_EXEC : PROT_READ;
+  if (!(now.protection & needed)) return false;
+  if (low < now.low) low = now.low;
+  if (high > now.high) high = now.high;
+  // In the region a thread's own stack guard lies among plain memory: open the one page that is wanted, not its arena.
+  if (in_region(address)) {
+    low = page_floor(address);
+    high = low + kPage;
+  }
+  return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), now.protection));
+}
+
+void reset_protection_lock() noexcept { lock.reset(); }
+
+}  // namespace mortise::isolate

@@ -1,0 +1,154 @@
+// region.cpp: page ranges by first fit in arenas.
+//
+// Free ranges of an arena stand in one array sorted by address, neighbours joined. A program's large mappings number in
+// the hundreds, so a linear walk is short; should the array overflow, the range is simply lost until the program ends.
+#include "region.hpp"
+
+#include <cstring>
+#include <sys/mman.h>
+
+#include "lock.hpp"
+#include "raw.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+struct Extent {
+  std::uint32_t first;  // page number in the arena
+  std::uint32_t pages;
+  std::uint32_t end() const noexcept { return first + pages; }
+};
+
+constexpr std::uint32_t kArenaPages = kArenaBytes / kPage;
+constexpr std::size_t kExtentsMax = 8192;
+
+struct Arena {
+  Lock lock;
+  std::uint32_t fresh = 0;  // pages from here on were never given out
+  std::uint32_t count = 0;  // of free extents, all below `fresh`
+  Extent free[kExtentsMax];
+
+  void remove(std::uint32_t i) noexcept { std::memmove(&free[i], &free[i + 1], (--count - i) * sizeof(Extent)); }
+  void insert(std::uint32_t i, Extent e) noexcept {
+    std::memmove(&free[i + 1], &free[i], (count++ - i) * sizeof(Extent));
+    free[i] = e;
+  }
+  /// The first free extent that ends above `page`.
+  std::uint32_t search(std::uint32_t page) const noexcept {
+    std::uint32_t low = 0, high = count;
+    while (low < high) {
+      const std::uint32_t middle = (low + high) / 2;
+      if (free[middle].end() <= page) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+  bool take(std::uint32_t pages, std::uint32_t& first) noexcept;
+  bool take_at(std::uint32_t first, std::uint32_t pages) noexcept;
+  void give(Extent e) noexcept;
+};
+
+constinit Arena arenas[kArenaCount];
+
+bool Arena::take(std::uint32_t pages, std::uint32_t& first) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (free[i].pages < pages) continue;
+    first = free[i].first;
+    free[i].first += pages;
+    free[i].pages -= pages;
+    if (free[i].pages == 0) remove(i);
+    return true;
+  }
+  if (kArenaPages - fresh < pages) return false;
+  first = fresh;
+  fresh += pages;
+  return true;
+}
+
+bool Arena::take_at(std::uint32_t first, std::uint32_t pages) noexcept {
+  if (first == fresh && kArenaPages - fresh >= pages) return fresh += pages, true;
+  const std::uint32_t i = search(first);
+  if (i == count || free[i].first > first || free[i].end() < first + pages) return false;
+  const Extent after{first + pages, free[i].end() - (first + pages)};
+  free[i].pages = first - free[i].first;
+  const bool whole_front = free[i].pages == 0;
+  if (whole_front) remove(i);
+  if (after.pages) insert(whole_front ? i : i + 1, after);
+  return true;
+}
+
+void Arena::give(Extent e) noexcept {
+  const std::uint32_t i = search(e.first);
+  const bool joins_left = i > 0 && free[i - 1].end() == e.first;
+  const bool joins_right = i < count && free[i].first == e.end();
+  if (joins_left && joins_right) {
+    free[i - 1].pages += e.pages + free[i].pages;
+    remove(i);
+  } else if (joins_left) {
+    free[i - 1].pages += e.pages;
+  } else if (joins_right) {
+    free[i].first = e.first;
+    free[i].pages += e.pages;
+  } else if (count < kExtentsMax) {
+    insert(i, e);
+  }
+}
+
+Arena& arena_of(std::uintptr_t address) noexcept { return arenas[(address - kRegionLow) / kArenaBytes]; }
+std::uint32_t page_in_arena(std::uintptr_t address) noexcept {
+  return static_cast<std::uint32_t>((address - kRegionLow) % kArenaBytes / kPage);
+}
+
+}  // namespace
+
+const char* open_region() noexcept {
+  for (int i = 0; i < kArenaCount; ++i) {
+    const long file = raw_syscall(SYS_memfd_create, as_long("mortise-region"), 1 /* MFD_CLOEXEC */);
+    if (failed(file)) return "memfd_create failed";
+    long mapped = raw_syscall(SYS_ftruncate, file, kArenaBytes);
+    if (!failed(mapped))
+      mapped = raw_syscall(SYS_mmap, static_cast<long>(arena_low(i)), kArenaBytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
+    raw_syscall(SYS_close, file);
+    if (mapped != static_cast<long>(arena_low(i))) return "the address range of the shared region is taken";
+  }
+  return nullptr;
+}
+
+std::uintptr_t take_pages(std::size_t bytes) noexcept {
+  if (bytes == 0 || bytes > kArenaBytes) return 0;
+  const auto pages = static_cast<std::uint32_t>(page_ceil(bytes) / kPage);
+  const int home = self ? self->index % kArenaCount : 0;
+  for (int i = 0; i < kArenaCount; ++i) {
+    const int index = (home + i) % kArenaCount;
+    std::uint32_t first = 0;
+    Held held(arenas[index].lock);
+    if (arenas[index].take(pages, first)) return arena_low(index) + first * kPage;
+  }
+  return 0;
+}
+
+bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
+  if (!in_region(low) || page_in_arena(low) + page_ceil(bytes) / kPage > kArenaPages) return false;
+  Arena& arena = arena_of(low);
+  Held held(arena.lock);
+  return arena.take_at(page_in_arena(low), static_cast<std::uint32_t>(page_ceil(bytes) / kPage));
+}
+
+void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
+  bytes = page_ceil(bytes);
+  raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
+  Arena& arena = arena_of(low);
+  Held held(arena.lock);
+  arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
+}
+
+std::uintptr_t arena_low(int index) noexcept { return kRegionLow + static_cast<std::uintptr_t>(index) * kArenaBytes; }
+std::uintptr_t arena_touched_end(int index) noexcept { return arena_low(index) + arenas[index].fresh * kPage; }
+
+void reset_region_locks() noexcept {
+  for (Arena& arena : arenas) arena.lock.reset();
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,44 @@
+// region.hpp: the address range that every thread maps alike, from which memory is given out after the first create.
+//
+//   0x100000000000                                                                     each arena: one file in memory
+//   | arena 0, 64 GB | arena 1 | ...                                   | arena 15 |    (threads take turns, so that
+// they
+//   | given | free | given |  never touched ...                                        do not meet in one file's locks)
+//
+// Taking a range is a user-space operation: the pages are mapped in all address spaces from the start and come into
+// being when touched. Nothing here enters the kernel but giving pages back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::isolate {
+
+inline constexpr std::uintptr_t kRegionLow = 0x100000000000;
+inline constexpr std::size_t kArenaBytes = 64ull << 30;
+inline constexpr int kArenaCount = 16;
+inline constexpr std::uintptr_t kRegionHigh = kRegionLow + kArenaBytes * kArenaCount;
+
+inline bool in_region(std::uintptr_t address) noexcept { return address - kRegionLow < kRegionHigh - kRegionLow; }
+
+/// Maps the arenas. Returns null, or what went wrong.
+const char* open_region() noexcept;
+
+/// Takes `bytes` (rounded up to pages) of zeroed memory for the calling thread, or 0. Thread-safe; takes one short
+/// lock.
+std::uintptr_t take_pages(std::size_t bytes) noexcept;
+
+/// Gives any part of taken ranges back. Its contents are dropped: at once, or later in a batch.
+void give_pages(std::uintptr_t low, std::size_t bytes) noexcept;
+
+/// Takes [low, low + bytes) itself, to grow a range in place. False when some of it is taken.
+bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept;
+
+/// The end of what was ever given out in the arena at `index`; fork copies up to here.
+std::uintptr_t arena_low(int index) noexcept;
+std::uintptr_t arena_touched_end(int index) noexcept;
+
+/// In the child of a fork: locks held by threads that are not there.
+void reset_region_locks() noexcept;
+
+}  // namespace mortise::isolate

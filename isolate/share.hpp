@@ -1,0 +1,29 @@
+// share.hpp: making the memory that a program already has visible to all its future address spaces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::isolate {
+
+/// A range that all address spaces share through a file in memory. Fork must copy these, and only these.
+struct SharedRange {
+  std::uintptr_t low, high;
+};
+
+inline constexpr std::size_t kSharedRangesMax = 16384;
+extern SharedRange shared_ranges[kSharedRangesMax];
+extern std::size_t shared_range_count;
+
+/// Remembers a range for fork; neighbours are joined. False when the table is full.
+bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
+
+/// The shared range that holds `address`, or null.
+const SharedRange* find_shared_range(std::uintptr_t address) noexcept;
+
+/// Replaces every private mapping that is or may become writable (data and bss of the program and all libraries, the
+/// heap, anonymous memory, the main stack) by a shared one with the same contents at the same address. Single-threaded
+/// only; must run on a stack that is itself a shared mapping. Returns null, or what went wrong.
+const char* share_everything() noexcept;
+
+}  // namespace mortise::isolate

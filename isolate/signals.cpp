@@ -1,0 +1,58 @@
+// signals.cpp: signal masks and handlers, per address space.
+#include "signals.hpp"
+
+#include <csignal>
+
+#include "raw.hpp"
+
+extern "C" void mortise_isolate_restorer();
+__asm__(
+    ".text\n"
+    ".globl mortise_isolate_restorer\n"
+    ".hidden mortise_isolate_restorer\n"
+    ".type mortise_isolate_restorer, @function\n"
+    "nop\n"  // unwinders look up the byte before a return address
+    "mortise_isolate_restorer:\n"
+    "  movq $15, %rax\n"
+    "  syscall\n"
+    ".size mortise_isolate_restorer, .-mortise_isolate_restorer\n");
+
+namespace mortise::isolate {
+namespace {
+constexpr unsigned long kRestorerGiven = 0x04000000;  // SA_RESTORER
+constexpr long kMaskBytes = 8;
+}  // namespace
+
+std::uint64_t block_signals() noexcept {
+  const std::uint64_t all = ~0ull;
+  std::uint64_t before = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, as_long(&all), as_long(&before), kMaskBytes);
+  return before;
+}
+
+void restore_signals(std::uint64_t mask) noexcept {
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, as_long(&mask), 0, kMaskBytes);
+}
+
+long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept {
+  KernelAction given{};
+  if (action) {
+    given = *action;
+    given.flags |= kRestorerGiven;
+    given.restorer = reinterpret_cast<void*>(&mortise_isolate_restorer);
+  }
+  return raw_syscall(SYS_rt_sigaction, signal, action ? as_long(&given) : 0, as_long(old), kMaskBytes);
+}
+
+void leave_terminal_signals_to_leader() noexcept {
+  constexpr int kFromTerminal[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGTSTP};
+  for (const int signal : kFromTerminal) {
+    KernelAction now{};
+    set_action(signal, nullptr, &now);
+    if (now.handler == reinterpret_cast<void*>(SIG_DFL) || now.handler == reinterpret_cast<void*>(SIG_IGN)) continue;
+    const KernelAction ignore{reinterpret_cast<void*>(SIG_IGN), 0, nullptr, 0};
+    set_action(signal, &ignore, nullptr);
+  }
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,27 @@
+// signals.hpp: signal masks and handlers, per address space.
+#pragma once
+
+#include <cstdint>
+
+namespace mortise::isolate {
+
+/// Blocks every signal, the runtime's own included; returns the mask to restore.
+std::uint64_t block_signals() noexcept;
+void restore_signals(std::uint64_t mask) noexcept;
+
+/// The kernel's form of a signal action.
+struct KernelAction {
+  void* handler;
+  unsigned long flags;
+  void* restorer;
+  std::uint64_t mask;
+};
+
+/// Sets and gets actions without libc. `action` or `old` may be null. Supplies the restorer.
+long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept;
+
+/// In a new thread: a terminal sends its signals to every process of the group. Where the program handles one, only the
+/// leader shall run the handler.
+void leave_terminal_signals_to_leader() noexcept;
+
+}  // namespace mortise::isolate

@@ -1,0 +1,59 @@
+// stack.cpp: one stack a thread record, kept with the record and reused by the next thread that takes it.
+#include "stack.hpp"
+
+#include <sys/mman.h>
+
+#include "raw.hpp"
+#include "region.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::size_t kStackLeast = 64u << 10;
+
+std::size_t default_stack_bytes() noexcept {
+  pthread_attr_t defaults;
+  std::size_t bytes = 0;
+  if (pthread_getattr_default_np(&defaults) == 0) {
+    pthread_attr_getstacksize(&defaults, &bytes);
+    pthread_attr_destroy(&defaults);
+  }
+  return bytes ? bytes : 8u << 20;
+}
+
+}  // namespace
+
+bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
+  void* low = nullptr;
+  std::size_t bytes = 0, guard = kPage;
+  if (attributes) {
+    pthread_attr_getguardsize(attributes, &guard);
+    // glibc computes the low end from a top that is null when the program set none.
+    const bool given =
+        pthread_attr_getstack(attributes, &low, &bytes) == 0 && reinterpret_cast<std::uintptr_t>(low) + bytes != 0;
+    if (given) {
+      if (t.stack.low && !t.stack.from_program)
+        give_pages(reinterpret_cast<std::uintptr_t>(t.stack.low), t.stack.bytes);
+      t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
+      return true;
+    }
+    pthread_attr_getstacksize(attributes, &bytes);
+  }
+  if (bytes == 0) bytes = default_stack_bytes();
+  bytes = page_ceil(bytes < kStackLeast ? kStackLeast : bytes) + page_ceil(guard);
+  const bool reusable = t.stack.low && !t.stack.from_program && t.stack.bytes == bytes;
+  if (!reusable) {
+    if (t.stack.low && !t.stack.from_program) give_pages(reinterpret_cast<std::uintptr_t>(t.stack.low), t.stack.bytes);
+    t.stack = {reinterpret_cast<std::byte*>(take_pages(bytes)), bytes, 0, false};
+    if (!t.stack.low) return false;
+  }
+  t.stack.guard_bytes = page_ceil(guard);
+  return true;
+}
+
+void guard_stack(const Thread& t) noexcept {
+  if (t.stack.guard_bytes)
+    raw_syscall(SYS_mprotect, as_long(t.stack.low), static_cast<long>(t.stack.guard_bytes), PROT_NONE);
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,40 @@
+// system_call.cpp: the few system calls that mean something else between address spaces.
+#include "system_call.hpp"
+
+#include <cerrno>
+#include <linux/membarrier.h>
+
+#include "raw.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+/// Private forms reach the threads of one address space only; these reach all that have registered.
+long global_barrier(long command) noexcept {
+  switch (command) {
+    case MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED:
+    case MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE:
+      return MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+    case MEMBARRIER_CMD_PRIVATE_EXPEDITED:
+    case MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE:
+      return MEMBARRIER_CMD_GLOBAL_EXPEDITED;
+    default:
+      return command;
+  }
+}
+
+}  // namespace
+
+long system_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
+  if (number == SYS_futex) b &= ~static_cast<long>(FUTEX_PRIVATE_FLAG);
+  if (number == SYS_membarrier) a = global_barrier(a);
+  const long result = number == SYS_getpid && self && raw_getpid() == self->pid.load()
+                          ? leader->pid.load()
+                          : raw_syscall(number, a, b, c, d, e, f);
+  if (!failed(result)) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,81 @@
+// thread.hpp: what the runtime knows about each thread.
+//
+//   Thread table (static, shared)                     one address space each
+//   +---------+  +---------+  +---------+             +-------------------------------+
+//   | 0: main |  | 1       |  | 2       |  ...        | stack, TLS block and TCB: in  |
+//   +---------+  +----|----+  +---------+             | shared memory, own addresses  |
+//                     +-- tcb, stack, pid ----------> +-------------------------------+
+//
+// A record is taken by the creator, filled, and given to the new thread. It is free again when the thread was joined
+// (or is detached) *and* its process was reaped: only then can nobody be on its stack.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <pthread.h>
+
+#include "lock.hpp"
+
+namespace mortise::isolate {
+
+inline constexpr int kThreadsMax = 1024;
+
+enum ThreadFlag : std::uint32_t { kReleased = 1, kReaped = 2 };  // Thread::gone; both set: the record is free
+
+struct Stack {
+  std::byte* low = nullptr;
+  std::size_t bytes = 0;
+  std::size_t guard_bytes = 0;
+  bool from_program = false;  // pthread_attr_setstack: not ours to reuse
+};
+
+struct Thread {
+  std::atomic<bool> in_use{false};
+  int index = 0;
+  std::atomic<int> pid{0};  // the process that is this thread; 0 before it runs and after it was reaped
+  void* tcb = nullptr;      // also its pthread_t
+  void* (*start)(void*) = nullptr;
+  void* argument = nullptr;
+  void* result = nullptr;
+  bool returns_int = false;  // made by C11 thrd_create
+  bool exits_early = false;  // pthread_exit recorded `result`
+  std::atomic<bool> detached{false};
+  std::atomic<std::uint32_t> ended{0};  // futex of join: 1 when the thread's last line has run
+  std::atomic<std::uint32_t> gone{0};   // ThreadFlag
+  Stack stack;
+  std::uint64_t mask = 0;     // signal mask to start with
+  bool has_affinity = false;  // from the attributes
+  cpu_set_t affinity{};
+  std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)
+};
+
+/// The calling thread; null in the runtime's helper and in processes the program cloned by itself.
+/// One of the two exceptions to "no thread_local": it is how an address space knows which thread it is.
+extern __thread Thread* self;
+
+extern Thread threads[kThreadsMax];  // [0] is the main thread
+
+/// The thread whose process is the program's for everyone outside: main, or in a forked child the one that forked.
+extern Thread* leader;
+inline bool is_leader() noexcept { return self == leader; }
+inline pthread_t handle_of(const Thread& t) noexcept { return reinterpret_cast<pthread_t>(t.tcb); }
+
+/// The live or unjoined thread behind a pthread_t, or null.
+Thread* find_thread(pthread_t handle) noexcept;
+Thread* find_thread_by_pid(int pid) noexcept;
+
+/// Takes a free record, or null when as many threads live as the limit allows (says so once).
+Thread* take_thread() noexcept;
+
+/// Notes that the thread was joined/detached or reaped; the second of the two frees the record.
+void let_go(Thread& t, ThreadFlag flag) noexcept;
+
+/// Threads that have not ended, main included.
+extern std::atomic<std::uint32_t> live_threads;
+
+/// In the child of a fork: forgets all threads but the caller, which becomes the main thread's successor.
+void forget_other_threads() noexcept;
+
+}  // namespace mortise::isolate

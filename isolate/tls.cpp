@@ -1,0 +1,88 @@
+// tls.cpp: the part of a thread that lives behind the fs register.
+//
+//      low                                                  high
+//      ... TLS of each library | struct pthread (the TCB, opaque but for what glibc.hpp names) | rseq area ...
+//                              ^ fs:0, pthread_self()
+//
+// glibc's own allocator of TLS blocks is used, so initial values, dtv and alignment are right by construction; its
+// malloc lands in memory that all address spaces share.
+#include "tls.hpp"
+
+#include <cstring>
+
+#include "glibc.hpp"
+#include "raw.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+// The start of the descriptor is x86-64 ABI between compiler and library: self pointers, and the guards at fixed
+// places.
+struct TcbHead {
+  void* tcb;
+  void* dtv;
+  void* self;
+  int multiple_threads;
+  int gscope;
+  void* sysinfo;
+  std::uintptr_t stack_guard;    // fs:0x28, compiled into every function with a canary
+  std::uintptr_t pointer_guard;  // fs:0x30
+};
+static_assert(offsetof(TcbHead, stack_guard) == 0x28 && offsetof(TcbHead, pointer_guard) == 0x30);
+
+constexpr std::uint32_t kRseqSignature = 0x53053053;
+
+std::byte* bytes_of(void* tcb) noexcept { return static_cast<std::byte*>(tcb); }
+
+}  // namespace
+
+int& tid_field(void* tcb) noexcept { return *reinterpret_cast<int*>(bytes_of(tcb) + glibc.tid); }
+std::atomic_ref<int> cancel_field(void* tcb) noexcept {
+  return std::atomic_ref<int>(*reinterpret_cast<int*>(bytes_of(tcb) + glibc.cancel));
+}
+void* robust_head_of(void* tcb) noexcept { return bytes_of(tcb) + glibc.robust_head; }
+
+void empty_robust_list(void* tcb) noexcept {
+  // struct robust_list_head {first, futex_offset, pending}; glibc keeps a back pointer just before it.
+  auto* head = static_cast<void**>(robust_head_of(tcb));
+  head[-1] = head;
+  head[0] = head;
+  reinterpret_cast<long*>(head)[1] = -32;  // from a mutex's list link to its lock word
+  head[2] = nullptr;
+}
+
+bool make_tls(Thread& t) noexcept {
+  if (t.tcb) glibc.deallocate_tls(t.tcb, true);
+  t.tcb = glibc.allocate_tls(nullptr);
+  if (!t.tcb) return false;
+  const auto* mine = reinterpret_cast<const TcbHead*>(pthread_self());
+  auto* head = static_cast<TcbHead*>(t.tcb);
+  head->tcb = head->self = t.tcb;
+  head->multiple_threads = 1;
+  head->stack_guard = mine->stack_guard;
+  head->pointer_guard = mine->pointer_guard;
+  empty_robust_list(t.tcb);
+  return true;
+}
+
+void adopt_tls(Thread& t) noexcept {
+  tid_field(t.tcb) = raw_gettid();
+  raw_syscall(SYS_set_robust_list, as_long(robust_head_of(t.tcb)), 24);
+  rseq_on();
+  glibc.init_ctype();
+}
+
+static long rseq_call(int flags) noexcept {
+  return raw_syscall(SYS_rseq, static_cast<long>(reinterpret_cast<std::uintptr_t>(pthread_self()) + glibc.rseq),
+                     glibc.rseq_bytes, flags, kRseqSignature);
+}
+
+void rseq_off() noexcept {
+  if (glibc.rseq_bytes) rseq_call(1 /* RSEQ_FLAG_UNREGISTER */);
+}
+
+void rseq_on() noexcept {
+  if (glibc.rseq_bytes) rseq_call(0);
+}
+
+}  // namespace mortise::isolate

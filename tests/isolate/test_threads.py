@@ -1,0 +1,42 @@
+"""If these fail, a threaded program behaves differently with isolated threads: other output or status, or a hang."""
+
+import pytest
+
+ENDS_QUIETLY = ["exit-in-thread", "_exit-in-thread", "quick-exit-in-thread", "pthread-exit-in-main", "main-returns",
+                "main-exits", "main-crashes", "detach"]
+ENDS_BY_SIGNAL = {"crash": "SIGSEGV", "abort": "SIGABRT", "raise": "SIGTERM", "overflow": "SIGSEGV"}
+
+
+def test_threads_really_live_apart(program, isolated):
+    """The one thing the program can ask the kernel: is the other thread a process of its own?"""
+    done = isolated([program("apart")])
+    assert done.out == "own process: 1\nshared counter: 4\n"
+
+
+def test_synchronisation_objects(program, same_both_ways):
+    done = same_both_ways([program("sync")], times=10)
+    assert done.status == 0 and not done.said
+
+
+def test_identity_of_threads(program, same_both_ways):
+    same_both_ways([program("identity")], times=5)
+
+
+def test_cpp20(program, same_both_ways):
+    assert same_both_ways([program("cpp20")], times=10).status == 0
+
+
+@pytest.mark.parametrize("way", ENDS_QUIETLY)
+def test_ends(program, same_both_ways, way):
+    assert not same_both_ways([program("ends"), way]).said
+
+
+@pytest.mark.parametrize("way", ENDS_BY_SIGNAL)
+def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, way):
+    done = same_both_ways([program("ends"), way])
+    assert len(done.said) == 1
+    assert "thread " in done.said[0] and ENDS_BY_SIGNAL[way] in done.said[0]
+
+
+def test_kill_by_pid_ends_the_whole_program(program, same_both_ways):
+    same_both_ways([program("ends"), "kill-self"])
