@@ -1,0 +1,118 @@
+// MORTISE_CONF="key=value,key=value" and MORTISE_<KEY>=value. The environment is ignored in set-uid programs. An unknown key or
+// a value that does not parse gives one warning line and changes nothing; a program never ends because of its settings.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
+
+#include "abi/heap.hpp"
+#include "mortise/os/console.hpp"
+
+namespace mortise::abi {
+
+constinit Settings settings{};
+
+namespace {
+
+struct Text {
+  const char* at;
+  std::size_t length;
+  bool is(const char* s) const noexcept { return strlen(s) == length && memcmp(at, s, length) == 0; }
+};
+
+bool parse(Text t, std::int64_t& value) noexcept {
+  const bool negative = t.length && *t.at == '-';
+  std::size_t i = negative;
+  std::int64_t n = 0;
+  for (; i < t.length && t.at[i] >= '0' && t.at[i] <= '9' && n < 1'000'000'000; ++i) n = n * 10 + (t.at[i] - '0');
+  if (i != t.length || t.length == std::size_t{negative}) return false;
+  value = negative ? -n : n;
+  return true;
+}
+bool parse(Text t, bool& value) noexcept {
+  if (!t.is("0") && !t.is("1")) return false;
+  value = t.is("1");
+  return true;
+}
+
+/// How many single-letter changes lead from one word to the other; words are short.
+unsigned distance(Text a, const char* b) noexcept {
+  constexpr std::size_t kMax = 24;
+  const std::size_t n = strlen(b);
+  if (a.length > kMax || n > kMax) return kMax;
+  unsigned row[kMax + 1];
+  for (std::size_t j = 0; j <= n; ++j) row[j] = static_cast<unsigned>(j);
+  for (std::size_t i = 1; i <= a.length; ++i) {
+    unsigned diagonal = row[0]++;
+    for (std::size_t j = 1; j <= n; ++j) {
+      const unsigned above = row[j];
+      const unsigned change = diagonal + (a.at[i - 1] != b[j - 1]);
+      row[j] = std::min({change, above + 1, row[j - 1] + 1});
+      diagonal = above;
+    }
+  }
+  return row[n];
+}
+
+constexpr const char* kKeys[] = {
+#define X(name, standard) #name,
+#include "keys.inc"
+#undef X
+};
+
+void warn_unknown(Text key) noexcept {
+  const char* nearest = kKeys[0];
+  for (const char* k : kKeys)
+    if (distance(key, k) < distance(key, nearest)) nearest = k;
+  os::Line<> line;
+  line.text("mortise[").text(Card::kName).text("] warning: unknown setting '");
+  for (std::size_t i = 0; i < key.length && i < 64; ++i) line.put(key.at[i]);
+  line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
+}
+
+void warn_value(const char* key, const char* expected) noexcept {
+  os::Line<> line;
+  line.text("mortise[").text(Card::kName).text("] warning: setting '").text(key).text("' is ignored; it takes ").text(expected).flush();
+}
+
+void apply(Text key, Text value) noexcept {
+  if (key.is("purge_ms")) {
+    std::int64_t ms;
+    if (parse(value, ms) && ms >= -1) settings.purge_ms = ms;
+    else warn_value("purge_ms", "milliseconds, or -1 for never");
+  } else if (key.is("stats")) {
+    if (value.is("exit") || value.is("none")) settings.stats_at_exit = value.is("exit");
+    else warn_value("stats", "none or exit");
+  } else if (key.is("verbose")) {
+    if (!parse(value, settings.verbose)) warn_value("verbose", "0 or 1");
+  } else if (key.is("only_self")) {
+    if (!parse(value, settings.only_self)) warn_value("only_self", "0 or 1");
+  } else {
+    warn_unknown(key);
+  }
+}
+
+void apply_list(const char* list) noexcept {
+  while (*list) {
+    const std::size_t length = strcspn(list, ",");
+    const std::size_t name = strcspn(list, "=,");
+    if (name < length) apply({list, name}, {list + name + 1, length - name - 1});
+    else if (length) apply({list, length}, {list + length, 0});
+    list += length;
+    if (*list) ++list;
+  }
+}
+
+}  // namespace
+
+void read_settings() noexcept {
+  if (::getauxval(AT_SECURE)) return;
+  if (const char* list = getenv("MORTISE_CONF")) apply_list(list);
+#define X(name, variable) \
+  if (const char* value = getenv("MORTISE_" #variable)) apply({#name, strlen(#name)}, {value, strlen(value)});
+#include "variables.inc"
+#undef X
+}
+
+}  // namespace mortise::abi

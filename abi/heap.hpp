@@ -1,0 +1,56 @@
+// The one heap of a mortise shared object, and how the files of abi/ reach it. The build names the allocator:
+// MORTISE_ALLOCATOR is the last part of its header's name and of its card's (mortise::allocators::hslab).
+#pragma once
+
+#include "mortise/core/core.hpp"
+
+#define MORTISE_TEXT_(x) #x
+#define MORTISE_TEXT(x) MORTISE_TEXT_(x)
+#include MORTISE_HEADER
+
+#include "abi/thread_record.hpp"
+
+namespace mortise::abi {
+
+using Card = allocators::MORTISE_ALLOCATOR;
+using Heap = Card::Heap;
+
+static_assert(Locates<Heap>, "malloc can only be exported from a stack that finds blocks by pointer: it needs PageIndex or a header");
+
+/// Zero-initialised: a valid, closed heap before anybody has run.
+extern constinit Heap heap [[gnu::visibility("hidden")]];
+
+extern constinit thread_local ThreadRecord<Heap::Thread> thread_record [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
+
+/// Starts the heap on first use and makes this thread's record. False when the system refuses memory. (start.cpp)
+bool prepare_thread() noexcept;
+
+/// This thread's record of the stack, or null before its first miss. A stack without thread state has none to wait for.
+MORTISE_HOT Heap::Thread* thread_if_ready() noexcept { return thread_record.ready(); }
+
+/// After `prepare_thread`.
+MORTISE_HOT Heap::Thread& thread() noexcept { return *thread_if_ready(); }
+
+/// Tells the background purge that memory was freed. (idle.cpp)
+void note_release() noexcept;
+void reset_idle_after_fork() noexcept;
+
+/// Counts of what happened at the seam between program and heap.
+struct Events {
+  std::size_t foreign_frees = 0;  ///< pointers that were not ours, passed on to the next allocator
+};
+extern constinit Events events [[gnu::visibility("hidden")]];
+
+/// Settings of MORTISE_CONF. (conf.cpp)
+struct Settings {
+  std::int64_t purge_ms = -2;  ///< -2: as composed
+  bool stats_at_exit = false;
+  bool verbose = false;
+  bool only_self = false;
+};
+extern constinit Settings settings [[gnu::visibility("hidden")]];
+void read_settings() noexcept;
+
+void print_statistics(int fd) noexcept;
+
+}  // namespace mortise::abi

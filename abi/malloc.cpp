@@ -1,0 +1,197 @@
+// malloc(3): each entry point says what is asked and goes down the stack.
+//
+//   malloc ─► heap.allocate_hit ─► done                        free ─► heap.holds ─► heap.release_hit ─► done
+//      └─ miss ─► allocate_slow: start, attach, allocate, errno       └─ else ─► free_slow: null, foreign, miss
+//
+// Only this folder knows errno, zero sizes, and which alignments are legal.
+#include <errno.h>
+#include <string.h>
+
+#include "abi/heap.hpp"
+#include "abi/next.hpp"
+#include "mortise/os/facts.hpp"
+
+namespace mortise::abi {
+
+constinit Heap heap{};
+constinit Events events{};
+constinit thread_local ThreadRecord<Heap::Thread> thread_record{};
+
+namespace {
+
+/// The largest request that is tried: PTRDIFF_MAX, as glibc; larger ones could not be subtracted within.
+constexpr std::size_t kRequestMax = PTRDIFF_MAX;
+
+MORTISE_COLD void* fail(int error) noexcept {
+  errno = error;
+  return nullptr;
+}
+
+[[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
+  if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
+  const Block b = heap.allocate(thread(), {.size = size, .align = align, .zeroed = zeroed});
+  return b ? b.ptr : fail(ENOMEM);
+}
+
+MORTISE_HOT void* allocate(Request r) noexcept {
+  if constexpr (Hits<Heap>) {
+    if (Heap::Thread* t = thread_if_ready()) [[likely]] {
+      const Block b = heap.allocate_hit(*t, r);
+      if (b) [[likely]] return b.ptr;
+    }
+  }
+  return allocate_slow(r.size, r.align, r.zeroed);
+}
+
+[[gnu::noinline]] void free_slow(void* p) noexcept {
+  auto* ptr = static_cast<std::byte*>(p);
+  if (!ptr) return;
+  const int error = errno;  // free leaves errno alone
+  if (!heap.holds(ptr)) {
+    ++events.foreign_frees;
+    next_free(p);
+  } else if (prepare_thread()) {
+    Block b = heap.block_of(ptr);
+    if (b.size_class == kNoClass) b = heap.measure(b);
+    heap.release(thread(), b);
+    note_release();
+  }
+  errno = error;
+}
+
+MORTISE_HOT void release(void* p) noexcept {
+  if constexpr (Hits<Heap>) {
+    auto* ptr = static_cast<std::byte*>(p);
+    Heap::Thread* t = thread_if_ready();
+    if (t && heap.holds(ptr)) [[likely]] {
+      if (heap.release_hit(*t, heap.block_of(ptr))) [[likely]] return;
+    }
+  }
+  free_slow(p);
+}
+
+/// The next step up when a block is too small or much too large: in place, by moving pages, or by copying.
+[[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
+  if (size > kRequestMax) return fail(ENOMEM);
+  const Block old = heap.measure(heap.block_of(p));
+  if (size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
+  if (!prepare_thread()) return fail(ENOMEM);
+  if constexpr (Resizes<Heap>) {
+    if (old.size_class == kNoClass) {
+      if (const Block b = heap.resize_in_place(thread(), old, size)) {
+        if (size < old.size) note_release();
+        return b.ptr;
+      }
+    }
+  }
+  if constexpr (Moves<Heap>) {
+    if (size > old.size)
+      if (const Block b = heap.resize_by_moving(thread(), old, size)) return b.ptr;
+  }
+  void* fresh = allocate({.size = size});
+  if (!fresh) return nullptr;
+  memcpy(fresh, p, size < old.size ? size : old.size);
+  release(p);
+  return fresh;
+}
+
+MORTISE_COLD void* allocate_aligned(std::size_t align, std::size_t size) noexcept {
+  if (align <= kMinAlign) return allocate({.size = size});
+  if (align > kRequestMax / 2) return fail(ENOMEM);
+  return allocate_slow(size, align, false);
+}
+
+std::size_t page_bytes() noexcept { return ::getauxval(AT_PAGESZ); }
+
+}  // namespace
+}  // namespace mortise::abi
+
+using namespace mortise;
+using namespace mortise::abi;
+
+extern "C" {
+
+MORTISE_EXPORT void* malloc(std::size_t size) noexcept { return allocate({.size = size}); }
+
+MORTISE_EXPORT void free(void* p) noexcept { release(p); }
+
+MORTISE_EXPORT void* calloc(std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
+  return allocate({.size = bytes, .zeroed = true});
+}
+
+/// realloc(p, 0) frees p and returns null, as glibc's does: programs written for it rely on that.
+MORTISE_EXPORT void* realloc(void* p, std::size_t size) noexcept {
+  if (!p) return allocate({.size = size});
+  if (size == 0) {
+    release(p);
+    return nullptr;
+  }
+  auto* ptr = static_cast<std::byte*>(p);
+  if (!heap.holds(ptr)) [[unlikely]] return next_realloc(p, size);
+  return reallocate(ptr, size);
+}
+
+MORTISE_EXPORT void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
+  return realloc(p, bytes);
+}
+
+/// C17: the size need not be a multiple of the alignment; an alignment that is no power of two is refused.
+MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
+  if (!is_power_of_two(align)) return fail(EINVAL);
+  return allocate_aligned(align, size);
+}
+
+/// As glibc: an alignment that is no power of two is rounded up to one.
+MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept {
+  if (align > kRequestMax / 2) return fail(EINVAL);
+  return allocate_aligned(std::bit_ceil(align), size);
+}
+
+/// Returns the error instead of setting errno; `*out` is written on success only.
+MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
+  if (!is_power_of_two(align) || align % sizeof(void*)) return EINVAL;
+  const int error = errno;
+  void* p = allocate_aligned(align, size);
+  errno = error;
+  if (!p) return ENOMEM;
+  *out = p;
+  return 0;
+}
+
+MORTISE_EXPORT void* valloc(std::size_t size) noexcept { return allocate_aligned(page_bytes(), size); }
+
+MORTISE_EXPORT void* pvalloc(std::size_t size) noexcept {
+  if (size > kRequestMax) return fail(ENOMEM);
+  return allocate_aligned(page_bytes(), round_up(size ? size : 1, page_bytes()));
+}
+
+MORTISE_EXPORT void cfree(void* p) noexcept { release(p); }
+
+/// C23. A wrong size is ignored: the block knows its own. (Hardened allocators report it.)
+MORTISE_EXPORT void free_sized(void* p, std::size_t) noexcept { release(p); }
+MORTISE_EXPORT void free_aligned_sized(void* p, std::size_t, std::size_t) noexcept { release(p); }
+
+MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
+  auto* ptr = static_cast<std::byte*>(p);
+  if (!ptr) return 0;
+  if (!heap.holds(ptr)) [[unlikely]] return next_usable_size(p);
+  return heap.measure(heap.block_of(ptr)).size;
+}
+
+// glibc's own names.
+MORTISE_EXPORT void* __libc_malloc(std::size_t size) noexcept { return allocate({.size = size}); }
+MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept { return calloc(count, size); }
+MORTISE_EXPORT void* __libc_realloc(void* p, std::size_t size) noexcept { return realloc(p, size); }
+MORTISE_EXPORT void __libc_free(void* p) noexcept { release(p); }
+MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept { return memalign(align, size); }
+MORTISE_EXPORT void* __libc_valloc(std::size_t size) noexcept { return valloc(size); }
+MORTISE_EXPORT void* __libc_pvalloc(std::size_t size) noexcept { return pvalloc(size); }
+MORTISE_EXPORT int __posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
+  return posix_memalign(out, align, size);
+}
+
+}  // extern "C"

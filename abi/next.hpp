@@ -1,0 +1,13 @@
+// The functions that ours stand in front of: whatever comes next in the program's search order, usually libc's.
+#pragma once
+
+#include <cstddef>
+
+namespace mortise::abi {
+
+/// Frees a block that is not ours (made by libc before we were there, or behind our back). Ignored when nobody comes next.
+void next_free(void* p) noexcept;
+void* next_realloc(void* p, std::size_t size) noexcept;
+std::size_t next_usable_size(void* p) noexcept;
+
+}  // namespace mortise::abi

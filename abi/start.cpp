@@ -1,0 +1,149 @@
+// The first malloc, threads coming and going, fork, and what is printed when a program asks which allocator it runs on.
+//
+// The first call finds an all-zero heap whose gates are closed, takes the slow path, and starts it here: before libc is ready,
+// from the loader, or from another library's constructor. Our own constructor comes later and does what needs a working libc:
+// settings from the environment, fork handlers.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "abi/heap.hpp"
+#include "mortise/os/console.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+extern "C" int __register_atfork(void (*)(), void (*)(), void (*)(), void*) noexcept;
+extern "C" void* __dso_handle [[gnu::visibility("hidden")]];
+
+namespace mortise::abi {
+namespace {
+
+constinit FutexLock start_lock{};
+constinit Atomic<int> state{0};  // 0 closed, 1 started, -1 cannot work here
+constinit os::Facts facts{};
+constinit Heap::Thread* idle_records = nullptr;  // of threads that have ended; linked through their first word
+
+// Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
+template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
+  if constexpr (!std::is_empty_v<T>) {
+    static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
+    T* t = record.state;
+    record.state = nullptr;
+    Held held(start_lock);
+    memcpy(static_cast<void*>(t), &idle_records, sizeof idle_records);
+    idle_records = t;
+  }
+}
+
+void watch_thread() noexcept;
+
+template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexcept {
+  if constexpr (!std::is_empty_v<T>) {
+    T* t;
+    {
+      Held held(start_lock);
+      t = idle_records;
+      if (t) memcpy(&idle_records, static_cast<void*>(t), sizeof idle_records);
+    }
+    if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T)));
+    if (!t) return false;
+    record.state = ::new (static_cast<void*>(t)) T{};
+    if constexpr (Attaches<Heap>) heap.attach(*t);
+    watch_thread();
+  }
+  return true;
+}
+
+// The end of a thread: a key whose destructor detaches it. Destructors of other keys may still allocate afterwards; the thread
+// then attaches again, and the destructor runs again.
+constinit pthread_key_t exit_key = 0;
+constinit bool has_exit_key = false;
+
+void detach_thread(void*) noexcept {
+  Heap::Thread* t = thread_if_ready();
+  if (!t) return;
+  if constexpr (Attaches<Heap>) heap.detach(*t);
+  retire_record(thread_record);
+}
+
+void watch_thread() noexcept {
+  if (has_exit_key) pthread_setspecific(exit_key, &heap);
+}
+
+MORTISE_COLD bool start() noexcept {
+  Held held(start_lock);
+  if (const int s = state.load(Order::relaxed)) return s > 0;
+  facts = os::read_facts(&thread_record.area);
+  facts.watch_thread = watch_thread;
+  const bool ok = start_below(heap, facts);
+  state.store(ok ? 1 : -1, Order::release);
+  return ok;
+}
+
+void before_fork() noexcept {
+  if constexpr (HoldsLocks<Heap>) heap.lock_all();
+}
+void after_fork_in_parent() noexcept {
+  if constexpr (HoldsLocks<Heap>) heap.unlock_all();
+}
+void after_fork_in_child() noexcept {
+  if constexpr (HoldsLocks<Heap>) heap.reset_after_fork();
+  start_lock.reset();
+  reset_idle_after_fork();
+}
+
+void leave_children_alone() noexcept {
+  // Takes our file's name out of LD_PRELOAD, in place: the list is separated by spaces or colons.
+  char* list = getenv("LD_PRELOAD");
+  if (!list) return;
+  constexpr const char* kFile = "libmortise-" MORTISE_TEXT(MORTISE_ALLOCATOR) ".so";
+  char* const at = strstr(list, kFile);
+  if (!at) return;
+  char* first = at;
+  while (first > list && first[-1] != ' ' && first[-1] != ':') --first;
+  char* last = at + strcspn(at, " :");
+  if (*last) ++last;
+  memmove(first, last, strlen(last) + 1);
+  if (!*list) unsetenv("LD_PRELOAD");
+}
+
+void say_hello() noexcept {
+  os::Line<> line;
+  line.text("mortise " MORTISE_VERSION " ").text(Card::kName).text(" active pid=").number(static_cast<std::uint64_t>(getpid()));
+  line.text(" cpus=").number(facts.cpus).text(" page=").number(facts.page_bytes);
+  line.text(" caches=").text(!facts.rseq.is_kernels ? "own" : facts.rseq.is_concurrency_id ? "rseq,concurrency-id" : "rseq,cpu");
+  if constexpr (Purges<Heap>) {
+    const std::int64_t ms = heap.purge_ms();
+    line.text(" purge_ms=").text(ms < 0 ? "-" : "").number(static_cast<std::uint64_t>(ms < 0 ? -ms : ms));
+  }
+  line.text(" stats=").text(settings.stats_at_exit ? "exit" : "none");
+  line.flush();
+}
+
+[[gnu::constructor(101)]] void load() noexcept {
+  start();
+  has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
+  __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, &__dso_handle);
+  read_settings();
+  if constexpr (Purges<Heap>)
+    if (settings.purge_ms != -2) heap.set_purge_ms(settings.purge_ms);
+  if (settings.only_self) leave_children_alone();
+  if (settings.verbose) say_hello();
+}
+
+[[gnu::destructor(101)]] void unload() noexcept {
+  if (settings.stats_at_exit) print_statistics(2);
+}
+
+}  // namespace
+
+bool prepare_thread() noexcept {
+  if (state.load(Order::acquire) <= 0) [[unlikely]]
+    if (!start()) return false;
+  return thread_record.ready() || make_record(thread_record);
+}
+
+}  // namespace mortise::abi

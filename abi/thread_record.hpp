@@ -1,0 +1,28 @@
+// The one thread_local: what a stack keeps for a thread, and the thread's stand-in for the kernel's rseq area.
+//
+// At most 64 bytes, so that the shared object can be opened with dlopen, whose static TLS is scarce. A stack with thread state
+// keeps it in bookkeeping memory; here is only the pointer.
+#pragma once
+
+#include <type_traits>
+
+#include "mortise/os/rseq.hpp"
+
+namespace mortise::abi {
+
+template <class T> struct ThreadRecord {
+  os::OwnArea area;
+  T* state;  ///< null before the thread's first miss
+
+  MORTISE_HOT T* ready() noexcept { return state; }
+};
+
+/// A stack without thread state has nothing to wait for.
+template <class T> requires std::is_empty_v<T> struct ThreadRecord<T> {
+  os::OwnArea area;
+  T state;
+
+  MORTISE_HOT T* ready() noexcept { return &state; }
+};
+
+}  // namespace mortise::abi

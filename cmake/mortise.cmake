@@ -1,0 +1,61 @@
+# How the parts of mortise are built: the warnings, the flags of code that lives inside an allocator, and mortise_allocator().
+
+add_library(mortise_headers INTERFACE)
+target_include_directories(mortise_headers INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+target_compile_features(mortise_headers INTERFACE cxx_std_20)
+
+add_library(mortise_warnings INTERFACE)
+target_compile_options(mortise_warnings INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
+
+# Inside an allocator: no exceptions, no RTTI, no guard variables, no calls that the compiler would turn into malloc itself.
+add_library(mortise_inside INTERFACE)
+target_compile_options(mortise_inside INTERFACE
+  -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin-malloc -fno-stack-protector -fvisibility=hidden
+  -fasynchronous-unwind-tables -ftls-model=initial-exec)
+target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)
+
+if(MORTISE_SANITIZE)
+  add_compile_options(-fsanitize=${MORTISE_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${MORTISE_SANITIZE})
+endif()
+
+# What is generated from the one table of the ABI.
+find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
+set(MORTISE_GENERATED ${CMAKE_BINARY_DIR}/generated)
+add_custom_command(
+  OUTPUT ${MORTISE_GENERATED}/exports.map ${MORTISE_GENERATED}/functions.inc ${MORTISE_GENERATED}/keys.inc
+         ${MORTISE_GENERATED}/variables.inc ${MORTISE_GENERATED}/conf.json ${MORTISE_GENERATED}/mortise_malloc.h
+         ${CMAKE_BINARY_DIR}/share/mortise/conf.json
+  COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/abi/generate.py ${PROJECT_SOURCE_DIR}/abi/abi.toml ${MORTISE_GENERATED} ${PROJECT_VERSION}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/share/mortise
+  COMMAND ${CMAKE_COMMAND} -E copy ${MORTISE_GENERATED}/conf.json ${CMAKE_BINARY_DIR}/share/mortise/conf.json
+  COMMAND ${CMAKE_COMMAND} -E touch ${MORTISE_GENERATED}/exports.map ${MORTISE_GENERATED}/functions.inc ${MORTISE_GENERATED}/keys.inc
+          ${MORTISE_GENERATED}/variables.inc ${MORTISE_GENERATED}/mortise_malloc.h
+  DEPENDS ${PROJECT_SOURCE_DIR}/abi/abi.toml ${PROJECT_SOURCE_DIR}/abi/generate.py VERBATIM)
+add_custom_target(mortise_generated DEPENDS ${MORTISE_GENERATED}/exports.map)
+
+# mortise_allocator(NAME): build/lib/libmortise-NAME.so from include/mortise/allocators/NAME.hpp, and its description in
+# build/share/mortise/NAME.json. HEADER and CARD name another header and card.
+function(mortise_allocator name)
+  set(facts MORTISE_HEADER="mortise/allocators/${name}.hpp" MORTISE_ALLOCATOR=${name} MORTISE_VERSION="${PROJECT_VERSION}")
+  add_library(mortise-${name} SHARED
+    ${PROJECT_SOURCE_DIR}/abi/malloc.cpp ${PROJECT_SOURCE_DIR}/abi/new.cpp ${PROJECT_SOURCE_DIR}/abi/start.cpp
+    ${PROJECT_SOURCE_DIR}/abi/next.cpp ${PROJECT_SOURCE_DIR}/abi/conf.cpp ${PROJECT_SOURCE_DIR}/abi/stats.cpp
+    ${PROJECT_SOURCE_DIR}/abi/idle.cpp ${PROJECT_SOURCE_DIR}/abi/report.cpp)
+  add_dependencies(mortise-${name} mortise_generated)
+  target_compile_definitions(mortise-${name} PRIVATE ${facts})
+  target_include_directories(mortise-${name} PRIVATE ${MORTISE_GENERATED})
+  target_link_libraries(mortise-${name} PRIVATE mortise_inside)
+  target_link_options(mortise-${name} PRIVATE -nodefaultlibs -Wl,--version-script=${MORTISE_GENERATED}/exports.map
+    -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined -Wl,--hash-style=gnu)
+  target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
+  set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)
+
+  add_executable(describe-${name} ${PROJECT_SOURCE_DIR}/abi/describe.cpp)
+  target_compile_definitions(describe-${name} PRIVATE ${facts})
+  target_link_libraries(describe-${name} PRIVATE mortise_headers)
+  add_custom_command(TARGET describe-${name} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/share/mortise
+    COMMAND sh -c "$<TARGET_FILE:describe-${name}> > ${CMAKE_BINARY_DIR}/share/mortise/${name}.json" VERBATIM)
+  set_property(GLOBAL APPEND PROPERTY MORTISE_ALLOCATORS ${name})
+endfunction()

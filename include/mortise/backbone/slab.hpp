@@ -1,0 +1,243 @@
+// Slabs: spans carved into equal blocks, a bitmap out of line saying which are free.
+//
+//   span of class c        ┌────┬────┬────┬────┬─────────────────┐
+//   low address            │ 0  │ 1  │ 2  │ 3  │ never handed out│  high address
+//                          └────┴────┴────┴────┴─────────────────┘
+//   bits_of(span)            0    1    0    1    (1 = released)   ▲ bump
+//
+// Allocation, a batch at a time: 1. take the fullest span that has room; 2. its lowest released blocks first, then fresh ones
+// from `bump`; 3. no span has room: ask below for one. Release: set the block's bit; a span that becomes empty goes back below
+// unless it is the last of its class. A free block's memory is never written or read, so its pages can be purged.
+//
+// Bound: a batch of n blocks costs O(n + words of one bitmap). Waste inside a block: see SizeClasses; at a span's end: untouched.
+// Progress: blocking, one lock a class. Source: [Bonwick94] slabs; bitmaps and address order as in [Evans06].
+// Placement: above a layer that finds and gives spans (SpanCache over PageIndex). Above it a cache, or nothing.
+#pragma once
+
+#include "mortise/backbone/slab_geometry.hpp"
+#include "mortise/core/core.hpp"
+#include "mortise/data/bitmap.hpp"
+#include "mortise/data/list.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/policy/fit.hpp"
+#include "mortise/policy/size_classes.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, class Fit = fit::FullestFirst> struct Slab {
+  static constexpr const char* kName = "Slab";
+  static constexpr const char* kWhat = "spans carved into equal blocks, bitmaps out of line, one lock a size class";
+  static constexpr const char* kNeeds = "a layer below that gives spans and finds them (SpanCache over PageIndex)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("SizeClasses", SizeClassesT::kName).number("classes", SizeClassesT::kCount)
+        .number("block_bytes_max", SizeClassesT::kMaxBytes).policy("Sync", Sync::kName).policy("Fit", Fit::kName);
+  }
+
+  template <Indexed Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    using Index = IndexOf<Below>;
+    using Classes = SizeClassesT;
+    static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
+
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Classes::kMaxBytes) return {};
+      const unsigned c = Classes::class_of(r.size);
+      std::byte* p;
+      if (!allocate_batch(t, c, &p, 1)) return {};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
+    }
+    void release(Thread& t, Block b) noexcept { release_batch(t, b.size_class, &b.ptr, 1); }
+
+    /// Up to `n` blocks of class `c`, lowest addresses of one or more spans; fewer only when memory runs out.
+    unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept {
+      PerClass& k = classes_[c];
+      Held held(k.lock);
+      unsigned got = 0;
+      while (got < n) {
+        Span* s = fullest(k);
+        if (!s && !(s = add_span(t, k, c))) break;
+        const unsigned bin_before = Fit::bin_of(s->free, s->capacity);
+        got += carve(s, c, out + got, n - got);
+        file(k, s, bin_before);
+      }
+      k.live += got;
+      return got;
+    }
+
+    /// Takes back `n` blocks of class `c`, from any spans, in any order. Reports double and invalid frees.
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      PerClass& k = classes_[c];
+      Held held(k.lock);
+      for (unsigned i = 0; i < n; ++i) {
+        Span* s = index().span_of(in[i]);
+        mark_free(s, c, in[i]);
+        const bool was_full = s->free++ == 0;
+        if (was_full) k.partial[Fit::bin_of(s->free, s->capacity)].push(s);
+        else refile(k, s, Fit::bin_of(s->free - 1, s->capacity));
+        if (s->free == s->capacity) retire(t, k, s);
+      }
+      k.live -= n;
+    }
+
+    Block measure(Block b) noexcept {
+      if (b.size_class == kNoClass) b = this->block_of(b.ptr);  // unsized blocks may not know their class
+      if (b.size_class == kNoClass) return this->below.measure(b);
+      return {b.ptr, Classes::size_of(b.class_index()), b.class_index()};
+    }
+    Block resize_in_place(Thread&, Block b, std::size_t n) noexcept {
+      return n <= Classes::size_of(b.size_class) ? measure(b) : Block{};
+    }
+
+    /// Gives empty spans below, then trims below.
+    std::size_t trim(Thread& t) noexcept {
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        Held held(classes_[c].lock);
+        for (auto& list : classes_[c].partial) {
+          for (Span* s = list.first(); s;) {
+            Span* const next = s->next;
+            if (s->free == s->capacity) give_back(t, classes_[c], s);
+            s = next;
+          }
+        }
+      }
+      return trim_below(this->below, t);
+    }
+
+    void lock_all() noexcept {
+      for (auto& k : classes_) k.lock.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      for (unsigned c = Classes::kCount + 1; c-- > 0;) classes_[c].lock.unlock();
+    }
+    void reset_after_fork() noexcept {
+      for (auto& k : classes_) k.lock.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        Held held(classes_[c].lock);
+        u.live += classes_[c].live * Classes::size_of(c);
+        const std::size_t spans = classes_[c].spans * Geometry::span_bytes(c);
+        u.live -= spans;  // below counts a slab as one large block
+        u.large -= spans;
+        u.large_count -= classes_[c].spans;
+        u.cached += spans - classes_[c].live * Classes::size_of(c);
+      }
+    }
+
+    /// Walks every span that has room and reports heap_inconsistent when a count and a bitmap disagree. O(spans).
+    void audit() noexcept {
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        Held held(classes_[c].lock);
+        for (unsigned bin = 0; bin < Fit::kBins; ++bin) {
+          for (Span* s = classes_[c].partial[bin].first(); s; s = s->next) {
+            MORTISE_AUDIT(s->state == SpanState::slab && s->size_class == c);
+            MORTISE_AUDIT(s->free > 0 && s->free <= s->capacity && s->bump <= s->capacity);
+            MORTISE_AUDIT(Fit::bin_of(s->free, s->capacity) == bin);
+            MORTISE_AUDIT(Bitmap(index().bits_of(s)).count(s->capacity) + (s->capacity - s->bump) == s->free);
+          }
+        }
+      }
+    }
+
+   private:
+    Index& index() noexcept { return this->below.page_index(); }
+    using Geometry = SlabGeometry<Classes, Index::kGranule>;
+    struct alignas(64) PerClass {
+      Sync lock;
+      List<Span> partial[Fit::kBins];  ///< spans with free blocks, by how many
+      std::size_t live = 0;            ///< blocks handed out
+      std::size_t spans = 0;
+    };
+
+    static Span* fullest(PerClass& k) noexcept {
+      for (auto& list : k.partial)
+        if (Span* s = list.first()) return s;
+      return nullptr;
+    }
+
+    Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
+      const Block b = this->below.allocate(t, {.size = Geometry::span_bytes(c)});
+      if (!b) return nullptr;
+      Span* s = index().span_of(b.ptr);
+      s->state = SpanState::slab;
+      s->size_class = static_cast<std::uint8_t>(c);
+      s->capacity = s->free = Geometry::capacity(c);
+      s->bump = 0;
+      s->hint = 0;
+      index().set_class(s, c);
+      k.partial[Fit::bin_of(s->free, s->capacity)].push(s);
+      ++k.spans;
+      return s;
+    }
+
+    /// Takes up to `n` blocks out of `s`; its free count is updated, its list is not.
+    unsigned carve(Span* s, unsigned c, std::byte** out, unsigned n) noexcept {
+      std::byte* const base = index().base_of(s);
+      const std::size_t size = Classes::size_of(c);
+      const unsigned released = s->free - (s->capacity - s->bump);
+      unsigned got = 0;
+      if (released) {
+        std::uint64_t* const words = index().bits_of(s);
+        unsigned w = s->hint;
+        while (got < n && got < released) {
+          while (!words[w]) ++w;
+          const auto bit = static_cast<unsigned>(std::countr_zero(words[w]));
+          words[w] &= words[w] - 1;
+          out[got++] = base + (w * 64 + bit) * size;
+        }
+        s->hint = static_cast<std::uint16_t>(w);
+      }
+      for (; got < n && s->bump < s->capacity; ++got) out[got] = base + s->bump++ * size;
+      s->free -= got;
+      return got;
+    }
+    void file(PerClass& k, Span* s, unsigned bin_before) noexcept {
+      if (s->free == 0) k.partial[bin_before].remove(s);
+      else refile(k, s, bin_before);
+    }
+    static void refile(PerClass& k, Span* s, unsigned bin_before) noexcept {
+      const unsigned bin = Fit::bin_of(s->free, s->capacity);
+      if (bin == bin_before) return;
+      k.partial[bin_before].remove(s);
+      k.partial[bin].push(s);
+    }
+
+    void mark_free(Span* s, unsigned c, std::byte* p) noexcept {
+      const Block b{p, Classes::size_of(c), c};
+      MORTISE_CHECK(s->state == SpanState::slab && s->size_class == c, Fault::invalid_free, b);
+      const auto offset = static_cast<std::size_t>(p - index().base_of(s));
+      const unsigned i = Geometry::index_of(c, offset);
+      MORTISE_CHECK(i * Classes::size_of(c) == offset && i < s->bump, Fault::invalid_free, b);
+      Bitmap bits(index().bits_of(s));
+      MORTISE_CHECK(!bits.test(i), Fault::double_free, b);
+      bits.set(i);
+      if (i / 64 < s->hint) s->hint = static_cast<std::uint16_t>(i / 64);
+    }
+    /// An empty span stays while it is the only one with room; otherwise it goes back.
+    void retire(Thread& t, PerClass& k, Span* s) noexcept {
+      const unsigned bin = Fit::bin_of(s->free, s->capacity);
+      const bool only_one = k.partial[bin].first() == s && k.partial[bin].last() == s && fullest(k) == s;
+      if (!only_one) give_back(t, k, s);
+    }
+    void give_back(Thread& t, PerClass& k, Span* s) noexcept {
+      k.partial[Fit::bin_of(s->free, s->capacity)].remove(s);
+      --k.spans;
+      std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);
+      index().set_class(s, kNoClass);
+      index().set_span(s->head, s->granules, SpanState::large);
+      this->below.release(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
+    }
+
+    PerClass classes_[Classes::kCount + 1];
+  };
+};
+
+}  // namespace mortise

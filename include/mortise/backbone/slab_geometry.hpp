@@ -1,0 +1,42 @@
+// How slabs are cut: span length, block count and the division that finds a block's number. Static facts, no state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "mortise/core/core.hpp"
+
+namespace mortise {
+
+/// For each class of `Classes`, over granules of `kGranule` bytes: small blocks get one granule, larger ones as many as hold
+/// eight blocks (four above 32 KiB). Pages that are never touched cost nothing, so a long span is not a large one.
+template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
+  static constexpr std::size_t span_bytes(unsigned c) noexcept { return std::size_t{kFacts[c].granules} * kGranule; }
+  static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
+
+  /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
+  static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
+    return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
+  }
+
+ private:
+  static constexpr unsigned kShift = 40;
+  struct Facts {
+    std::uint64_t reciprocal;
+    std::uint32_t granules, capacity;
+  };
+  static constexpr auto make_facts() {
+    std::array<Facts, Classes::kCount + 1> facts{};
+    for (unsigned c = 1; c <= Classes::kCount; ++c) {
+      const std::size_t size = Classes::size_of(c);
+      const std::size_t blocks = size <= 32_KiB ? 8 : 4;
+      const std::size_t granules = round_up(size * blocks, kGranule) / kGranule;
+      facts[c] = {((std::uint64_t{1} << kShift) + size - 1) / size, static_cast<std::uint32_t>(granules),
+                  static_cast<std::uint32_t>(granules * kGranule / size)};
+    }
+    return facts;
+  }
+  static constexpr auto kFacts = make_facts();
+};
+
+}  // namespace mortise

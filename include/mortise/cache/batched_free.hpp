@@ -1,0 +1,117 @@
+// Batches of free blocks on their way between cores: what one core's cache gives up, another takes, a lock a batch.
+//
+// A producer and a consumer on different cores would otherwise send every block through the slabs. Here a drained magazine is
+// copied to a bounded stack of its class and copied out again by the next core that runs dry.
+//
+// Progress: blocking, one lock a class, held for a copy of at most kBatch pointers. Source: transfer cache [Ghemawat05].
+// Placement: below a cache that works in batches, above a backbone that does.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// Keeps at most `kBytesMax` a class, and never more than `kSlots` or fewer than 4 blocks.
+template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = FutexLock> struct BatchedFree {
+  static constexpr const char* kName = "BatchedFree";
+  static constexpr const char* kWhat = "batches of free blocks travel between cores, a lock a batch";
+  static constexpr const char* kNeeds = "a backbone below that serves batches (Slab)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).number("slots", kSlots).number("bytes_max", kBytesMax).policy("Sync", Sync::kName);
+  }
+
+  template <Heap Below> requires Classed<Below> && Batches<Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    using Classes = typename Below::Classes;
+    static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
+
+    unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept {
+      PerClass& k = classes_[c];
+      {
+        Held held(k.lock);
+        const unsigned got = n < k.count ? n : k.count;
+        if (got) {
+          k.count -= got;
+          std::memcpy(out, k.block + k.count, got * sizeof *out);
+          return got;
+        }
+      }
+      return this->below.allocate_batch(t, c, out, n);
+    }
+
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      PerClass& k = classes_[c];
+      unsigned kept;
+      {
+        Held held(k.lock);
+        const unsigned room = capacity(c) - k.count;
+        kept = n < room ? n : room;
+        std::memcpy(k.block + k.count, in, kept * sizeof *in);
+        k.count += kept;
+      }
+      if (kept < n) this->below.release_batch(t, c, in + kept, n - kept);
+    }
+
+    std::size_t trim(Thread& t) noexcept {
+      for (unsigned c = 1; c <= Classes::kCount; ++c) drain(t, c);
+      return trim_below(this->below, t);
+    }
+
+    void lock_all() noexcept {
+      for (auto& k : classes_) k.lock.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      for (unsigned c = Classes::kCount + 1; c-- > 0;) classes_[c].lock.unlock();
+    }
+    void reset_after_fork() noexcept {
+      for (auto& k : classes_) k.lock.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        Held held(classes_[c].lock);
+        u.cached += classes_[c].count * Classes::size_of(c);
+        u.live -= classes_[c].count * Classes::size_of(c);
+      }
+    }
+
+   private:
+    struct alignas(64) PerClass {
+      Sync lock;
+      std::uint32_t count = 0;
+      std::byte* block[kSlots] = {};
+    };
+    static constexpr unsigned capacity(unsigned c) noexcept {
+      const std::size_t fit = kBytesMax / Classes::size_of(c);
+      return static_cast<unsigned>(fit < 4 ? 4 : fit > kSlots ? kSlots : fit);
+    }
+    void drain(Thread& t, unsigned c) noexcept {
+      constexpr unsigned kPiece = 64;
+      std::byte* piece[kPiece];
+      for (;;) {
+        unsigned got;
+        {
+          PerClass& k = classes_[c];
+          Held held(k.lock);
+          got = k.count < kPiece ? k.count : kPiece;
+          k.count -= got;
+          std::memcpy(piece, k.block + k.count, got * sizeof *piece);
+        }
+        if (!got) return;
+        this->below.release_batch(t, c, piece, got);
+      }
+    }
+
+    PerClass classes_[Classes::kCount + 1];
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,279 @@
+// A cache of free blocks for each core: the hit path of malloc and free. No lock, no atomic read-modify-write.
+//
+//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            22 instructions
+//                  │ no: larger class by arithmetic            │ empty: refill() ── a batch from below
+//   free(p)    ── class map (PageIndex) ──────────── section: push to this core's magazine ── done             23 instructions
+//                                                              │ full: spill() ── half of it below
+//
+// A magazine is a bounded stack of pointers (os/rseq.hpp). Its limit starts small and doubles when it misses, up to what its
+// class may hold: a program that uses a class little keeps little. Bounds are divided among the cores the process may use.
+//
+// Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
+// set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
+//
+// Before start the gate is 0 and every call takes the miss path: an all-zero cache is a valid, closed one.
+//
+// Progress: hit wait-free but for restarts by preemption; misses as below. Source: [BonwickAdams01] magazines, [Desnoyers15].
+// Placement: on top, or under guards. Needs classes, batches and PageIndex's class map below.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/rseq.hpp"
+#include "mortise/sync/atomics.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// `kBytesPerClass`: the most a core keeps of one class, in bytes; never more than a magazine's slots or fewer than 4 blocks.
+template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
+  static constexpr const char* kName = "CoreCache";
+  static constexpr const char* kWhat = "a magazine of free blocks for each core and class, changed by restartable sequences";
+  static constexpr const char* kNeeds = "size classes and batches below (BatchedFree or Slab)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::Magazine::kSlots);
+  }
+
+  template <Heap Below> requires Classed<Below> && Batches<Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    using Classes = typename Below::Classes;
+    static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
+
+    MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
+      if (r.size >= gate_) [[unlikely]] return {};
+      const unsigned c = Classes::small_class_of(r.size);
+      std::byte* p = os::magazine_pop(area_, table_, place_of(c));
+      if (!p) [[unlikely]] return {};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
+    }
+    MORTISE_HOT bool release_hit(Thread&, Block b) noexcept {
+      return os::magazine_push(area_, table_, place_of(b.class_index()), b.ptr);
+    }
+
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Classes::kMaxBytes || !gate_) [[unlikely]] return this->below.allocate(t, r);
+      const unsigned c = Classes::class_of(r.size);
+      std::byte* p = os::magazine_pop(area_, table_, place_of(c));
+      if (!p && !(p = refill(t, c))) [[unlikely]] return {};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
+    }
+    void release(Thread& t, Block b) noexcept {
+      if (b.size_class == kNoClass) [[unlikely]] return this->below.release(t, b);
+      if (!release_hit(t, b)) spill(t, b);
+    }
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      Held held(lock_);
+      if (gate_) return true;
+      area_ = facts.rseq;
+      can_restart_ = facts.can_restart;
+      watch_thread_ = facts.watch_thread;
+      // Every core and every class may fill up in turn; with many cores each keeps a share.
+      share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
+      for (auto& set : table_) set = &closed_[0];
+      gate_ = Classes::kTableBytes + 1;
+      return true;
+    }
+
+    /// With an area of its own a thread has an index of its own; index 0 stays closed and serves threads beyond the table.
+    void attach(Thread& t) noexcept {
+      attach_below(this->below, t);
+      if (!area_.is_kernels) take_index();
+    }
+    void detach(Thread& t) noexcept {
+      if (!area_.is_kernels) give_index(t);
+      detach_below(this->below, t);
+    }
+
+    /// Empties the magazines of all cores, then trims below. Where sections cannot be restarted, only this thread's.
+    std::size_t trim(Thread& t) noexcept {
+      if (can_restart_) {
+        for (unsigned i = 0; i < used_.load(Order::acquire); ++i) drain_core(t, i);
+      } else if (!area_.is_kernels && os::rseq_index(area_)) {
+        drain_set(t, sets_[os::rseq_index(area_)].load(Order::relaxed));
+      }
+      return trim_below(this->below, t);
+    }
+
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+    /// Counts are read while other cores change them: exact when they rest.
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      for (unsigned i = 0; i < used_.load(Order::acquire); ++i) {
+        const std::byte* set = sets_[i].load(Order::acquire);
+        if (!set) continue;
+        for (unsigned c = 1; c <= Classes::kCount; ++c) {
+          const std::size_t bytes = count_of(set, c) * Classes::size_of(c);
+          u.cached += bytes;
+          u.live -= bytes;
+        }
+      }
+    }
+
+   private:
+    static constexpr unsigned kSetsMax = os::kCpusMax;
+    static constexpr unsigned kFullShareCpus = 16;
+    static constexpr unsigned kFirstLimit = 4;
+    static constexpr std::size_t kSetBytes = (Classes::kCount + 1) * os::Magazine::kStride;
+    static_assert(os::Magazine::kSlots < 64, "a batch is counted in a byte");
+
+    static constexpr std::size_t place_of(unsigned c) noexcept { return std::size_t{c} << os::Magazine::kStrideLog2; }
+    static os::Magazine& magazine(std::byte* set, unsigned c) noexcept {
+      return *reinterpret_cast<os::Magazine*>(set + place_of(c));
+    }
+    static std::uint32_t count_of(const std::byte* set, unsigned c) noexcept {
+      return reinterpret_cast<const volatile os::Magazine*>(set + place_of(c))->count;
+    }
+    unsigned limit_max(unsigned c) const noexcept {
+      const std::size_t fit = kBytesPerClass / share_ / Classes::size_of(c);
+      return static_cast<unsigned>(fit < 4 ? 4 : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
+    }
+
+    // -- misses
+
+    MORTISE_COLD std::byte* refill(Thread& t, unsigned c) noexcept {
+      std::byte* batch[os::Magazine::kSlots];
+      const unsigned limit = widen(c);
+      const unsigned got = this->below.allocate_batch(t, c, batch, limit / 2 + 1);
+      if (!got) return nullptr;
+      // The lowest address goes to the program; the next lowest must be popped next, so the batch goes in backwards.
+      std::byte* const first = batch[0];
+      for (unsigned i = 1, j = got - 1; i < j; ++i, --j) std::swap(batch[i], batch[j]);
+      const unsigned kept = os::magazine_give(area_, table_, place_of(c), batch + 1, got - 1);
+      if (kept < got - 1) this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);
+      return first;
+    }
+
+    MORTISE_COLD void spill(Thread& t, Block b) noexcept {
+      const unsigned c = b.class_index();
+      const unsigned limit = widen(c);
+      if (os::magazine_push(area_, table_, place_of(c), b.ptr)) return;
+      std::byte* batch[os::Magazine::kSlots + 1];
+      unsigned n = os::magazine_take(area_, table_, place_of(c), batch, limit / 2);
+      batch[n++] = b.ptr;
+      this->below.release_batch(t, c, batch, n);
+    }
+
+    /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.
+    unsigned widen(unsigned c) noexcept {
+      std::byte* set = own_set();
+      if (!set) return 0;
+      os::Magazine& m = magazine(set, c);
+      const unsigned most = limit_max(c);
+      const unsigned limit = m.limit == 0 ? (kFirstLimit < most ? kFirstLimit : most) : m.limit * 2 < most ? m.limit * 2 : most;
+      __atomic_store_n(&m.limit, limit, __ATOMIC_RELAXED);  // others of this core may read it in a section
+      return limit;
+    }
+
+    /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
+    std::byte* own_set() noexcept {
+      std::uint32_t i = os::rseq_index(area_);
+      if (!area_.is_kernels && i == 0) i = take_index();
+      if (i >= kSetsMax || (!area_.is_kernels && i == 0)) return nullptr;
+      if (std::byte* set = sets_[i].load(Order::acquire)) [[likely]] return set;
+      return make_set(i);
+    }
+    MORTISE_COLD std::byte* make_set(std::uint32_t i) noexcept {
+      Held held(lock_);
+      std::byte* set = sets_[i].load(Order::relaxed);
+      if (set) return set;
+      set = this->below.meta(kSetBytes);
+      if (!set) return nullptr;
+      sets_[i].store(set, Order::release);
+      __atomic_store_n(&table_[i], set, __ATOMIC_RELEASE);
+      if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
+      return set;
+    }
+
+    // -- indices of threads that have an area of their own
+
+    os::OwnArea& own_area() noexcept {
+      return *reinterpret_cast<os::OwnArea*>(static_cast<std::byte*>(__builtin_thread_pointer()) + area_.offset);
+    }
+    MORTISE_COLD std::uint32_t take_index() noexcept {
+      if (own_area().index) return static_cast<std::uint32_t>(own_area().index);
+      std::uint32_t i = 0;
+      {
+        Held held(lock_);
+        if (idle_index_) {
+          i = idle_index_;
+          idle_index_ = next_idle_[i];
+        } else if (next_index_ < kSetsMax) {
+          i = next_index_++;
+        }
+      }
+      if (!i) return 0;
+      own_area().index = i;
+      if (watch_thread_) watch_thread_();
+      return i;
+    }
+    void give_index(Thread& t) noexcept {
+      const auto i = static_cast<std::uint32_t>(own_area().index);
+      if (!i) return;
+      own_area().index = 0;
+      if (std::byte* set = sets_[i].load(Order::acquire)) drain_set(t, set);
+      Held held(lock_);
+      next_idle_[i] = static_cast<std::uint16_t>(idle_index_);
+      idle_index_ = i;
+    }
+
+    // -- draining
+
+    void drain_core(Thread& t, unsigned i) noexcept {
+      std::byte* set;
+      {
+        Held held(lock_);
+        set = sets_[i].load(Order::acquire);
+        if (!set || table_[i] != set) return;  // none, or somebody else is at it
+        __atomic_store_n(&table_[i], &closed_[0], __ATOMIC_RELEASE);
+      }
+      // From here on no new section finds the set; those that run are restarted or have ended when this returns.
+      if (os::rseq_restart_all()) drain_set(t, set);
+      __atomic_store_n(&table_[i], set, __ATOMIC_RELEASE);
+    }
+    void drain_set(Thread& t, std::byte* set) noexcept {
+      if (!set) return;
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        os::Magazine& m = magazine(set, c);
+        if (m.limit) m.limit = kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c);
+        const unsigned n = m.count;
+        if (!n) continue;
+        m.count = 0;
+        this->below.release_batch(t, c, m.slot, n);
+      }
+    }
+
+    // The first line is what malloc() and free() read.
+    std::size_t gate_ = 0;
+    os::RseqArea area_;
+    bool can_restart_ = false;
+    unsigned share_ = 1;
+    void (*watch_thread_)() noexcept = nullptr;
+    std::byte* table_[kSetsMax] = {};
+    alignas(64) std::byte closed_[kSetBytes] = {};
+    FutexLock lock_;
+    Atomic<std::uint32_t> used_{0};
+    Atomic<std::byte*> sets_[kSetsMax] = {};
+    std::uint32_t next_index_ = 1, idle_index_ = 0;
+    std::uint16_t next_idle_[kSetsMax] = {};
+  };
+};
+
+}  // namespace mortise

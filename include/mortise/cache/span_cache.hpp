@@ -1,0 +1,350 @@
+// Free spans: kept, merged with their neighbours, reused best fit first, purged when they have been idle.
+//
+//   release ─► dirty ──(purge: pages back to the system)──► clean ─► given out again, reads as zero
+//                └──────────── given out again, pages already there ───────────────►
+//
+// Dirty and clean spans merge only with their like. A request takes the smallest dirty span that fits, so that pages that are
+// resident are used first (a first touch costs hundreds of malloc/free pairs); then the smallest clean one; then it grows the
+// heap by an eighth, at least kGrowMin, so that the system is asked rarely.
+//
+// Progress: blocking (one lock). Purging never holds the lock while the kernel works.
+// Source: dirty/retained extents as in [Evans06] jemalloc; boundary tags [Knuth73] kept in descriptors.
+// Placement: directly above PageIndex; below whatever wants spans or large blocks.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/data/list.hpp"
+#include "mortise/os/clock.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/policy/purge.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanCache {
+  static constexpr const char* kName = "SpanCache";
+  static constexpr const char* kWhat = "free spans, merged, reused best fit, purged when idle; serves large blocks";
+  static constexpr const char* kNeeds = "PageIndex directly below";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("Purge", Purge::kName).number("purge_delay_ms", Purge::kDelayMs).policy("Sync", Sync::kName);
+  }
+
+  template <Indexed Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    using Index = IndexOf<Below>;
+    static constexpr std::size_t kGranule = Index::kGranule;
+    static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
+    static constexpr std::size_t kGrowMin = 1_MiB, kGrowMax = 32_MiB;
+    static constexpr std::size_t kPurgePieceBytes = 4_MiB;  ///< the most that one system call gives back
+
+    /// A block of whole granules, aligned as asked; zeroed without touching pages that are zero already.
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Index::kReachBytes || r.align > Index::kReachBytes) return {};
+      const auto need = static_cast<std::uint32_t>(round_up(r.size ? r.size : 1, kGranule) / kGranule);
+      const auto slack = static_cast<std::uint32_t>(r.align > kGranule ? r.align / kGranule - 1 : 0);
+      bool was_clean;
+      Span* s;
+      {
+        Held held(lock_);
+        s = take(need + slack);
+        if (!s && !(s = grow(t, need + slack))) return {};
+        was_clean = s->state == SpanState::clean;
+        if (slack) s = trim_to_alignment(s, need, r.align);
+        else keep_first(s, need);
+        mark_large(s);
+      }
+      if (r.zeroed && !was_clean) std::memset(index().base_of(s), 0, r.size);
+      return {index().base_of(s), Index::bytes_of(s), kNoClass};
+    }
+
+    void release(Thread&, Block b) noexcept {
+      Span* s = index().span_of(b.ptr);
+      MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
+      if (delay_ms_ == 0) {
+        os::purge(b.ptr, Index::bytes_of(s));
+        Held held(lock_);
+        large_bytes_ -= Index::bytes_of(s);
+        --large_count_;
+        insert(s, SpanState::clean);
+        return;
+      }
+      Held held(lock_);
+      large_bytes_ -= Index::bytes_of(s);
+      --large_count_;
+      s->since_ms = os::now_ms();
+      insert(s, SpanState::dirty);
+    }
+
+    /// Grows into a free neighbour or gives the tail back. O(1).
+    Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
+      if (bytes > Index::kReachBytes) return {};
+      Span* s = index().span_of(b.ptr);
+      const auto need = static_cast<std::uint32_t>(round_up(bytes ? bytes : 1, kGranule) / kGranule);
+      Held held(lock_);
+      const std::uint32_t have = s->granules;
+      if (need > have) {
+        Span* next = neighbour_after(s);
+        if (!next || have + next->granules < need) return {};
+        remove(next);
+        const SpanState state = next->state;
+        if (next->granules > need - have) {
+          Span* rest = index().set_span(next->head + (need - have), next->granules - (need - have), state);
+          rest->since_ms = next->since_ms;
+          insert_as_is(rest);
+        }
+        index().set_span(s->head, need, SpanState::large);
+      } else if (need < have) {
+        Span* rest = index().set_span(s->head + need, have - need, SpanState::dirty);
+        index().set_span(s->head, need, SpanState::large);
+        rest->since_ms = os::now_ms();
+        insert(rest, SpanState::dirty);
+      }
+      large_bytes_ += (std::size_t{need} - have) * kGranule;
+      return {b.ptr, Index::bytes_of(s), kNoClass};
+    }
+
+    /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not.
+    Block resize_by_moving(Thread& t, Block b, std::size_t bytes) noexcept {
+      const Block target = allocate(t, {.size = bytes});
+      if (!target) return {};
+      const std::size_t moved = b.size < target.size ? b.size : target.size;
+      if (!os::move(b.ptr, target.ptr, moved)) {
+        release(t, target);
+        return {};
+      }
+      // The old place has lost its mapping; map it afresh, which makes it clean.
+      const bool mapped = os::map_at(b.ptr, moved) == os::MapAt::done;
+      Held held(lock_);
+      Span* old = index().span_of(b.ptr);
+      large_bytes_ -= b.size;
+      --large_count_;
+      if (mapped) insert(old, moved == b.size ? SpanState::clean : SpanState::dirty);
+      else lose(old);
+      return target;
+    }
+
+    /// Gives the pages of all dirty spans back. O(dirty spans).
+    std::size_t trim(Thread& t) noexcept { return purge_older_than(~std::uint64_t{0}) + trim_below(this->below, t); }
+
+    /// Gives back the pages of spans free since before `deadline_ms`; returns the bytes. The lock is not held meanwhile.
+    std::size_t purge_older_than(std::uint64_t deadline_ms) noexcept {
+      std::size_t given = 0;
+      for (;;) {
+        Span* s;
+        {
+          Held held(lock_);
+          s = oldest_dirty(deadline_ms);
+          if (!s) return given;
+          remove(s);
+          const std::uint32_t piece = kPurgePieceBytes / kGranule;
+          if (s->granules > piece) {  // the rest stays where it can be used meanwhile
+            Span* rest = index().set_span(s->head + piece, s->granules - piece, SpanState::dirty);
+            rest->since_ms = s->since_ms;
+            insert_as_is(rest);
+          }
+          index().set_span(s->head, s->granules > piece ? piece : s->granules, SpanState::large);  // ours alone
+        }
+        const std::size_t bytes = Index::bytes_of(s);
+        os::purge(index().base_of(s), bytes);
+        given += bytes;
+        Held held(lock_);
+        insert(s, SpanState::clean);
+      }
+    }
+    /// Purges what has been free for the delay. Returns the bytes that are dirty still.
+    std::size_t purge_idle() noexcept {
+      if (delay_ms_ > 0) {
+        const std::uint64_t now = os::now_ms(), delay = static_cast<std::uint64_t>(delay_ms_);
+        purge_older_than(now > delay ? now - delay : 0);
+      }
+      return dirty_bytes_;
+    }
+    std::size_t idle_bytes() const noexcept { return dirty_bytes_; }
+    std::int64_t purge_ms() const noexcept { return delay_ms_; }
+    void set_purge_ms(std::int64_t ms) noexcept { delay_ms_ = ms; }
+
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      Held held(lock_);
+      u.live += large_bytes_;
+      u.large += large_bytes_;
+      u.large_count += large_count_;
+      u.dirty += dirty_bytes_;
+      u.purged += clean_bytes_;
+    }
+
+   private:
+    Index& index() noexcept { return this->below.page_index(); }
+    // Bins: one for each count of granules up to kExact, then four between each power of two and the next.
+    static constexpr unsigned kExact = 32, kBins = 128;
+    static unsigned bin_of(std::uint32_t granules) noexcept {
+      if (granules <= kExact) return granules - 1;
+      const unsigned top = log2_floor(granules);
+      const unsigned bin = kExact + ((top - 5) << 2) + ((granules >> (top - 2)) & 3);
+      return bin < kBins ? bin : kBins - 1;
+    }
+    struct Bins {
+      List<Span> list[kBins];
+      std::uint64_t filled[kBins / 64] = {};
+    };
+    Bins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
+    std::size_t& bytes_in(SpanState state) noexcept { return state == SpanState::dirty ? dirty_bytes_ : clean_bytes_; }
+    static bool is_free(const Span* s) noexcept { return s->state == SpanState::dirty || s->state == SpanState::clean; }
+
+    void insert_as_is(Span* s) noexcept {
+      Bins& bins = bins_of(s->state);
+      const unsigned bin = bin_of(s->granules);
+      bins.list[bin].push(s);
+      bins.filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
+      bytes_in(s->state) += Index::bytes_of(s);
+    }
+    void remove(Span* s) noexcept {
+      Bins& bins = bins_of(s->state);
+      const unsigned bin = bin_of(s->granules);
+      bins.list[bin].remove(s);
+      if (bins.list[bin].is_empty()) bins.filled[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+      bytes_in(s->state) -= Index::bytes_of(s);
+    }
+    Span* neighbour_after(const Span* s) noexcept {
+      const std::uint32_t at = s->head + s->granules;
+      if (at >= index().covered()) return nullptr;
+      Span* n = &index().spans()[at];
+      return is_free(n) && n->head == at ? n : nullptr;
+    }
+    Span* neighbour_before(const Span* s) noexcept {
+      if (s->head == 0) return nullptr;
+      Span* n = &index().spans()[index().spans()[s->head - 1].head];
+      return is_free(n) && n->head + n->granules == s->head ? n : nullptr;
+    }
+    /// Makes `s` free, merged with free neighbours of the same state.
+    void insert(Span* s, SpanState state) noexcept {
+      std::uint32_t head = s->head, granules = s->granules;
+      std::uint64_t since = s->since_ms;
+      s->state = SpanState::none;
+      index().spans()[head + granules - 1].state = SpanState::none;
+      if (Span* n = neighbour_after(s); n && n->state == state) {
+        remove(n);
+        granules += n->granules;
+        n->state = SpanState::none;
+      }
+      if (Span* n = neighbour_before(s); n && n->state == state) {
+        remove(n);
+        head = n->head;
+        granules += n->granules;
+        index().spans()[s->head - 1].state = SpanState::none;
+      }
+      Span* merged = index().set_span(head, granules, state);
+      merged->since_ms = since;
+      insert_as_is(merged);
+    }
+    /// A span whose memory is gone: nobody's from now on.
+    void lose(Span* s) noexcept {
+      index().spans()[s->head + s->granules - 1].state = SpanState::none;
+      s->state = SpanState::none;
+    }
+
+    /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none.
+    Span* take(std::uint32_t need) noexcept {
+      Span* s = find(dirty_, need);
+      if (!s) s = find(clean_, need);
+      if (s) remove(s);
+      return s;
+    }
+    static Span* find(Bins& bins, std::uint32_t need) noexcept {
+      constexpr unsigned kLooks = 16;  // in a bin of mixed sizes; the next bin fits for sure
+      for (unsigned bin = next_filled(bins, bin_of(need)); bin < kBins; bin = next_filled(bins, bin + 1)) {
+        Span* best = nullptr;
+        unsigned looks = 0;
+        for (Span* s = bins.list[bin].first(); s && looks < kLooks; s = s->next, ++looks) {
+          if (s->granules >= need && (!best || s->granules < best->granules || (s->granules == best->granules && s->head < best->head)))
+            best = s;
+        }
+        if (best) return best;
+      }
+      return nullptr;
+    }
+    static unsigned next_filled(const Bins& bins, unsigned from) noexcept {
+      for (unsigned w = from / 64; w < kBins / 64; ++w) {
+        std::uint64_t word = bins.filled[w];
+        if (w == from / 64) word &= ~std::uint64_t{0} << (from % 64);
+        if (word) return w * 64 + static_cast<unsigned>(std::countr_zero(word));
+      }
+      return kBins;
+    }
+    Span* oldest_dirty(std::uint64_t deadline_ms) noexcept {
+      for (unsigned bin = next_filled(dirty_, 0); bin < kBins; bin = next_filled(dirty_, bin + 1)) {
+        for (Span* s = dirty_.list[bin].last(); s; s = s->prev)
+          if (s->since_ms <= deadline_ms) return s;
+      }
+      return nullptr;
+    }
+
+    Span* grow(Thread& t, std::uint32_t need) noexcept {
+      const std::size_t least = std::size_t{need} * kGranule;
+      std::size_t wish = grown_bytes_ / 8;
+      wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
+      Block b{};
+      if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
+      if (!b) b = this->below.allocate(t, {.size = least});
+      if (!b) return nullptr;
+      grown_bytes_ += b.size;
+      Span* s = index().span_of(b.ptr);
+      s->since_ms = 0;
+      insert(s, SpanState::clean);  // it may merge with what was the end of the heap
+      return take(need);
+    }
+    /// Keeps the first `need` granules of `s`, which is in no list, and puts the rest back.
+    void keep_first(Span* s, std::uint32_t need) noexcept {
+      const SpanState state = s->state;
+      if (s->granules == need) return;
+      Span* rest = index().set_span(s->head + need, s->granules - need, state);
+      rest->since_ms = s->since_ms;
+      index().set_span(s->head, need, state);
+      insert_as_is(rest);
+    }
+    Span* trim_to_alignment(Span* s, std::uint32_t need, std::size_t align) noexcept {
+      const SpanState state = s->state;
+      const std::uintptr_t base = address_of(index().base_of(s));
+      const auto skip = static_cast<std::uint32_t>((round_up(base, align) - base) / kGranule);
+      if (skip) {
+        const std::uint32_t head = s->head, granules = s->granules;
+        const std::uint64_t since = s->since_ms;
+        Span* front = index().set_span(head, skip, state);
+        front->since_ms = since;
+        insert_as_is(front);
+        s = index().set_span(head + skip, granules - skip, state);
+        s->since_ms = since;
+      }
+      keep_first(s, need);
+      return s;
+    }
+    void mark_large(Span* s) noexcept {
+      index().set_span(s->head, s->granules, SpanState::large);
+      large_bytes_ += Index::bytes_of(s);
+      ++large_count_;
+    }
+
+    Sync lock_;
+    std::int64_t delay_ms_ = Purge::kDelayMs;
+    std::size_t dirty_bytes_ = 0, clean_bytes_ = 0, grown_bytes_ = 0, large_bytes_ = 0, large_count_ = 0;
+    Bins dirty_, clean_;
+  };
+};
+
+}  // namespace mortise

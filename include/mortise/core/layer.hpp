@@ -1,0 +1,192 @@
+// The contract between layers: what a heap is, which capabilities it may have, and the layer that changes nothing.
+//
+//   request  │ a layer is a function from a heap to a heap:  struct L { template <Heap Below> class Over; };
+//      ▼     │ it says only what it changes; Passthrough forwards the rest, functions and facts alike.
+//   [ layer ]
+//   [ below ]  a layer knows only what is below it. Lock order is stack order, and so is fork order.
+//      ▲
+//    block
+//
+// An absent capability is an absent member: layers above ask with the concepts of this file. docs/2-layers.md is the long form.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "mortise/core/block.hpp"
+#include "mortise/core/inline.hpp"
+#include "mortise/core/progress.hpp"
+#include "mortise/core/request.hpp"
+
+namespace mortise::os {
+struct Facts;  // os/facts.hpp
+}
+
+namespace mortise {
+
+/// The size facts of a heap that knows no size classes.
+struct NoClasses {
+  static constexpr unsigned kCount = 0;
+};
+
+/// Static facts on sizes: classes 1..kCount, `class_of(n)` the smallest that holds n <= kMaxBytes, `size_of(c)` its block size.
+template <class C>
+concept SizeMap = C::kCount > 0 && requires(std::size_t n, unsigned c) {
+  { C::kMaxBytes } -> std::convertible_to<std::size_t>;
+  { C::class_of(n) } -> std::same_as<unsigned>;
+  { C::size_of(c) } -> std::same_as<std::size_t>;
+};
+
+template <class H>
+concept Heap = requires(H& h, typename H::Thread& t, Request r, Block b) {
+  typename H::Thread;
+  typename H::Classes;
+  { H::kProgress } -> std::convertible_to<Progress>;
+  { h.allocate(t, r) } noexcept -> std::same_as<Block>;
+  { h.release(t, b) } noexcept -> std::same_as<void>;
+};
+
+template <class H> concept Classed = Heap<H> && SizeMap<typename H::Classes>;
+
+/// Finds the block behind a bare pointer, so that `free(void*)` can be offered.
+/// `holds(p)`: p lies in memory of this heap (cheap). `block_of(p)`: the block, perhaps unsized. `measure(b)`: the block, sized.
+template <class H> concept Locates = Heap<H> && requires(H& h, std::byte* p, Block b) {
+  { h.holds(p) } noexcept -> std::same_as<bool>;
+  { h.block_of(p) } noexcept -> std::same_as<Block>;
+  { h.measure(b) } noexcept -> std::same_as<Block>;
+};
+
+/// Many blocks of one size class at once. Both return how many they served.
+template <class H> concept Batches = Heap<H> && requires(H& h, typename H::Thread& t, unsigned c, std::byte** p, unsigned n) {
+  { h.allocate_batch(t, c, p, n) } noexcept -> std::same_as<unsigned>;
+  { h.release_batch(t, c, p, n) } noexcept -> std::same_as<void>;
+};
+
+/// Has a hit path of its own: `allocate_hit` serves from the topmost cache or gives an empty block, `release_hit` takes a block
+/// into it or says no. Whoever owns the stack tries these inline and jumps to the full verb on a miss, so that a hit needs no
+/// frame. Passthrough does not forward them: a layer that changes what a hit means would be skipped. A layer that does not
+/// forwards them itself.
+template <class H> concept Hits = Heap<H> && requires(H& h, typename H::Thread& t, Request r, Block b) {
+  { h.allocate_hit(t, r) } noexcept -> std::same_as<Block>;
+  { h.release_hit(t, b) } noexcept -> std::same_as<bool>;
+};
+
+/// Grows or shrinks a block where it lies; an empty block means it must be moved.
+template <class H> concept Resizes = Heap<H> && requires(H& h, typename H::Thread& t, Block b, std::size_t n) {
+  { h.resize_in_place(t, b, n) } noexcept -> std::same_as<Block>;
+};
+
+/// Moves a large block to another place by its pages, not its bytes, and resizes it; an empty block means: copy it yourself.
+template <class H> concept Moves = Heap<H> && requires(H& h, typename H::Thread& t, Block b, std::size_t n) {
+  { h.resize_by_moving(t, b, n) } noexcept -> std::same_as<Block>;
+};
+
+/// Stands on a page index (shape/page_index.hpp), whose descriptors of spans it may use.
+template <class H> concept Indexed = Heap<H> && requires(H& h) { h.page_index(); };
+template <class H> using IndexOf = std::remove_reference_t<decltype(std::declval<H&>().page_index())>;
+
+/// Holds locks: fork takes them in stack order.
+template <class H> concept HoldsLocks = requires(H& h) { h.lock_all(); h.unlock_all(); h.reset_after_fork(); };
+
+/// Has something to do when a thread begins or ends with it.
+template <class H> concept Attaches = Heap<H> && requires(H& h, typename H::Thread& t) { h.attach(t); h.detach(t); };
+
+/// Can give memory back that it keeps for later. Returns the bytes given back to the source or to the system.
+template <class H> concept Trims = Heap<H> && requires(H& h, typename H::Thread& t) {
+  { h.trim(t) } noexcept -> std::same_as<std::size_t>;
+};
+
+/// Purges what has been free long enough; returns the bytes still waiting. For whoever does it in the background.
+template <class H> concept Purges = requires(H& h, std::int64_t ms) {
+  { h.purge_idle() } noexcept -> std::same_as<std::size_t>;
+  { h.idle_bytes() } noexcept -> std::same_as<std::size_t>;
+  { h.set_purge_ms(ms) } noexcept;
+  { h.purge_ms() } noexcept -> std::same_as<std::int64_t>;
+};
+
+/// Must be told once, before first use, the facts of the machine. False when it cannot work here.
+template <class H> concept Starts = requires(H& h, const os::Facts& f) { { h.start(f) } noexcept -> std::same_as<bool>; };
+
+/// Hands out memory for the bookkeeping of layers: zeroed, never released.
+template <class H> concept GivesMeta = requires(H& h, std::size_t n) { { h.meta(n) } noexcept -> std::same_as<std::byte*>; };
+
+/// What a heap holds, in bytes: summed when read, free when not.
+struct Usage {
+  std::size_t mapped = 0;    ///< address space taken from the source
+  std::size_t live = 0;      ///< in blocks the program holds
+  std::size_t cached = 0;    ///< in free blocks kept by caches
+  std::size_t dirty = 0;     ///< in free spans whose pages are still resident
+  std::size_t purged = 0;    ///< in free spans whose pages went back to the system
+  std::size_t meta = 0;      ///< bookkeeping
+  std::size_t large = 0;     ///< part of `live` that is in large blocks
+  std::size_t large_count = 0;
+};
+
+template <class H> concept Tells = requires(H& h, Usage& u) { { h.tell(u) } noexcept -> std::same_as<void>; };
+
+/// Forwards everything. A layer derives from it and shadows what it changes.
+/// `below` is public because a layer that routes past another one must reach what lies under it; nobody else does.
+template <Heap Below> class Passthrough {
+ public:
+  using Thread = typename Below::Thread;
+  using Classes = typename Below::Classes;
+  static constexpr Progress kProgress = Below::kProgress;
+
+  MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return below.allocate(t, r); }
+  MORTISE_HOT void release(Thread& t, Block b) noexcept { below.release(t, b); }
+
+  MORTISE_HOT bool holds(const std::byte* p) noexcept requires Locates<Below> { return below.holds(p); }
+  MORTISE_HOT Block block_of(std::byte* p) noexcept requires Locates<Below> { return below.block_of(p); }
+  MORTISE_HOT Block measure(Block b) noexcept requires Locates<Below> { return below.measure(b); }
+  auto& page_index() noexcept requires Indexed<Below> { return below.page_index(); }
+
+  unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
+    return below.allocate_batch(t, c, out, n);
+  }
+  void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
+    below.release_batch(t, c, in, n);
+  }
+  Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+    return below.resize_in_place(t, b, n);
+  }
+
+  Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+    return below.resize_by_moving(t, b, n);
+  }
+
+  void lock_all() noexcept requires HoldsLocks<Below> { below.lock_all(); }
+  void unlock_all() noexcept requires HoldsLocks<Below> { below.unlock_all(); }
+  void reset_after_fork() noexcept requires HoldsLocks<Below> { below.reset_after_fork(); }
+  void attach(Thread& t) noexcept requires Attaches<Below> { below.attach(t); }
+  void detach(Thread& t) noexcept requires Attaches<Below> { below.detach(t); }
+  std::size_t trim(Thread& t) noexcept requires Trims<Below> { return below.trim(t); }
+  std::size_t purge_idle() noexcept requires Purges<Below> { return below.purge_idle(); }
+  std::size_t idle_bytes() noexcept requires Purges<Below> { return below.idle_bytes(); }
+  void set_purge_ms(std::int64_t ms) noexcept requires Purges<Below> { below.set_purge_ms(ms); }
+  std::int64_t purge_ms() noexcept requires Purges<Below> { return below.purge_ms(); }
+  bool start(const os::Facts& f) noexcept requires Starts<Below> { return below.start(f); }
+  std::byte* meta(std::size_t n) noexcept requires GivesMeta<Below> { return below.meta(n); }
+  void tell(Usage& u) noexcept requires Tells<Below> { below.tell(u); }
+
+  [[no_unique_address]] Below below;
+};
+
+// What a layer with a capability of its own does for the rest of the stack: call below where below has it too.
+template <class H> void lock_below(H& h) noexcept { if constexpr (HoldsLocks<H>) h.lock_all(); }
+template <class H> void unlock_below(H& h) noexcept { if constexpr (HoldsLocks<H>) h.unlock_all(); }
+template <class H> void reset_below(H& h) noexcept { if constexpr (HoldsLocks<H>) h.reset_after_fork(); }
+template <class H> void attach_below(H& h, typename H::Thread& t) noexcept { if constexpr (Attaches<H>) h.attach(t); }
+template <class H> void detach_below(H& h, typename H::Thread& t) noexcept { if constexpr (Attaches<H>) h.detach(t); }
+template <class H> std::size_t trim_below(H& h, typename H::Thread& t) noexcept {
+  if constexpr (Trims<H>) return h.trim(t);
+  return 0;
+}
+template <class H> bool start_below(H& h, const os::Facts& f) noexcept {
+  if constexpr (Starts<H>) return h.start(f);
+  return true;
+}
+template <class H> void tell_below(H& h, Usage& u) noexcept { if constexpr (Tells<H>) h.tell(u); }
+
+}  // namespace mortise

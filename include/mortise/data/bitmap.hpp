@@ -1,0 +1,31 @@
+// Bitmaps over words that somebody else owns: which blocks of a span are free.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise {
+
+/// A view of `bits` bits. Not synchronised. Bits beyond the end are never set.
+class Bitmap {
+ public:
+  static constexpr unsigned kWordBits = 64;
+  explicit Bitmap(std::uint64_t* words) noexcept : words_(words) {}
+
+  bool test(unsigned i) const noexcept { return words_[i / kWordBits] >> (i % kWordBits) & 1; }
+  void set(unsigned i) noexcept { words_[i / kWordBits] |= std::uint64_t{1} << (i % kWordBits); }
+  void clear(unsigned i) noexcept { words_[i / kWordBits] &= ~(std::uint64_t{1} << (i % kWordBits)); }
+  std::uint64_t& word(unsigned w) noexcept { return words_[w]; }
+
+  /// How many of the first `bits` bits are set. O(bits / 64).
+  unsigned count(unsigned bits) const noexcept {
+    unsigned n = 0;
+    for (unsigned w = 0; w * kWordBits < bits; ++w) n += static_cast<unsigned>(__builtin_popcountll(words_[w]));
+    return n;
+  }
+
+ private:
+  std::uint64_t* words_;
+};
+
+}  // namespace mortise

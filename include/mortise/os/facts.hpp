@@ -1,0 +1,32 @@
+// Facts of the machine, read once at start and never baked in: page size, CPUs, restartable sequences.
+#pragma once
+
+#include <sys/auxv.h>
+
+#include <cstddef>
+
+#include "mortise/os/cpus.hpp"
+#include "mortise/os/rseq.hpp"
+
+namespace mortise::os {
+
+/// What a stack is told at start, once, by whoever owns it (the malloc ABI, a program that embeds a heap, a test).
+struct Facts {
+  std::size_t page_bytes = 4096;
+  unsigned cpus = 1;            ///< CPUs this process may keep busy: affinity and control-group quota taken together
+  RseqArea rseq;                ///< where threads find their core index
+  bool can_restart = false;     ///< running sections of other cores can be restarted (membarrier)
+  void (*watch_thread)() noexcept = nullptr;  ///< asks that `detach` be called when the calling thread ends
+};
+
+/// Reads the machine. `own_area` is the calling thread's stand-in for the kernel's rseq area.
+inline Facts read_facts(const OwnArea* own_area) noexcept {
+  Facts facts;
+  if (const std::size_t page = ::getauxval(AT_PAGESZ)) facts.page_bytes = page;
+  facts.cpus = cpus_in_quota(cpus_allowed());
+  facts.rseq = find_rseq_area(own_area);
+  facts.can_restart = facts.rseq.is_kernels && rseq_register_restart();
+  return facts;
+}
+
+}  // namespace mortise::os

@@ -1,0 +1,26 @@
+// Sleep until a word changes. The one place where threads wait in the kernel; isolation switches it to shared futexes.
+#pragma once
+
+#include <linux/futex.h>
+#include <time.h>
+
+#include <cstdint>
+
+#include "mortise/os/syscall.hpp"
+
+namespace mortise::os {
+
+/// FUTEX_PRIVATE_FLAG while all threads share one address space, 0 when they do not.
+inline constinit int futex_scope [[gnu::visibility("hidden")]] = FUTEX_PRIVATE_FLAG;
+
+/// Sleeps while `*word == seen`; may wake without a reason. `timeout_ns` < 0: for ever.
+inline void futex_wait(const void* word, std::uint32_t seen, std::int64_t timeout_ns = -1) noexcept {
+  struct timespec ts{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
+  syscall(SYS_futex, word, FUTEX_WAIT | futex_scope, seen, timeout_ns < 0 ? nullptr : &ts, nullptr, 0L);
+}
+
+inline void futex_wake(const void* word, int count) noexcept {
+  syscall(SYS_futex, word, FUTEX_WAKE | futex_scope, count, nullptr, nullptr, 0L);
+}
+
+}  // namespace mortise::os

@@ -1,0 +1,205 @@
+// Restartable sequences: per-core data without locks and without atomic read-modify-writes.
+//
+// A thread that runs a section is preempted, migrated or signalled: the kernel sends it back to the section's start. So the last
+// instruction of a section, one plain store, commits all or nothing, and a magazine of pointers per core needs no lock:
+//
+//   Magazine            low address
+//   ┌───────┬───────┬─────────┬─────────┬─────┐
+//   │ count │ limit │ slot[0] │ slot[1] │ ... │      pop: read slot[count-1], commit count-1
+//   └───────┴───────┴─────────┴─────────┴─────┘      push: write slot[count],   commit count+1
+//
+// All of a core's magazines lie in one *set*, a magazine every kStride bytes; a table gives the set of each core index.
+// A set of zeros is a valid closed one: count 0 and limit 0 make every pop and every push miss.
+//
+// The index is the kernel's per-address-space concurrency id where it has one (Linux 6.3), else the CPU number. Without the
+// kernel's help (glibc before 2.35, valgrind, sanitizers) a thread's own area stands in for the kernel's: the same instructions
+// then work on magazines that only this thread uses. [Desnoyers15] rseq; [Hunter21] per-CPU caches in tcmalloc.
+#pragma once
+
+#include <sys/auxv.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mortise/core/bits.hpp"
+#include "mortise/core/inline.hpp"
+#include "mortise/os/syscall.hpp"
+
+// glibc 2.35 registers each thread's area and says where it is; both are null where it does not.
+extern "C" {
+[[gnu::weak]] extern const std::ptrdiff_t __rseq_offset;
+[[gnu::weak]] extern const unsigned int __rseq_size;
+}
+
+namespace mortise::os {
+
+/// A bounded stack of free blocks of one size class; only ever changed by sections, or while its set is out of the table.
+struct Magazine {
+  static constexpr unsigned kSlots = 63;
+  static constexpr std::size_t kStride = 512;
+  static constexpr unsigned kStrideLog2 = 9;
+  std::uint32_t count;
+  std::uint32_t limit;  ///< how many it may hold; 0 = closed
+  std::byte* slot[kSlots];
+};
+static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's address is its class times the stride");
+
+/// What stands in for the kernel's area where restartable sequences are not to be had. One a thread, in its thread record.
+struct OwnArea {
+  std::uint64_t index;    ///< where the kernel has cpu_id_start and cpu_id
+  std::uint64_t section;  ///< where the kernel has rseq_cs; written, never read
+};
+
+/// Where a thread's area lies, relative to the thread pointer, and where in it the core index.
+struct RseqArea {
+  std::ptrdiff_t offset = 0;
+  std::ptrdiff_t index_at = 0;
+  bool is_kernels = false;      ///< restarted by the kernel: an index may be shared by threads
+  bool is_concurrency_id = false;
+};
+
+inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
+  constexpr unsigned kFeatureSizeTag = 27;  // AT_RSEQ_FEATURE_SIZE
+  constexpr std::size_t kConcurrencyIdAt = 24, kCpuIdAt = 4;
+  RseqArea area;
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  if (&__rseq_size && __rseq_size >= 20 && own_of_this_thread) {
+    const auto* kernels = static_cast<const std::byte*>(__builtin_thread_pointer()) + __rseq_offset;
+    const auto cpu = *reinterpret_cast<const volatile std::int32_t*>(kernels + kCpuIdAt);
+    if (cpu >= 0) {
+      area.offset = __rseq_offset;
+      area.is_kernels = true;
+      area.is_concurrency_id = ::getauxval(kFeatureSizeTag) >= kConcurrencyIdAt + 4;
+      area.index_at = area.offset + static_cast<std::ptrdiff_t>(area.is_concurrency_id ? kConcurrencyIdAt : kCpuIdAt);
+      return area;
+    }
+  }
+#endif
+  area.offset = reinterpret_cast<const std::byte*>(own_of_this_thread) - static_cast<const std::byte*>(__builtin_thread_pointer());
+  area.index_at = area.offset;
+  return area;
+}
+
+/// The core index of this thread now. Stale as soon as it is read, unless the area is the thread's own.
+MORTISE_HOT std::uint32_t rseq_index(const RseqArea& area) noexcept {
+  return *reinterpret_cast<const volatile std::uint32_t*>(static_cast<std::byte*>(__builtin_thread_pointer()) + area.index_at);
+}
+
+/// Registers this process for membarrier's restart of running sections (needed by `rseq_restart_all`). Linux 5.10.
+inline bool rseq_register_restart() noexcept { return syscall(SYS_membarrier, 1L << 8, 0L, 0L) == 0; }
+
+/// Every section that was running in this process when it was called has been restarted or has ended when it returns.
+inline bool rseq_restart_all() noexcept { return syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0; }
+
+#if defined(__x86_64__)
+
+// One section: its descriptor, the announcement to the kernel, and the way back to `again` when it was interrupted.
+#define MORTISE_RSEQ_OPEN                                                                     \
+  ".pushsection __rseq_cs,\"aw\"\n .balign 32\n 9: .long 0,0\n .quad 1f,2f-1f,4f\n .popsection\n" \
+  ".pushsection .text.rseq_abort,\"ax\"\n .long 0x53053053\n 4: jmp %l[again]\n .popsection\n"    \
+  "leaq 9b(%%rip), %[t]\n movq %[t], %%fs:8(%[area])\n"                                        \
+  "1: movl %%fs:(%[index]), %k[t]\n"                                                          \
+  "movq (%[table],%[t],8), %[t]\n addq %[bin], %[t]\n"
+
+/// Takes one block out of this core's magazine at byte `bin` of its set; null when it is empty.
+/// No lock, no atomic read-modify-write. Wait-free but for restarts, of which there is one per preemption or signal at most.
+MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+  std::uint64_t t, k;
+  std::byte* block;
+again:
+  asm goto volatile(MORTISE_RSEQ_OPEN
+      "movl (%[t]), %k[k]\n subl $1, %k[k]\n jb %l[empty]\n"
+      "movq 8(%[t],%[k],8), %[block]\n"
+      "movl %k[k], (%[t])\n 2:\n"
+      : [t] "=&r"(t), [k] "=&r"(k), [block] "=&r"(block)
+      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin)
+      : "memory", "cc" : again, empty);
+  if (!block) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
+  return block;
+empty:
+  return nullptr;
+}
+
+/// Puts one block into this core's magazine; false when that is full.
+MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
+  std::uint64_t t, k;
+again:
+  asm goto volatile(MORTISE_RSEQ_OPEN
+      "movl (%[t]), %k[k]\n cmpl 4(%[t]), %k[k]\n jae %l[full]\n"
+      "movq %[block], 8(%[t],%[k],8)\n addl $1, %k[k]\n"
+      "movl %k[k], (%[t])\n 2:\n"
+      : [t] "=&r"(t), [k] "=&r"(k)
+      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [block] "r"(block)
+      : "memory", "cc" : again, full);
+  return true;
+full:
+  return false;
+}
+
+/// Takes up to `n` blocks, newest first, into `out`; returns how many. One section: all of them or a restart.
+inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
+  std::uint64_t t, k, i, b;
+again:
+  asm goto volatile(MORTISE_RSEQ_OPEN
+      "movl (%[t]), %k[k]\n xorl %k[i], %k[i]\n"
+      "6: cmpl %[n], %k[i]\n je 7f\n subl $1, %k[k]\n jb 8f\n"
+      "movq 8(%[t],%[k],8), %[b]\n movq %[b], (%[out],%[i],8)\n incl %k[i]\n jmp 6b\n"
+      "8: xorl %k[k], %k[k]\n"
+      "7: movl %k[k], (%[t])\n 2:\n"
+      : [t] "=&r"(t), [k] "=&r"(k), [i] "=&r"(i), [b] "=&r"(b)
+      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [out] "r"(out), [n] "r"(n)
+      : "memory", "cc" : again);
+  return static_cast<unsigned>(i);
+}
+
+/// Puts as many of the `n` blocks at `in` as fit; returns how many. One section.
+inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
+  std::uint64_t t, k, i, b;
+again:
+  asm goto volatile(MORTISE_RSEQ_OPEN
+      "movl (%[t]), %k[k]\n xorl %k[i], %k[i]\n"
+      "6: cmpl %[n], %k[i]\n je 7f\n cmpl 4(%[t]), %k[k]\n jae 7f\n"
+      "movq (%[in],%[i],8), %[b]\n movq %[b], 8(%[t],%[k],8)\n incl %k[i]\n incl %k[k]\n jmp 6b\n"
+      "7: movl %k[k], (%[t])\n 2:\n"
+      : [t] "=&r"(t), [k] "=&r"(k), [i] "=&r"(i), [b] "=&r"(b)
+      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [in] "r"(in), [n] "r"(n)
+      : "memory", "cc" : again);
+  return static_cast<unsigned>(i);
+}
+#undef MORTISE_RSEQ_OPEN
+
+#else
+
+// Elsewhere the area is always the thread's own, so plain code is enough.
+namespace detail {
+MORTISE_HOT Magazine& own_magazine(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+  return *reinterpret_cast<Magazine*>(table[rseq_index(where)] + bin);
+}
+}  // namespace detail
+
+MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+  Magazine& m = detail::own_magazine(where, table, bin);
+  return m.count ? m.slot[--m.count] : nullptr;
+}
+MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
+  Magazine& m = detail::own_magazine(where, table, bin);
+  if (m.count >= m.limit) return false;
+  m.slot[m.count++] = block;
+  return true;
+}
+inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
+  Magazine& m = detail::own_magazine(where, table, bin);
+  unsigned i = 0;
+  while (i < n && m.count) out[i++] = m.slot[--m.count];
+  return i;
+}
+inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
+  Magazine& m = detail::own_magazine(where, table, bin);
+  unsigned i = 0;
+  while (i < n && m.count < m.limit) m.slot[m.count++] = in[i++];
+  return i;
+}
+
+#endif
+
+}  // namespace mortise::os

@@ -1,0 +1,26 @@
+// The Purge slot: when do the pages of free spans go back to the system?
+#pragma once
+
+#include <cstdint>
+
+namespace mortise::purge {
+
+/// Never: fastest, keeps the peak.
+struct Never {
+  static constexpr const char* kName = "Never";
+  static constexpr std::int64_t kDelayMs = -1;
+};
+
+/// At once, on release: smallest, pays a system call and fresh page faults each time.
+struct AtOnce {
+  static constexpr const char* kName = "AtOnce";
+  static constexpr std::int64_t kDelayMs = 0;
+};
+
+/// When a span has been free for `kMs` milliseconds; the option `purge_ms` overrides it at run time.
+template <std::int64_t kMs = 100> struct AfterDelay {
+  static constexpr const char* kName = "AfterDelay";
+  static constexpr std::int64_t kDelayMs = kMs;
+};
+
+}  // namespace mortise::purge

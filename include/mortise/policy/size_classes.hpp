@@ -1,0 +1,86 @@
+// The SizeClasses slot: which class serves a size?
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "mortise/core/bits.hpp"
+#include "mortise/core/inline.hpp"
+#include "mortise/core/layer.hpp"
+#include "mortise/core/units.hpp"
+
+namespace mortise::classes {
+
+/// Geometric classes: `kSteps` equal steps between one power of two and the next, from 16 bytes to `kMaxBytesT`.
+/// With 8 steps a block is at most 12.5 % larger than asked above 128 bytes; below, classes are 16 bytes apart.
+/// Small sizes find their class by one table load; the larger ones by arithmetic. O(1). Static facts, no state.
+template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometric {
+  static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
+  static_assert(is_power_of_two(kMaxBytesT), "the largest class is a power of two");
+  static constexpr const char* kName = "Geometric";
+  static constexpr std::size_t kMaxBytes = kMaxBytesT;
+  static constexpr std::size_t kQuantum = kMinAlign;
+  static constexpr std::size_t kTableBytes = 16_KiB;  ///< sizes up to here are looked up
+
+ private:
+  static constexpr std::size_t kLinearBytes = kQuantum * kSteps;  // up to here steps are one quantum
+  static constexpr unsigned kStepsLog2 = log2_floor(kSteps);
+  static constexpr unsigned class_by_arithmetic(std::size_t n) {
+    if (n <= kLinearBytes) return n ? static_cast<unsigned>((n + kQuantum - 1) / kQuantum) : 1u;
+    const unsigned top = log2_floor(n - 1);
+    const unsigned step = static_cast<unsigned>((n - 1) >> (top - kStepsLog2)) & (kSteps - 1);
+    return kSteps + ((top - log2_floor(kLinearBytes)) << kStepsLog2) + step + 1;
+  }
+
+ public:
+  static constexpr unsigned kCount = class_by_arithmetic(kMaxBytes);
+
+  /// Block size of class `c`, 1..kCount; 0 for kNoClass.
+  static constexpr std::size_t size_of(unsigned c) { return kSizes[c]; }
+
+  /// The smallest class whose blocks hold `n` bytes, for n <= kTableBytes: one load.
+  MORTISE_HOT static constexpr unsigned small_class_of(std::size_t n) { return kClassOf[(n + kQuantum - 1) / kQuantum]; }
+
+  /// The same for any n <= kMaxBytes.
+  static constexpr unsigned class_of(std::size_t n) { return n <= kTableBytes ? small_class_of(n) : class_by_arithmetic(n); }
+
+ private:
+  static constexpr std::size_t size_by_arithmetic(unsigned c) {
+    if (c <= kSteps) return c * kQuantum;
+    const unsigned octave = (c - 1 - kSteps) >> kStepsLog2, step = (c - 1 - kSteps) & (kSteps - 1);
+    const std::size_t base = kLinearBytes << octave;
+    return base + (base >> kStepsLog2) * (step + 1);
+  }
+  static constexpr auto make_sizes() {
+    std::array<std::uint32_t, kCount + 1> sizes{};
+    for (unsigned c = 1; c <= kCount; ++c) sizes[c] = static_cast<std::uint32_t>(size_by_arithmetic(c));
+    return sizes;
+  }
+  static constexpr auto make_class_of() {
+    std::array<std::uint8_t, kTableBytes / kQuantum + 1> classes{};
+    for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<std::uint8_t>(class_by_arithmetic(i * kQuantum));
+    return classes;
+  }
+  static_assert(kCount < 256, "a class fits a byte");
+  static constexpr std::array<std::uint32_t, kCount + 1> kSizes = make_sizes();
+  static constexpr std::array<std::uint8_t, kTableBytes / kQuantum + 1> kClassOf = make_class_of();
+};
+
+/// Powers of two: the fewest classes, up to half of a block wasted.
+template <std::size_t kMaxBytesT = 256_KiB> using PowerOfTwo = Geometric<1, kMaxBytesT>;
+
+}  // namespace mortise::classes
+
+namespace mortise {
+
+/// The size facts of a heap that takes `kTaken` bytes of every block for itself.
+template <class C, std::size_t kTaken> struct Shrunk {
+  static constexpr unsigned kCount = C::kCount;
+  static constexpr std::size_t kMaxBytes = C::kMaxBytes - kTaken;
+  static constexpr unsigned class_of(std::size_t n) { return C::class_of(n + kTaken); }
+  static constexpr std::size_t size_of(unsigned c) { return c == kNoClass ? 0 : C::size_of(c) - kTaken; }
+};
+template <std::size_t kTaken> struct Shrunk<NoClasses, kTaken> : NoClasses {};
+
+}  // namespace mortise

@@ -1,0 +1,62 @@
+// Lets some requests skip the layers wrapped in it.
+//
+//   Bypass<LargerThan<256_KiB>, BatchedFree<>, Slab<>>     claimed: straight to what is below the wrapped layers
+//
+// On the way back, a block with a size class belongs to the wrapped layers, one without to those below.
+// Progress: the weaker of both ways. Placement: anywhere its wrapped layers fit; they must know size classes.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/policy/route.hpp"
+
+namespace mortise {
+
+template <class When, class... Wrapped> struct Bypass {
+  static constexpr const char* kName = "Bypass";
+  static constexpr const char* kWhat = "requests that the route claims skip the layers inside";
+  static constexpr const char* kNeeds = "wrapped layers that give size classes (such as Slab)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("Route", When::kName).number("limit_bytes", When::kLimit);
+    (Wrapped::describe(out), ...);
+  }
+
+  template <Heap Below> requires Classed<typename OnTop<Layers<Wrapped...>, Below>::type>
+  class Over : public Passthrough<typename OnTop<Layers<Wrapped...>, Below>::type> {
+    using Inner = typename OnTop<Layers<Wrapped...>, Below>::type;
+
+   public:
+    using typename Passthrough<Inner>::Thread;
+    static constexpr Progress kProgress = weakest(Inner::kProgress, Below::kProgress);
+
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
+      if (When::claims(r.size)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);
+      return this->below.allocate(t, r);
+    }
+    MORTISE_HOT void release(Thread& t, Block b) noexcept {
+      if (b.size_class == kNoClass) [[unlikely]] return skipped().release(thread_of_skipped(t), b);
+      this->below.release(t, b);
+    }
+    /// A block stays on its side: in place while its side can keep it and the route still claims its size.
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      if (b.size_class != kNoClass || !When::claims(n)) return {};
+      return skipped().resize_in_place(thread_of_skipped(t), b, n);
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      if (b.size_class != kNoClass || !When::claims(n)) return {};
+      return skipped().resize_by_moving(thread_of_skipped(t), b, n);
+    }
+
+   private:
+    Below& skipped() noexcept { return descend<sizeof...(Wrapped)>(this->below); }
+    template <unsigned kDepth, class H> static auto& descend(H& h) noexcept {
+      if constexpr (kDepth == 0) return h;
+      else return descend<kDepth - 1>(h.below);
+    }
+    template <class T> static auto& thread_of_skipped(T& t) noexcept {
+      if constexpr (std::is_same_v<T, typename Below::Thread>) return t;
+      else return thread_of_skipped(t.below);
+    }
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,202 @@
+// From a pointer to the span it lies in: three tables indexed by the granule's number.
+//
+//   pointer ─ origin ─► granule number g ──► class_map[g]   1 byte: size class, for the hit path of free
+//                                      ├──► spans[g]       64 bytes: the span's descriptor
+//                                      └──► bits[g]        512 bytes: which blocks of a slab are free
+//
+// The tables grow with the heap and are memory only where the heap is. Nothing of the allocator's lies next to the program's
+// blocks, so an overflow cannot reach it, and the pages of free blocks can go back to the system.
+//
+// Progress: lookups wait-free, growth blocking. Source: page maps as in [Ghemawat05] tcmalloc; one flat load because the
+// source promises one window of addresses.
+// Placement: directly above a source that promises such a window (Contiguous); below everything that asks for spans.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+enum class SpanState : std::uint8_t {
+  none,   ///< not a span (a hole, or the inside of one)
+  large,  ///< one block of the program
+  slab,   ///< carved into blocks of one class
+  dirty,  ///< free, its pages perhaps resident
+  clean,  ///< free, reads as zero when touched
+};
+
+/// A run of granules. The descriptors of its first and last granule are kept true always, those between only for slabs.
+/// Owned by the layer that its state names, and written under that layer's lock.
+struct Span {
+  Span* next;
+  Span* prev;
+  std::uint32_t head;       ///< number of the first granule; every granule of a slab knows it
+  std::uint32_t granules;
+  std::uint32_t capacity;   ///< slab: how many blocks
+  std::uint32_t free;       ///< slab: how many of them are not in use
+  std::uint32_t bump;       ///< slab: blocks from here on were never handed out
+  std::uint16_t hint;       ///< slab: no bit is set in words before this one
+  std::uint8_t size_class;
+  SpanState state;
+  std::uint64_t since_ms;   ///< free: when it became so
+  std::uint64_t unused[2];
+};
+static_assert(sizeof(Span) == 64, "a descriptor is one cache line");
+
+/// A source whose blocks all lie in one window of addresses, with room for tables beside it.
+template <class S>
+concept Contiguous = Heap<S> && requires(S& s, std::byte* p, std::size_t n) {
+  { S::kGranule } -> std::convertible_to<std::size_t>;
+  { S::kReach } -> std::convertible_to<std::size_t>;
+  { s.origin() } noexcept -> std::same_as<std::byte*>;
+  { s.side(n) } noexcept -> std::same_as<std::byte*>;
+  { s.back_side(p, n) } noexcept -> std::same_as<bool>;
+};
+
+struct PageIndex {
+  static constexpr const char* kName = "PageIndex";
+  static constexpr const char* kWhat = "pointer to span in one load: class map, descriptors and bitmaps by granule number";
+  static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap, BrkHeap, StaticHeap)";
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("descriptor_bytes", sizeof(Span)); }
+
+  template <Contiguous Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    static constexpr std::size_t kGranule = Below::kGranule;
+    static constexpr std::size_t kReachBytes = Below::kReach;
+    static constexpr unsigned kGranuleLog2 = log2_floor(kGranule);
+    static constexpr std::size_t kBitsPerSpan = kGranule / kMinAlign;  // the most blocks a one-granule slab can have
+    static constexpr std::size_t kBitmapBytes = kBitsPerSpan / 8;
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      Held held(lock_);
+      if (origin_) return true;
+      constexpr std::size_t granules = Below::kReach / kGranule;
+      class_map_.at = this->below.side(round_up(granules, kStep));
+      spans_.at = this->below.side(granules * sizeof(Span));
+      bits_.at = this->below.side(granules * kBitmapBytes);
+      if (!class_map_.at || !spans_.at || !bits_.at) return false;
+      origin_ = this->below.origin();
+      return true;
+    }
+
+    /// Fresh granules from the source, as one large span.
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Below::kReach) return {};
+      r.size = round_up(r.size ? r.size : 1, kGranule);
+      const Block b = this->below.allocate(t, r);
+      if (!b) return {};
+      if (!cover(number_of(b.end() - 1) + 1)) {
+        this->below.release(t, b);
+        return {};
+      }
+      set_span(number_of(b.ptr), static_cast<std::uint32_t>(b.size >> kGranuleLog2), SpanState::large);
+      return {b.ptr, b.size, kNoClass};
+    }
+
+    void release(Thread& t, Block b) noexcept {
+      Span* s = span_of(b.ptr);
+      const std::size_t bytes = bytes_of(s);
+      spans()[s->head + s->granules - 1].state = SpanState::none;
+      s->state = SpanState::none;
+      this->below.release(t, {b.ptr, bytes, kNoClass});
+    }
+
+    MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < extent_; }
+
+    /// The block at `p`, which `holds`: its class from the class map; unsized when it is a large one.
+    MORTISE_HOT Block block_of(std::byte* p) const noexcept {
+      return {p, 0, reinterpret_cast<const std::uint8_t*>(class_map_.at)[static_cast<std::size_t>(p - origin_) >> kGranuleLog2]};
+    }
+
+    /// The same with its size. Reports invalid_free for a pointer into memory that no span covers.
+    Block measure(Block b) noexcept {
+      Span* s = &spans()[number_of(b.ptr)];
+      MORTISE_CHECK(s->state == SpanState::large && base_of(s) == b.ptr, Fault::invalid_free, b);
+      return {b.ptr, bytes_of(s), kNoClass};
+    }
+
+    // -- for the layers that manage spans; under their locks
+
+    Over& page_index() noexcept { return *this; }
+
+    std::uint32_t number_of(const std::byte* p) const noexcept {
+      return static_cast<std::uint32_t>(static_cast<std::size_t>(p - origin_) >> kGranuleLog2);
+    }
+    Span* spans() const noexcept { return reinterpret_cast<Span*>(spans_.at); }
+    Span* span_of(const std::byte* p) const noexcept { return &spans()[spans()[number_of(p)].head]; }
+    std::byte* base_of(const Span* s) const noexcept { return origin_ + (std::size_t{s->head} << kGranuleLog2); }
+    static std::size_t bytes_of(const Span* s) noexcept { return std::size_t{s->granules} << kGranuleLog2; }
+    std::uint64_t* bits_of(const Span* s) const noexcept {
+      return reinterpret_cast<std::uint64_t*>(bits_.at + std::size_t{s->head} * kBitmapBytes);
+    }
+    std::uint32_t covered() const noexcept { return covered_; }
+
+    /// Makes granules [head, head + n) a span, its two ends true.
+    Span* set_span(std::uint32_t head, std::uint32_t granules, SpanState state) noexcept {
+      Span& first = spans()[head];
+      Span& last = spans()[head + granules - 1];
+      last.head = first.head = head;
+      last.state = first.state = state;
+      first.granules = granules;
+      return &first;
+    }
+    /// Tells every granule of a slab its class and its head.
+    void set_class(Span* s, unsigned size_class) noexcept {
+      for (std::uint32_t i = 0; i < s->granules; ++i) spans()[s->head + i].head = s->head;
+      std::memset(class_map_.at + s->head, static_cast<int>(size_class), s->granules);
+    }
+
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+
+   private:
+    static constexpr std::size_t kStep = 64_KiB;  // tables grow by this much at least
+    struct Table {
+      std::byte* at = nullptr;
+      std::size_t backed = 0;
+    };
+
+    bool back(Table& table, std::size_t bytes) noexcept {
+      bytes = round_up(bytes, kStep);
+      if (bytes <= table.backed) return true;
+      if (!this->below.back_side(table.at + table.backed, bytes - table.backed)) return false;
+      table.backed = bytes;
+      return true;
+    }
+    /// Sees to it that the tables reach granule number `end`.
+    bool cover(std::uint32_t end) noexcept {
+      Held held(lock_);
+      if (end <= covered_) return true;
+      if (!back(class_map_, end) || !back(spans_, end * sizeof(Span)) || !back(bits_, end * kBitmapBytes)) return false;
+      covered_ = end;
+      extent_ = std::size_t{end} << kGranuleLog2;
+      return true;
+    }
+
+    // The first line is what free() reads.
+    std::byte* origin_ = nullptr;
+    std::size_t extent_ = 0;
+    Table class_map_;
+    Table spans_;
+    Table bits_;
+    FutexLock lock_;
+    std::uint32_t covered_ = 0;
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,41 @@
+// The Sync slot's questions: how do threads exclude each other, and on which free list?
+#pragma once
+
+#include <concepts>
+
+#include "mortise/core/progress.hpp"
+
+namespace mortise {
+
+/// A lock that fork can take: lock and unlock, and a way to start afresh in the child. All zero is a valid open lock.
+template <class L>
+concept Lock = requires(L& l) {
+  { l.lock() } noexcept;
+  { l.unlock() } noexcept;
+  { l.reset() } noexcept;
+  { L::kGuarantee } -> std::convertible_to<Guarantee>;
+};
+
+/// Holds a lock for a scope.
+template <Lock L> class Held {
+ public:
+  explicit Held(L& lock) noexcept : lock_(lock) { lock_.lock(); }
+  ~Held() { lock_.unlock(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  L& lock_;
+};
+
+/// Runs `work` in a critical section of `lock`. Combining locks may run it on another thread: it must capture nothing that
+/// belongs to the calling thread but what it was given.
+template <Lock L, class Work> auto with(L& lock, Work&& work) noexcept {
+  if constexpr (requires { lock.with(work); }) return lock.with(work);
+  else {
+    Held<L> held(lock);
+    return work();
+  }
+}
+
+}  // namespace mortise
