@@ -37,7 +37,7 @@ test-all:  ## the long ones too: every program on every allocator, all seeds
 demo:  ## compare allocators on a real program: the table here, the page in build/demo.html
 	@$(SETUP) build demo
 	@$(MAKE) --no-print-directory _build
-	@cli/demo.sh
+	@cli/demo/demo.sh
 
 tidy:  ## format, lint, folder ranks, self-contained headers, links
 	@$(SETUP) build test

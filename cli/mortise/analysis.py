@@ -36,14 +36,26 @@ def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
     return lambda run: max(run[key] - base, FLOOR_BYTES)
 
 
-def paired(document: Document, entry: Document, kind: str, figure: Callable[[dict[str, Any]], float]) -> np.ndarray:
+def paired(document: Document, entry: Document, kind: str, figure: Callable[[Document], float]) -> np.ndarray:
     """Log differences to the reference, one for each round that both took part in."""
-    reference = document["arms"][document["reference"]]
-    theirs = {run["round"]: figure(run) for run in reference["runs"] if run["kind"] == kind}
-    pairs = [
-        (figure(run), theirs[run["round"]]) for run in entry["runs"] if run["kind"] == kind and run["round"] in theirs
-    ]
-    return np.array([math.log(a / b) for a, b in pairs])
+    theirs = reference_logs(document, entry, kind, figure)
+    mine = {run["round"]: math.log(figure(run)) for run in entry["runs"] if run["kind"] == kind}
+    return np.array([mine[number] - theirs[number] for number in sorted(mine) if number in theirs])
+
+
+def reference_logs(
+    document: Document, entry: Document, kind: str, figure: Callable[[Document], float]
+) -> dict[int, float]:
+    """The reference's figure in each round. Its control runs the same, so where both ran their mean is less noisy."""
+    sources = [document["arms"][document["reference"]]]
+    if entry["name"] != "control" and "control" in document:
+        sources.append(document["control"])
+    found: dict[int, list[float]] = {}
+    for source in sources:
+        for run in source["runs"]:
+            if run["kind"] == kind and not source["failure"]:
+                found.setdefault(run["round"], []).append(math.log(figure(run)))
+    return {number: sum(logs) / len(logs) for number, logs in found.items()}
 
 
 def memory_pairs(document: Document, entry: Document) -> np.ndarray:
