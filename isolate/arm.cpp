@@ -5,7 +5,7 @@
 //   3. open the shared region   otherwise: one line, ordinary threads
 //   4. let glibc itself switch to its multi-threaded mode (stream locks, atomic counts)
 //   5. on a stack of its own, re-map all writable memory as shared
-//   6. replace libc's entries, take SIGSEGV, start the helper
+//   6. replace libc's entries, take SIGSEGV and the two signals that glibc keeps for itself
 //
 // The program is single-threaded until the end of this, so nothing here needs a lock.
 #include "arm.hpp"
@@ -15,14 +15,15 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include "cancel.hpp"
 #include "entries.hpp"
 #include "fault.hpp"
 #include "glibc.hpp"
-#include "helper.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
+#include "rendezvous.hpp"
 #include "region.hpp"
 #include "share.hpp"
 #include "signals.hpp"
@@ -113,8 +114,8 @@ State try_to_arm() noexcept {
     return State::declined;
   }
   install_fault_handler();
-  if (!start_helper())
-    refuse("no kernel thread could be made for the helper; raise the limit on processes (ulimit -u)");
+  install_rendezvous();
+  install_cancellation();
   explain("armed: glibc %s, %d ranges of memory shared", glibc.version, static_cast<int>(shared_range_count));
   return State::armed;
 }

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 
+#include "cancel.hpp"
 #include "lock.hpp"
 #include "mutex.hpp"
 #include "raw.hpp"
@@ -42,7 +43,7 @@ int wait_until(CondBytes& c, pthread_mutex_t* m, clockid_t clock, const timespec
   const std::uint32_t seen = shared(c.sequence).load();
   if (const int error = unlock_mutex(m)) return leave(c), error;
   // An interrupted sleep is a spurious wake-up: the caller looks at its condition, and a cancellation is acted upon.
-  const long slept = futex_wait(&c.sequence, seen, deadline, clock);
+  const long slept = cancellable_wait(&c.sequence, seen, deadline, clock);
   leave(c);
   const int locked = lock_mutex(m);
   pthread_testcancel();  // with the mutex held, as clean-up handlers expect

@@ -19,6 +19,7 @@
 #include "end.hpp"
 #include "helper.hpp"
 #include "raw.hpp"
+#include "rendezvous.hpp"
 #include "signals.hpp"
 #include "stack.hpp"
 #include "thread.hpp"
@@ -72,6 +73,7 @@ void become(Thread& t) noexcept {
 int thread_main(void* record) {
   Thread& t = *static_cast<Thread*>(record);
   become(t);
+  catch_up_rendezvous(t);
   restore_signals(t.mask);
   run_to_end(t);
   finish_thread(t);
@@ -126,7 +128,8 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.mask = block_signals();
   const std::uint64_t own_mask = t.mask;
   read_attributes(t, attributes);
-  int error = make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
+  t.applied.store(self->applied.load());
+  int error = start_helper() && make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
   if (error == 0) {
     *out = handle_of(t);
     live_threads.fetch_add(1);

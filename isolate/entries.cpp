@@ -3,10 +3,14 @@
 
 #include <pthread.h>
 
+#include "actions.hpp"
 #include "barrier.hpp"
+#include "cancel.hpp"
 #include "cond.hpp"
 #include "create.hpp"
 #include "end.hpp"
+#include "exec.hpp"
+#include "fork.hpp"
 #include "join.hpp"
 #include "libc_locks.hpp"
 #include "memory.hpp"
@@ -46,6 +50,10 @@ bool replace_entries(const char*& culprit) noexcept {
       {"pthread_getname_np", at(&get_thread_name), false},
       {"raise", at(&raise_signal), true},
       {"_exit", at(&end_process), true},
+      {"pthread_cancel", at(&cancel_thread), true},
+      {"sigaction", at(&exchange_action), true},
+      {"_Fork", at(&fork_process), true},
+      {"execve", at(&execute), true},
       // mutexes
       {"pthread_mutex_lock", at(&lock_mutex), true},
       {"pthread_mutex_trylock", at(&try_lock_mutex), true},

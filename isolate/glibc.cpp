@@ -53,6 +53,7 @@ bool recognise_glibc(const char*& reason) noexcept {
   reason = "thread descriptor not recognised";
   if (!read_offset("_thread_db_pthread_tid", 32, glibc.tid)) return false;
   if (!read_offset("_thread_db_pthread_cancelhandling", 32, glibc.cancel)) return false;
+  if (!read_offset("_thread_db_pthread_list", 128, glibc.list)) return false;
   const auto* descriptor = reinterpret_cast<const std::byte*>(pthread_self());
   if (*reinterpret_cast<const int*>(descriptor + glibc.tid) != raw_gettid()) return false;
   if (!find_robust_head(glibc.robust_head)) return false;

@@ -23,6 +23,7 @@ namespace {
 
 constinit std::atomic<std::uint32_t> notices{0};
 constinit std::atomic<std::uint32_t> progress{0};
+constinit bool running = false;
 constinit Thread helper_record;  // only its TLS block is used
 alignas(64) constinit std::byte helper_stack[64 << 10]{};
 
@@ -81,14 +82,17 @@ int helper_main(void*) {
 }  // namespace
 
 bool start_helper() noexcept {
+  if (running) return true;
   if (!make_tls(helper_record)) return false;
   const std::uint64_t mask = block_signals();  // the helper keeps them blocked: the program's signals are not for it
   const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
   const int tid =
       clone(&helper_main, helper_stack + sizeof helper_stack, flags, nullptr, nullptr, helper_record.tcb, nullptr);
   restore_signals(mask);
-  return tid > 0;
+  return running = tid > 0;
 }
+
+void forget_helper() noexcept { running = false; }
 
 void helper_notice() noexcept {
   notices.fetch_add(1);

@@ -5,8 +5,11 @@
 
 namespace mortise::isolate {
 
-/// Starts the helper. False: no memory or no process.
+/// Starts the helper unless it runs already. False: no memory or no process.
 bool start_helper() noexcept;
+
+/// In the child of a fork: there is no helper any more; the next thread starts one.
+void forget_helper() noexcept;
 
 /// Tells the helper that there is one more process to wait for.
 void helper_notice() noexcept;

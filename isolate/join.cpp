@@ -8,6 +8,7 @@
 #include <threads.h>
 #include <unistd.h>
 
+#include "cancel.hpp"
 #include "glibc.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
@@ -26,7 +27,7 @@ int join(pthread_t handle, void** result, clockid_t clock, const timespec* deadl
   if (t->gone.load() & kReleased) return EINVAL;
   pthread_testcancel();
   while (t->ended.load(std::memory_order_acquire) == 0) {
-    if (futex_wait(&t->ended, 0, deadline, clock) == -ETIMEDOUT) return ETIMEDOUT;
+    if (cancellable_wait(&t->ended, 0, deadline, clock) == -ETIMEDOUT) return ETIMEDOUT;
     pthread_testcancel();
   }
   // The program may reuse its own stack memory at once: then nobody may be running on it any more.

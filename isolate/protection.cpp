@@ -135,6 +135,12 @@ bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexc
   return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), now.protection));
 }
 
+void apply_recorded_protections() noexcept {
+  for (std::size_t i = 0; i < count; ++i)
+    raw_syscall(SYS_mprotect, static_cast<long>(extents[i].low), static_cast<long>(extents[i].high - extents[i].low),
+                extents[i].protection);
+}
+
 void reset_protection_lock() noexcept { lock.reset(); }
 
 }  // namespace mortise::isolate

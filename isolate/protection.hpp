@@ -22,6 +22,9 @@ void note_protection(std::uintptr_t low, std::uintptr_t high, int protection) no
 /// On a fault at `address`: brings this address space up to the record. True when the access may be tried again.
 bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexcept;
 
+/// After a fork gave the child plain copies: applies what is recorded.
+void apply_recorded_protections() noexcept;
+
 void reset_protection_lock() noexcept;
 
 }  // namespace mortise::isolate

@@ -9,6 +9,7 @@
 #include <climits>
 #include <pthread.h>
 
+#include "cancel.hpp"
 #include "lock.hpp"
 #include "mutex.hpp"
 #include "raw.hpp"
@@ -37,8 +38,8 @@ int wait_until(sem_t* s, clockid_t clock, const timespec* deadline) {
   shared(word).fetch_add(kSleeper);
   for (;;) {
     if (take(word, kSleeper)) return 0;
-    const long slept = futex_wait(&word, 0, deadline, clock);  // little-endian: the value is the low half
-    if (slept == -ETIMEDOUT || slept == -EINTR) {
+    const long slept = cancellable_wait(&word, 0, deadline, clock);  // little-endian: the value is the low half
+    if (slept == -ETIMEDOUT || slept == -EINTR || slept == -ECANCELED) {
       shared(word).fetch_sub(kSleeper);
       pthread_testcancel();
       return fail(static_cast<int>(-slept));

@@ -44,9 +44,13 @@ long set_action(int signal, const KernelAction* action, KernelAction* old) noexc
   return raw_syscall(SYS_rt_sigaction, signal, action ? as_long(&given) : 0, as_long(old), kMaskBytes);
 }
 
+bool comes_from_terminal(int signal) noexcept {
+  return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTERM || signal == SIGTSTP;
+}
+
 void leave_terminal_signals_to_leader() noexcept {
-  constexpr int kFromTerminal[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGTSTP};
-  for (const int signal : kFromTerminal) {
+  for (int signal = 1; signal < 32; ++signal) {
+    if (!comes_from_terminal(signal)) continue;
     KernelAction now{};
     set_action(signal, nullptr, &now);
     if (now.handler == reinterpret_cast<void*>(SIG_DFL) || now.handler == reinterpret_cast<void*>(SIG_IGN)) continue;

@@ -23,5 +23,6 @@ long set_action(int signal, const KernelAction* action, KernelAction* old) noexc
 /// In a new thread: a terminal sends its signals to every process of the group. Where the program handles one, only the
 /// leader shall run the handler.
 void leave_terminal_signals_to_leader() noexcept;
+bool comes_from_terminal(int signal) noexcept;
 
 }  // namespace mortise::isolate

@@ -62,6 +62,9 @@ bool make_tls(Thread& t) noexcept {
   head->stack_guard = mine->stack_guard;
   head->pointer_guard = mine->pointer_guard;
   empty_robust_list(t.tcb);
+  // In no list of glibc's, but linked to itself: a forked child takes its own descriptor out of whatever list it is in.
+  auto** link = reinterpret_cast<void**>(bytes_of(t.tcb) + glibc.list);
+  link[0] = link[1] = link;
   return true;
 }
 

@@ -1,0 +1,117 @@
+// cancel.cpp: deferred cancellation.
+//
+// glibc keeps the state of cancellation in bits of each descriptor, and its own blocking calls look at them: they mark
+// themselves "may be cancelled at once" around the system call. So it is enough to set the target's bits and to
+// interrupt it; unwinding, clean-up handlers and pthread_testcancel are glibc's own. The runtime's own sleeps close
+// the gap between looking at the bits and falling asleep by address: if the signal finds the thread there, it is sent
+// past the sleep.
+#include "cancel.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <dlfcn.h>
+#include <ucontext.h>
+
+#include "glibc.hpp"
+#include "raw.hpp"
+#include "signals.hpp"
+#include "thread.hpp"
+#include "tls.hpp"
+
+extern "C" {
+long mortise_isolate_futex_cancellable(const void* word, long op, long expected, const void* deadline,
+                                       const void* bits);
+extern const char mortise_isolate_cancel_from[], mortise_isolate_cancel_to[], mortise_isolate_cancelled[];
+}
+__asm__(
+    ".text\n"
+    ".hidden mortise_isolate_futex_cancellable, mortise_isolate_cancel_from, mortise_isolate_cancel_to\n"
+    ".hidden mortise_isolate_cancelled\n"
+    ".globl mortise_isolate_futex_cancellable, mortise_isolate_cancel_from, mortise_isolate_cancel_to\n"
+    ".globl mortise_isolate_cancelled\n"
+    ".type mortise_isolate_futex_cancellable, @function\n"
+    "mortise_isolate_futex_cancellable:\n"
+    ".cfi_startproc\n"
+    "  pushq %rbx\n"
+    ".cfi_adjust_cfa_offset 8\n"
+    ".cfi_rel_offset rbx, 0\n"
+    "  movq %r8, %rbx\n"
+    "  movq %rcx, %r10\n"
+    "  xorl %r8d, %r8d\n"
+    "  movl $-1, %r9d\n"
+    "mortise_isolate_cancel_from:\n"
+    "  movl (%rbx), %ecx\n"
+    "  andl $9, %ecx\n"  // cancelled (8) and not disabled (1)?
+    "  cmpl $8, %ecx\n"
+    "  je mortise_isolate_cancelled\n"
+    "  movl $202, %eax\n"
+    "  syscall\n"
+    "mortise_isolate_cancel_to:\n"
+    "  popq %rbx\n"
+    ".cfi_remember_state\n"
+    ".cfi_adjust_cfa_offset -8\n"
+    ".cfi_restore rbx\n"
+    "  ret\n"
+    "mortise_isolate_cancelled:\n"
+    ".cfi_restore_state\n"
+    "  movq $-125, %rax\n"  // -ECANCELED
+    "  popq %rbx\n"
+    ".cfi_adjust_cfa_offset -8\n"
+    ".cfi_restore rbx\n"
+    "  ret\n"
+    ".cfi_endproc\n"
+    ".size mortise_isolate_futex_cancellable, .-mortise_isolate_futex_cancellable\n");
+
+namespace mortise::isolate {
+namespace {
+
+constexpr int kSignal = 32;  // glibc's SIGCANCEL: programs can neither block nor handle it
+enum Bits { kDisabled = 1, kAtOnce = 2, kCancelling = 4, kCancelled = 8, kExiting = 16 };
+
+void (*original_exit)(void*) = nullptr;
+
+bool act_at_once(int bits) noexcept {
+  return (bits & (kDisabled | kAtOnce | kCancelled | kExiting)) == (kAtOnce | kCancelled);
+}
+
+void on_signal(int, siginfo_t*, void* context) {
+  if (!self) return;
+  const int bits = cancel_field(self->tcb).load();
+  if (act_at_once(bits)) original_exit(PTHREAD_CANCELED);  // unwinds through this frame, as glibc's own handler does
+  auto& rip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+  const auto at = reinterpret_cast<const char*>(rip);
+  if (!(bits & kDisabled) && at >= mortise_isolate_cancel_from && at < mortise_isolate_cancel_to)
+    rip = reinterpret_cast<greg_t>(mortise_isolate_cancelled);
+}
+
+}  // namespace
+
+int cancel_thread(pthread_t handle) noexcept {
+  Thread* t = find_thread(handle);
+  if (!t) return ESRCH;
+  const int before = cancel_field(t->tcb).fetch_or(kCancelling | kCancelled);
+  if (before & (kCancelled | kExiting)) return 0;
+  if (t == self) {
+    if (act_at_once(before | kCancelled)) original_exit(PTHREAD_CANCELED);
+    return 0;
+  }
+  if (t->ended.load() == 0 && t->pid.load() > 0) raw_syscall(SYS_tgkill, t->pid.load(), t->pid.load(), kSignal);
+  return 0;
+}
+
+void install_cancellation() noexcept {
+  original_exit = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_NEXT, "pthread_exit"));
+  KernelAction action{};
+  action.handler = reinterpret_cast<void*>(&on_signal);
+  action.flags = SA_SIGINFO | SA_NODEFER;  // without SA_RESTART: a cancellable sleep is to come back
+  set_action(kSignal, &action, nullptr);
+}
+
+long cancellable_wait(const void* word, unsigned expected, const timespec* deadline, clockid_t clock) noexcept {
+  if (!self) return futex_wait(word, expected, deadline, clock);
+  const long op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
+  const auto* bits = static_cast<const std::byte*>(self->tcb);
+  return mortise_isolate_futex_cancellable(word, op, static_cast<long>(expected), deadline, bits + glibc.cancel);
+}
+
+}  // namespace mortise::isolate

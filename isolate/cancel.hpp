@@ -1,0 +1,19 @@
+// cancel.hpp: deferred cancellation.
+#pragma once
+
+#include <ctime>
+#include <pthread.h>
+
+namespace mortise::isolate {
+
+/// Replacement of pthread_cancel.
+int cancel_thread(pthread_t handle) noexcept;
+
+/// Takes the signal that wakes a thread out of a cancellable sleep; before the first thread.
+void install_cancellation() noexcept;
+
+/// futex_wait as a cancellation point: comes back with -ECANCELED or -EINTR when a cancellation is to be acted upon,
+/// which the caller does with pthread_testcancel() once its own state is in order.
+long cancellable_wait(const void* word, unsigned expected, const timespec* deadline, clockid_t clock) noexcept;
+
+}  // namespace mortise::isolate

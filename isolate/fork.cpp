@@ -1,0 +1,152 @@
+// fork.cpp: a child with memory of its own.
+//
+//   parent (the forking thread)                 child
+//   block signals, rseq off
+//   go to a private stack  ------------------>  (on the copy of that stack)
+//   clone                                       copy every shared range into new files, map them in place
+//   wait for the pipe's end                     become the only thread: ids, locks, tables
+//   rseq on, back to the own stack              close the pipe; back to the own stack, now a copy
+//
+// Nothing may run on the shared stack in between: both would run on the same bytes.
+#include "fork.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "end.hpp"
+#include "file_maps.hpp"
+#include "helper.hpp"
+#include "message.hpp"
+#include "on_stack.hpp"
+#include "protection.hpp"
+#include "raw.hpp"
+#include "region.hpp"
+#include "rendezvous.hpp"
+#include "share.hpp"
+#include "signals.hpp"
+#include "thread.hpp"
+#include "tls.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::size_t kTemporaryStack = 64u << 10;
+
+long make_file(std::size_t bytes) noexcept {
+  const long file = raw_syscall(SYS_memfd_create, as_long("mortise-forked"), 1 /* MFD_CLOEXEC */);
+  if (!failed(file) && failed(raw_syscall(SYS_ftruncate, file, static_cast<long>(bytes)))) return -ENOMEM;
+  return file;
+}
+
+/// Writes the pages of [low, high) that exist in the file behind them; mincore tells without touching any.
+bool copy_existing(std::uintptr_t low, std::uintptr_t high, long file, std::uint64_t at) noexcept {
+  unsigned char exists[4096];
+  while (low < high) {
+    std::size_t pages = (high - low) / kPage;
+    if (pages > sizeof exists) pages = sizeof exists;
+    if (failed(raw_syscall(SYS_mincore, static_cast<long>(low), static_cast<long>(pages * kPage), as_long(exists))))
+      return false;
+    for (std::size_t i = 0; i < pages;) {
+      std::size_t n = i;
+      while (n < pages && (exists[n] & 1)) ++n;
+      const long bytes = static_cast<long>((n - i) * kPage);
+      if (n > i && raw_syscall(SYS_pwrite64, file, static_cast<long>(low + i * kPage), bytes,
+                               static_cast<long>(at + i * kPage)) != bytes)
+        return false;
+      i = n > i ? n : i + 1;
+    }
+    low += pages * kPage;
+    at += pages * kPage;
+  }
+  return true;
+}
+
+/// Replaces [low, low + whole) by a copy of its own, of which [low, low + used) may hold something.
+bool unshare(std::uintptr_t low, std::size_t used, std::size_t whole) noexcept {
+  const long file = make_file(whole);
+  if (failed(file)) return false;
+  raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(used), PROT_READ | PROT_WRITE);
+  const bool copied = copy_existing(low, low + used, file, 0);
+  const long mapped = copied ? raw_syscall(SYS_mmap, static_cast<long>(low), static_cast<long>(whole),
+                                           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0)
+                             : -1;
+  raw_syscall(SYS_close, file);
+  return mapped == static_cast<long>(low);
+}
+
+bool unshare_everything() noexcept {
+  for (std::size_t i = 0; i < shared_range_count; ++i) {
+    const SharedRange r = shared_ranges[i];
+    if (!unshare(r.low, r.high - r.low, r.high - r.low)) return false;
+  }
+  for (int i = 0; i < kArenaCount; ++i)
+    if (!unshare(arena_low(i), arena_touched_end(i) - arena_low(i), kArenaBytes)) return false;
+  apply_recorded_protections();
+  return true;
+}
+
+/// The child is the program now: the thread that forked is its leader and only thread.
+void become_program() noexcept {
+  reset_region_locks();
+  reset_protection_lock();
+  reset_file_lock();
+  reset_rendezvous_lock();
+  reset_ending();
+  forget_helper();
+  self->pid.store(raw_getpid());
+  forget_other_threads();
+  tid_field(self->tcb) = raw_gettid();
+  empty_robust_list(self->tcb);
+  raw_syscall(SYS_set_robust_list, as_long(robust_head_of(self->tcb)), 24);
+  rseq_on();
+}
+
+long fork_on_private_stack(void*) {
+  int ends[2];
+  if (const long error = raw_syscall(SYS_pipe2, as_long(ends), O_CLOEXEC); failed(error)) return error;
+  rseq_off();
+  const long pid = raw_syscall(SYS_clone, SIGCHLD);
+  if (pid == 0) {
+    raw_syscall(SYS_close, ends[0]);
+    if (!unshare_everything()) {
+      say("fork: no memory for the child's copy of the program's memory");
+      raw_syscall(SYS_kill, raw_getpid(), SIGKILL);
+    }
+    become_program();
+    raw_syscall(SYS_close, ends[1]);
+    return 0;
+  }
+  raw_syscall(SYS_close, ends[1]);
+  char nothing;
+  if (!failed(pid))
+    while (raw_syscall(SYS_read, ends[0], as_long(&nothing), 1) == -EINTR) {
+    }
+  raw_syscall(SYS_close, ends[0]);
+  rseq_on();
+  return pid;
+}
+
+}  // namespace
+
+int fork_process() noexcept {
+  if (!self || raw_getpid() != self->pid.load()) {  // a process the program cloned by itself: nothing of ours to copy
+    const long pid = raw_syscall(SYS_clone, SIGCHLD);
+    return failed(pid) ? (errno = static_cast<int>(-pid), -1) : static_cast<int>(pid);
+  }
+  const std::uint64_t mask = block_signals();
+  const long stack =
+      raw_syscall(SYS_mmap, 0, kTemporaryStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  long pid = stack;
+  if (!failed(stack)) {
+    pid = mortise_isolate_call_on_stack(&fork_on_private_stack, nullptr,
+                                        reinterpret_cast<void*>(stack + static_cast<long>(kTemporaryStack)));
+    raw_syscall(SYS_munmap, stack, kTemporaryStack);
+  }
+  restore_signals(mask);
+  return failed(pid) ? (errno = static_cast<int>(-pid), -1) : static_cast<int>(pid);
+}
+
+}  // namespace mortise::isolate

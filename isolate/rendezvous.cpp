@@ -1,0 +1,78 @@
+// rendezvous.cpp: doing one thing in every address space.
+//
+// `version` counts tasks; each thread's `applied` says how far it is. A publisher holds the lock until everybody has
+// caught up, so no thread is ever more than one task behind: even a thread being created, whose creator (signals
+// blocked) holds the publisher up until the newcomer can be seen.
+#include "rendezvous.hpp"
+
+#include <cerrno>
+#include <csignal>
+
+#include "lock.hpp"
+#include "raw.hpp"
+#include "signals.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr int kSignal = 33;  // glibc's SIGSETXID, of no use to it here: it never sees a second thread
+
+constinit Lock publishing;
+constinit std::atomic<std::uint32_t> version{0};
+using Task = void (*)(void*);
+constinit Task task = nullptr;
+constinit void* task_argument = nullptr;
+
+void on_signal(int) {
+  const int kept = errno;
+  if (self) catch_up_rendezvous(*self);
+  errno = kept;
+}
+
+bool must_wait_for(const Thread& t, std::uint32_t wanted) noexcept {
+  return &t != self && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && t.applied.load() != wanted;
+}
+
+}  // namespace
+
+void catch_up_rendezvous(Thread& t) noexcept {
+  const std::uint32_t wanted = version.load();
+  if (t.applied.load() == wanted) return;
+  task(task_argument);
+  t.applied.store(wanted);
+  futex_wake(&t.applied, kEveryone);
+}
+
+void everywhere(void (*what)(void*), void* argument) noexcept {
+  Held held(publishing);
+  task = what;
+  task_argument = argument;
+  const std::uint32_t wanted = version.fetch_add(1) + 1;
+  self->applied.store(wanted);
+  for (Thread& t : threads)
+    if (must_wait_for(t, wanted)) raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+  for (Thread& t : threads)
+    while (must_wait_for(t, wanted)) {
+      // A look every 10 ms: the thread may have ended instead, or have been made after the signals went out.
+      timespec soon{};
+      clock_gettime(CLOCK_MONOTONIC, &soon);
+      soon.tv_nsec += 10'000'000;
+      if (soon.tv_nsec >= 1'000'000'000) soon.tv_sec += 1, soon.tv_nsec -= 1'000'000'000;
+      if (futex_wait(&t.applied, wanted - 1, &soon) == -ETIMEDOUT && must_wait_for(t, wanted))
+        raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+    }
+  what(argument);
+}
+
+void install_rendezvous() noexcept {
+  KernelAction action{};
+  action.handler = reinterpret_cast<void*>(&on_signal);
+  action.flags = SA_RESTART;
+  action.mask = ~0ull;
+  set_action(kSignal, &action, nullptr);
+}
+
+void reset_rendezvous_lock() noexcept { publishing.reset(); }
+
+}  // namespace mortise::isolate
