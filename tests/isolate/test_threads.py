@@ -40,3 +40,28 @@ def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, 
 
 def test_kill_by_pid_ends_the_whole_program(program, same_both_ways):
     same_both_ways([program("ends"), "kill-self"])
+
+
+def test_deferred_cancellation(program, same_both_ways):
+    same_both_ways([program("cancel")], times=5)
+
+
+def test_fork_popen_system(program, same_both_ways):
+    same_both_ways([program("family")], times=5)
+
+
+@pytest.mark.parametrize("who", ["thread", "main"])
+def test_exec_keeps_the_process(program, same_both_ways, who):
+    assert same_both_ways([program("exec"), who]).status == 11
+
+
+def test_memory_calls_after_create(program, same_both_ways):
+    same_both_ways([program("memory")], times=5)
+
+
+def test_files_and_streams(program, same_both_ways, tmp_path):
+    same_both_ways([program("files"), tmp_path / "file"], times=5)
+
+
+def test_signals(program, same_both_ways):
+    same_both_ways([program("signals")], times=5)

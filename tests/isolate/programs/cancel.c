@@ -37,7 +37,8 @@ static void* block(void* argument) {
     pthread_create(&other, NULL, forever, NULL);
     pthread_join(other, NULL);
   }
-  if (!strcmp(way, "testcancel")) for (;;) pthread_testcancel();
+  if (!strcmp(way, "testcancel"))
+    for (;;) pthread_testcancel();
   if (!strcmp(way, "disabled")) {
     int old;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
@@ -57,7 +58,7 @@ int main(void) {
     pthread_t thread;
     void* result = NULL;
     pthread_create(&thread, NULL, block, (void*)ways[i]);
-    if (i % 2) usleep(20000);   // asleep already, or not yet
+    if (i % 2) usleep(20000);  // asleep already, or not yet
     pthread_cancel(thread);
     pthread_join(thread, &result);
     printf("%s: cancelled %d\n", ways[i], result == PTHREAD_CANCELED);

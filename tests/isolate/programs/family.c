@@ -1,5 +1,5 @@
-// Processes of a threaded program: fork with and without exec, from main and from a thread, popen, system, threads in the
-// child, memory that parent and child no longer share, and exec from a thread.
+// Processes of a threaded program: fork with and without exec, from main and from a thread, popen, system, threads in
+// the child, memory that parent and child no longer share, and exec from a thread.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
