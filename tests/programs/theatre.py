@@ -1,6 +1,7 @@
 """Which libraries are tested, and the place where programs run on them."""
 
 import contextlib
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ class Subject:
 
 def built_allocators() -> list[str]:
     """The names of what was built, the default first; the default alone if nothing was."""
-    names = sorted(path.stem for path in (ROOT / "build/share/mortise").glob("*.json"))
+    found = [json.loads(path.read_text()) for path in sorted((ROOT / "build/share/mortise").glob("*.json"))]
+    names = [each["name"] for each in found if each["schema"].startswith("mortise.allocator/")]
     return sorted(names, key=lambda name: name != FIRST) or [FIRST]
 
 
