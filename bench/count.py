@@ -41,7 +41,7 @@ def _valgrind(arm: Arm, tool: list[str], command: list[str]) -> str:
 
 
 def _count(text: str, what: str) -> int | None:
-    found = re.search(re.escape(what) + r":\s+([0-9,]+)", text)
+    found = re.search(re.escape(what) + r"\s*:\s+([0-9,]+)", text)
     return int(found.group(1).replace(",", "")) if found else None
 
 
