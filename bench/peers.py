@@ -161,13 +161,15 @@ def obtain(name: str, recipe: dict, say) -> Arm:
         say(f"building the peer {name}")
         facts = _make(name, recipe) | {"recipe": mark}
         kept.write_text(json.dumps(facts, indent=1))
+    here = os.path.dirname(facts["library"])
+    environment = {key: value.replace("$HERE", here) for key, value in recipe.get("environment", {}).items()}
     return Arm(
         name,
         recipe["title"],
         recipe["kind"],
         facts["version"],
         facts["library"],
-        recipe.get("environment", {}),
+        environment,
         recipe.get("serves", ""),
     )
 
