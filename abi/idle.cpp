@@ -117,7 +117,7 @@ void note_release() noexcept {
     misses.store(misses.load(Order::relaxed) + 1, Order::relaxed);  // a lost count is harmless
     if (started.load(Order::relaxed)) {
       if (asleep.load(Order::seq_cst)) [[unlikely]] start_or_wake();
-    } else if (heap.idle_bytes() >= kEnoughBytes && heap.purge_ms() > 0) {
+    } else if (heap.idle_bytes() >= kEnoughBytes && heap.purge_ms() > 0 && !os::may_be_isolated()) {
       start_or_wake();
     }
   }

@@ -6,21 +6,21 @@
 
 #include <cstdint>
 
-#include "mortise/os/syscall.hpp"
+#include "mortise/os/isolation.hpp"
 
 namespace mortise::os {
 
-/// FUTEX_PRIVATE_FLAG while all threads share one address space, 0 when they do not.
-inline constinit int futex_scope [[gnu::visibility("hidden")]] = FUTEX_PRIVATE_FLAG;
+/// FUTEX_PRIVATE_FLAG while all threads share one address space, 0 when they may not.
+inline int futex_scope() noexcept { return may_be_isolated() ? 0 : FUTEX_PRIVATE_FLAG; }
 
 /// Sleeps while `*word == seen`; may wake without a reason. `timeout_ns` < 0: for ever.
 inline void futex_wait(const void* word, std::uint32_t seen, std::int64_t timeout_ns = -1) noexcept {
   struct timespec ts{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
-  syscall(SYS_futex, word, FUTEX_WAIT | futex_scope, seen, timeout_ns < 0 ? nullptr : &ts, nullptr, 0L);
+  syscall(SYS_futex, word, FUTEX_WAIT | futex_scope(), seen, timeout_ns < 0 ? nullptr : &ts, nullptr, 0L);
 }
 
 inline void futex_wake(const void* word, int count) noexcept {
-  syscall(SYS_futex, word, FUTEX_WAKE | futex_scope, count, nullptr, nullptr, 0L);
+  syscall(SYS_futex, word, FUTEX_WAKE | futex_scope(), count, nullptr, nullptr, 0L);
 }
 
 }  // namespace mortise::os

@@ -23,7 +23,7 @@
 
 #include "mortise/core/bits.hpp"
 #include "mortise/core/inline.hpp"
-#include "mortise/os/syscall.hpp"
+#include "mortise/os/isolation.hpp"
 
 // glibc 2.35 registers each thread's area and says where it is; both are null where it does not.
 extern "C" {
@@ -69,7 +69,7 @@ inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
     if (cpu >= 0) {
       area.offset = __rseq_offset;
       area.is_kernels = true;
-      area.is_concurrency_id = ::getauxval(kFeatureSizeTag) >= kConcurrencyIdAt + 4;
+      area.is_concurrency_id = ::getauxval(kFeatureSizeTag) >= kConcurrencyIdAt + 4 && !may_be_isolated();
       area.index_at = area.offset + static_cast<std::ptrdiff_t>(area.is_concurrency_id ? kConcurrencyIdAt : kCpuIdAt);
       return area;
     }
@@ -86,10 +86,14 @@ MORTISE_HOT std::uint32_t rseq_index(const RseqArea& area) noexcept {
 }
 
 /// Registers this process for membarrier's restart of running sections (needed by `rseq_restart_all`). Linux 5.10.
-inline bool rseq_register_restart() noexcept { return syscall(SYS_membarrier, 1L << 8, 0L, 0L) == 0; }
+inline bool rseq_register_restart() noexcept {
+  return !may_be_isolated() && syscall(SYS_membarrier, 1L << 8, 0L, 0L) == 0;
+}
 
 /// Every section that was running in this process when it was called has been restarted or has ended when it returns.
-inline bool rseq_restart_all() noexcept { return syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0; }
+inline bool rseq_restart_all() noexcept {
+  return !may_be_isolated() && syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0;
+}
 
 #if defined(__x86_64__)
 
