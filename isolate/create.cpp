@@ -125,19 +125,20 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.exits_early = false;
   t.pid.store(0);
   t.ended.store(0);
-  t.mask = block_signals();
-  const std::uint64_t own_mask = t.mask;
-  read_attributes(t, attributes);
-  t.applied.store(self->applied.load());
+  // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer
+  // others.
   int error = start_helper() && make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
   if (error == 0) {
     *out = handle_of(t);
     live_threads.fetch_add(1);
+    const std::uint64_t own_mask = t.mask = block_signals();
+    read_attributes(t, attributes);
+    t.applied.store(self->applied.load());
     error = start_process(t);
+    restore_signals(own_mask);
     if (error != 0) live_threads.fetch_sub(1);
   }
   if (error != 0) t.in_use.store(false);
-  restore_signals(own_mask);
   return error == ENOMEM ? EAGAIN : error;
 }
 

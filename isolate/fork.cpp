@@ -29,6 +29,7 @@
 #include "signals.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
+#include "windows.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -94,6 +95,7 @@ void become_program() noexcept {
   reset_protection_lock();
   reset_file_lock();
   reset_rendezvous_lock();
+  reset_window_lock();
   reset_ending();
   forget_helper();
   self->pid.store(raw_getpid());

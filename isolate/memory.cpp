@@ -13,11 +13,13 @@
 #include <cstring>
 #include <sys/mman.h>
 
+#include "arm.hpp"
 #include "file_maps.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "windows.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -58,8 +60,12 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
   if (anonymous_private && !fixed) return map_anonymous(bytes, protection);
-  if (anonymous_private && (flags & MAP_FIXED) && is_shared(address_of(where)))
+  if (anonymous_private && (flags & MAP_FIXED) && is_shared(address_of(where)) && !in_window(address_of(where)))
     return map_anonymous_over(address_of(where), bytes, protection);
+  if (anonymous_private) {
+    const long mapped = map_in_window(address_of(where), bytes, flags & MAP_FIXED_NOREPLACE);
+    return failed(mapped) ? fail_map(static_cast<int>(-mapped)) : where;
+  }
   return map_file(where, bytes, protection, flags, fd, offset);
 }
 
@@ -73,6 +79,11 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
     return 0;
   }
   if (is_mapped_file(at)) return fail(unmap_file(at, bytes));
+  if (in_window(at)) {
+    drop_contents(at, bytes);
+    free_in_window(at, bytes);
+    return 0;
+  }
   // What was there before the first create stays mapped elsewhere: take the contents away, then the caller's view.
   if (find_shared_range(at)) drop_contents(at, bytes);
   return fail(raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes)));
@@ -133,3 +144,34 @@ void* move_break(std::intptr_t by) noexcept {
 }
 
 }  // namespace mortise::isolate
+
+/// What our own allocators call instead of the kernel (include/mortise/os/isolation.hpp).
+extern "C" __attribute__((visibility("default"))) long mortise_isolate_memory_call(long number, long a, long b, long c,
+                                                                                   long d, long e, long f) {
+  using namespace mortise::isolate;
+  if (!armed()) return raw_syscall(number, a, b, c, d, e, f);
+  const auto low = reinterpret_cast<void*>(a);
+  const auto bytes = static_cast<std::size_t>(b);
+  const int kept = errno;  // the caller is in the middle of a malloc that must not change it
+  long result = 0;
+  switch (number) {
+    case SYS_mmap:
+      result = as_long(map_memory(low, bytes, static_cast<int>(c), static_cast<int>(d), static_cast<int>(e), f));
+      break;
+    case SYS_munmap:
+      result = unmap_memory(low, bytes);
+      break;
+    case SYS_madvise:
+      result = advise_memory(low, bytes, static_cast<int>(c));
+      break;
+    case SYS_mremap:
+      result = as_long(
+          remap_memory(low, bytes, static_cast<std::size_t>(c), static_cast<int>(d), reinterpret_cast<void*>(e)));
+      break;
+    default:
+      return raw_syscall(number, a, b, c, d, e, f);
+  }
+  if (result == -1) result = -errno;
+  errno = kept;
+  return result;
+}

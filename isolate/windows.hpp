@@ -1,0 +1,24 @@
+// windows.hpp: address ranges of the program's own choosing.
+//
+// Some allocators map at exact addresses inside a window they picked (MAP_FIXED, MAP_FIXED_NOREPLACE). The first such
+// call makes the whole gigabyte around it shared memory in every address space; the calls after it are bookkeeping.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::isolate {
+
+/// Anonymous memory at exactly [low, low + bytes): zeroed, seen by all threads. With `keep` an occupied range is left
+/// alone. `low`, or -errno (-EEXIST: occupied).
+long map_in_window(std::uintptr_t low, std::size_t bytes, bool keep) noexcept;
+
+/// Whether `address` lies in a window.
+bool in_window(std::uintptr_t address) noexcept;
+
+/// Marks [low, low + bytes) of windows as free again; the contents are dropped by the caller.
+void free_in_window(std::uintptr_t low, std::size_t bytes) noexcept;
+
+void reset_window_lock() noexcept;
+
+}  // namespace mortise::isolate
