@@ -11,6 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RUNTIME = Path(os.environ.get("MORTISE_ISOLATE", ROOT / "build/lib/libmortise-isolate.so"))
+SERVES = {"hslab", "iamalloc", "wfslab", "tlsfcc"}   # allocators for many threads, which the matrix runs
 SECONDS_MAX = 60    # a watchdog: turns a hang into a failure
 
 collect_ignore_glob = [] if platform.machine() == "x86_64" else ["test_*.py"]
@@ -63,6 +64,13 @@ def run(command, preload=(), env=None, **more):
     done = subprocess.run([str(c) for c in command], env=environment, capture_output=True, text=True,
                           timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, **more)
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def allocators(runtime):
+    """What the allocator matrix runs on: every allocator built beside the runtime, and the peers of the package lists."""
+    ours = sorted(p for p in runtime.parent.glob("libmortise-*.so") if p != runtime and p.stem[len("libmortise-"):] in SERVES)
+    peers = [p for name in ("libmimalloc.so.2", "libjemalloc.so.2") for p in Path("/usr/lib").glob(f"*/{name}")]
+    return [*ours, *peers]
 
 
 @pytest.fixture

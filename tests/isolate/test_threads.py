@@ -2,6 +2,8 @@
 
 import pytest
 
+from .conftest import allocators, run
+
 ENDS_QUIETLY = ["exit-in-thread", "_exit-in-thread", "quick-exit-in-thread", "pthread-exit-in-main", "main-returns",
                 "main-exits", "main-crashes", "detach"]
 ENDS_BY_SIGNAL = {"crash": "SIGSEGV", "abort": "SIGABRT", "raise": "SIGTERM", "overflow": "SIGSEGV"}
@@ -65,3 +67,12 @@ def test_files_and_streams(program, same_both_ways, tmp_path):
 
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
+
+
+@pytest.mark.parametrize("name", ["sync", "cpp20", "memory", "family", "cancel", "signals"])
+def test_allocators_preloaded_beside_it(program, isolated, runtime, name):
+    """Allocator matrix: each of ours, and the peers this machine has, serves all address spaces."""
+    ordinary = run([program(name)])
+    for allocator in allocators(runtime):
+        done = isolated([program(name)], preload=[allocator])
+        assert (done.status, done.out) == (ordinary.status, ordinary.out), f"{allocator}: {done.err}"
