@@ -134,12 +134,12 @@ class AtomicPair {
   AtomicPair(const AtomicPair&) = delete;
   AtomicPair& operator=(const AtomicPair&) = delete;
 
-  /// Reads each half by itself, both with acquire order: the halves may stem from two different moments. Good as the
+  /// Reads each half by itself, the low one first: the halves may stem from two different moments. Good as the
   /// `expected` of a compare_exchange, which fails if they do; good for nothing else. Costs two plain loads on x86-64.
-  [[gnu::always_inline]] T load_halves() const noexcept {
+  [[gnu::always_inline]] T load_halves(Order order) const noexcept {
     Halves halves;
-    halves.low = __atomic_load_n(&value_.low, __ATOMIC_ACQUIRE);
-    halves.high = __atomic_load_n(&value_.high, __ATOMIC_ACQUIRE);
+    halves.low = __atomic_load_n(&value_.low, builtin_order(order));
+    halves.high = __atomic_load_n(&value_.high, builtin_order(order));
     return __builtin_bit_cast(T, halves);
   }
 

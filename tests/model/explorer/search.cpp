@@ -1,0 +1,380 @@
+#include "explorer/search.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace mortise::model {
+
+namespace {
+Search* g_active = nullptr;   // whose fiber is running
+Search* g_current = nullptr;  // whose execution it is, set-up and finish included
+constexpr unsigned kExpirationsMax = 64;
+}  // namespace
+
+Search* Search::active() { return g_active; }
+Search* Search::current() { return g_current; }
+
+Search::Search(const Subject& subject, const Options& options, Report& report)
+    : subject_(subject), options_(options), report_(report) {
+  for (ThreadId t = 0; t < kThreadsMax; ++t) {
+    fibers_[t].search = this;
+    fibers_[t].id = t;
+  }
+}
+
+void Search::run(ThreadId frozen, unsigned frozen_steps) {
+  frozen_ = frozen;
+  frozen_steps_ = frozen_steps;
+  nodes_.clear();
+  fresh_from_ = 0;
+  bool more = true;
+  while (more && !failed_) {
+    const Ended ended = execute_once();
+    if (ended == Ended::completed) ++report_.executions;
+    if (ended == Ended::pruned) ++report_.pruned;
+    report_.steps += steps_.size();
+    report_.longest = std::max<unsigned>(report_.longest, steps_.size());
+    for (ThreadId t = 0; t < subject_.threads; ++t) longest_of_[t] = std::max(longest_of_[t], fibers_[t].steps);
+    more = next_execution();
+    if (options_.executions_max && report_.executions + report_.pruned >= options_.executions_max && more) {
+      report_.complete = false;
+      return;
+    }
+  }
+}
+
+void Search::begin_execution() {
+  machine_.reset(options_.spurious_failures);
+  steps_.clear();
+  g_current = this;
+  subject_.begin();
+  for (ThreadId t = 0; t < subject_.threads; ++t) {
+    Logical& self = fibers_[t];
+    self.pending = nullptr;
+    self.restart = nullptr;
+    self.interrupted = false;
+    self.core = -1;
+    self.limit_name = nullptr;
+    self.steps = self.counted = self.limit = self.expirations = 0;
+    self.fiber.start(
+        [](void* argument) {
+          auto& logical = *static_cast<Logical*>(argument);
+          logical.search->subject_.run(logical.id);
+          logical.pending = nullptr;
+          for (;;) logical.fiber.leave();
+        },
+        &self);
+  }
+  for (ThreadId t = 0; t < subject_.threads && !failed_; ++t) enter(t);
+}
+
+/// Lets the thread go on to its next operation.
+void Search::enter(ThreadId thread) {
+  running_ = thread;
+  g_active = this;
+  fibers_[thread].fiber.enter();
+  g_active = nullptr;
+  running_ = kNobody;
+}
+
+Search::Ended Search::execute_once() {
+  begin_execution();
+  for (std::size_t depth = 0; !failed_; ++depth) {
+    Ended ended = Ended::completed;
+    Node* const node = node_at(depth, ended);
+    if (!node) {
+      if (ended == Ended::pruned) find_races_of_sleepers();
+      return ended;
+    }
+    if (depth >= options_.steps_max) {
+      fail("an execution has no end (a wait loop without cpu_relax?)");
+      return Ended::failed;
+    }
+    take(*node);
+    if (depth + 1 >= fresh_from_ && options_.reduce && !failed_) find_races(steps_.back(), steps_.size() - 1);
+  }
+  return Ended::failed;
+}
+
+/// The node for the next step: that of the last execution as far as it is repeated, else a new one; null at the end.
+Node* Search::node_at(std::size_t depth, Ended& ended) {
+  if (depth < nodes_.size()) return &nodes_[depth];
+  Node node;
+  if (depth > 0 && options_.reduce) inherit_sleep(node, nodes_[depth - 1]);
+  node.serial_next = machine_.serial_next();
+  if (!select(node, ended)) return nullptr;
+  nodes_.push_back(node);
+  return &nodes_.back();
+}
+
+/// Finds out which threads can go on here and takes one. False if the execution ends here.
+bool Search::select(Node& node, Ended& ended) {
+  bool unfinished = false, enabled = false;
+  for (ThreadId t = 0; t < subject_.threads; ++t) {
+    if (!fibers_[t].pending) continue;
+    if (t == frozen_ && fibers_[t].steps >= frozen_steps_) continue;
+    unfinished = true;
+    if (fibers_[t].interrupted) {
+      node.choices[t] = node.serial_min[t] == 0;
+      enabled = true;
+      continue;
+    }
+    machine_.choices(t, *fibers_[t].pending, 0, found_);
+    enabled |= !found_.empty();
+    if (node.serial_min[t] != 0) machine_.choices(t, *fibers_[t].pending, node.serial_min[t], found_);
+    node.choices[t] = found_.size();
+  }
+  if (!unfinished) {
+    const bool all = frozen_ == kNobody || !fibers_[frozen_].pending;
+    if (all) subject_.finish();
+    ended = failed_ ? Ended::failed : Ended::completed;
+    return false;
+  }
+  if (!enabled) {  // every wait loop goes round once more, in turn; an endless one is then caught
+    for (ThreadId t = 0; t < subject_.threads && !node.expired; ++t) {
+      if (!fibers_[t].pending || (t == frozen_ && fibers_[t].steps >= frozen_steps_)) continue;
+      if (fibers_[t].expirations >= kExpirationsMax) continue;
+      node.thread = t;
+      node.expired = true;
+      node.choices[t] = 1;
+      node.wanted = 1u << t;
+    }
+    if (!node.expired) ended = stuck();
+    return node.expired;
+  }
+  if (depth_given(node)) return true;
+  const ThreadId last = steps_.empty() ? 0 : steps_.back().thread;
+  for (ThreadId i = 0; i < subject_.threads; ++i) {
+    const ThreadId t = (last + i) % subject_.threads;
+    if (node.choices[t] == 0) continue;
+    if (node.wanted == 0) node.thread = t;
+    if (node.wanted == 0 || !options_.reduce) node.wanted |= 1u << t;
+  }
+  ended = Ended::pruned;
+  return node.wanted != 0;
+}
+
+/// In a replay the schedule says which thread and which choice.
+bool Search::depth_given(Node& node) {
+  if (steps_.size() >= given_.size()) return false;
+  const auto [thread, choice] = given_[steps_.size()];
+  if (thread >= subject_.threads || choice >= node.choices[thread]) {
+    fail("the schedule does not fit this scenario: it was made by another version of it");
+    return false;
+  }
+  node.thread = thread;
+  node.choice = choice;
+  node.wanted = 1u << thread;
+  return true;
+}
+
+Search::Ended Search::stuck() {
+  std::string who;
+  for (ThreadId t = 0; t < subject_.threads; ++t)
+    if (fibers_[t].pending && t != frozen_) who += (who.empty() ? "" : ", ") + std::to_string(t);
+  fail("thread " + who + " waits for ever" + (frozen_ == kNobody ? "" : " for a stopped thread"));
+  return Ended::failed;
+}
+
+/// What sleeps at a node also sleeps behind it, unless the step taken disturbs it; and so does what was tried at the
+/// node.
+void Search::inherit_sleep(Node& node, const Node& parent) const {
+  const Step& step = steps_.back();
+  for (ThreadId t = 0; t < subject_.threads; ++t) {
+    if (t == step.thread || !fibers_[t].pending) continue;
+    std::uint32_t serial = parent.serial_min[t];
+    if (parent.done & (1u << t)) serial = parent.serial_next;
+    if (serial != 0 && !ordered(step.footprint, footprint_of(t))) node.serial_min[t] = serial;
+  }
+}
+
+Footprint Search::footprint_of(ThreadId thread) const {
+  const Operation& op = *fibers_[thread].pending;
+  Footprint print;
+  print.core = fibers_[thread].core;
+  print.barrier = op.kind == Kind::barrier;
+  print.fence = op.kind == Kind::fence;
+  print.sequential = op.order == Order::seq_cst || (op.kind == Kind::compare_exchange && op.failure == Order::seq_cst);
+  print.writes = op.kind != Kind::load && op.kind != Kind::load_low && op.kind != Kind::load_high && op.address;
+  if (op.address) print.history = &const_cast<Machine&>(machine_).history_of(op.address, op.bytes);
+  return print;
+}
+
+/// Whether the order of two steps matters for more than which message a read takes.
+bool Search::ordered(const Footprint& a, const Footprint& b) const {
+  if (a.barrier || b.barrier) return true;
+  if (a.core >= 0 && a.core == b.core) return true;
+  if (!a.sequential || !b.sequential) return false;
+  if (a.fence || b.fence) return true;
+  return a.history == b.history && (a.writes || b.writes);
+}
+
+void Search::take(Node& node) {
+  const ThreadId thread = node.thread;
+  Logical& self = fibers_[thread];
+  Step step;
+  step.thread = thread;
+  step.footprint = footprint_of(thread);
+  step.before = machine_.cause(thread);
+  for (const Step& earlier : steps_)
+    if (earlier.thread != thread && ordered(earlier.footprint, step.footprint))
+      machine_.cause(thread).join(earlier.cause);
+  switch_core(thread);
+  step.restart = self.interrupted;
+  if (self.interrupted) {
+    ++machine_.cause(thread).at[thread];
+  } else {
+    if (node.expired) {
+      ++self.expirations;
+      found_.assign(1, Choice{});
+    } else {
+      machine_.choices(thread, *self.pending, node.serial_min[thread], found_);
+    }
+    check_repeats(node);
+    if (failed_) return;
+    step.choice = found_[node.choice];
+    step.choice_index = index_of(node, step.choice);
+    step.effect = machine_.execute(thread, *self.pending, step.choice);
+  }
+  step.index = machine_.cause(thread).at[thread];
+  step.cause = machine_.cause(thread);
+  step.op = *self.pending;
+  ++self.steps;
+  if (self.pending->kind != Kind::await) ++self.counted;
+  steps_.push_back(step);
+  if (self.limit_name && self.counted > self.limit)
+    return fail(std::string(self.limit_name) + " takes more steps than its bound");
+  if (step.effect.read && step.effect.read->poison && step.op.kind != Kind::await)
+    return fail("reads a word before its constructor has run");
+  enter(thread);
+}
+
+/// The search stands on this: the same steps lead to the same operation.
+void Search::check_repeats(Node& node) {
+  const Operation& op = *fibers_[node.thread].pending;
+  const auto print = reinterpret_cast<std::uintptr_t>(op.address) * 16 + static_cast<std::uintptr_t>(op.kind);
+  if (node.print == 0 || steps_.size() + 1 >= fresh_from_) node.print = print;
+  if (node.print == print && node.choice < found_.size()) return;
+  fail("the scenario does not repeat itself: it depends on more than its steps");
+}
+
+/// Which of all choices this is, whether or not some were left out here as tried before: what a schedule names.
+unsigned Search::index_of(const Node& node, const Choice& choice) {
+  if (node.serial_min[node.thread] == 0) return node.choice;
+  std::vector<Choice> all;
+  machine_.choices(node.thread, *fibers_[node.thread].pending, 0, all);
+  for (unsigned i = 0; i < all.size(); ++i)
+    if (all[i].message == choice.message && all[i].history == choice.history && all[i].spurious == choice.spurious) return i;
+  return 0;
+}
+
+/// The threads of one core run one after the other, and each switch is seen by both; a sequence that was left is
+/// aborted.
+void Search::switch_core(ThreadId thread) {
+  const int core = fibers_[thread].core;
+  if (core < 0) return;
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    if (step->footprint.core != core) continue;
+    if (step->thread == thread) return;
+    machine_.hand_over(step->thread, thread);
+    if (fibers_[step->thread].restart) fibers_[step->thread].interrupted = true;
+    return;
+  }
+}
+
+/// Looks for steps before steps_[count] that `late`, which came there or would come there, could have preceded with
+/// another outcome.
+void Search::find_races(const Step& late, std::size_t count) {
+  Clock known = late.before;
+  for (std::size_t i = count; i-- > 0;) {
+    const Step& early = steps_[i];
+    if (early.thread == late.thread || known.at[early.thread] >= early.index) continue;
+    const Effect& a = early.effect;
+    const bool order = ordered(early.footprint, late.footprint);
+    const bool reads_it = a.reads && (a.history == late.effect.history ||
+                                      std::find(a.awaited.begin(), a.awaited.end(), late.effect.history) != a.awaited.end());
+    // A compare-exchange that fails here might have succeeded before another one took the message it hoped for.
+    const bool might_write = late.effect.writes || (a.writes && late.footprint.writes);
+    if (order || (reads_it && might_write)) want(i, late, count);
+    if (order || (a.written && a.written == late.effect.read)) known.join(early.cause);
+  }
+}
+
+/// What sleeps at the end of a pruned execution was tried, but not behind all the stores that this execution made
+/// before it: it may have to come before earlier steps together with them. So it is looked at as if it came now.
+void Search::find_races_of_sleepers() {
+  for (ThreadId t = 0; t < subject_.threads; ++t) {
+    if (!fibers_[t].pending || (t == frozen_ && fibers_[t].steps >= frozen_steps_)) continue;
+    Step late;
+    late.thread = t;
+    late.index = machine_.cause(t).at[t] + 1;
+    late.footprint = footprint_of(t);
+    late.op = *fibers_[t].pending;
+    late.effect.history = late.footprint.history;
+    late.effect.writes = late.footprint.writes;
+    late.effect.reads = late.op.address && late.op.kind != Kind::store;
+    late.before = late.cause = machine_.cause(t);
+    for (const Step& earlier : steps_)
+      if (earlier.thread != t && ordered(earlier.footprint, late.footprint)) late.cause.join(earlier.cause);
+    find_races(late, steps_.size());
+  }
+}
+
+/// `late` should also be tried before step `depth`: wants a thread there from which that comes about.
+void Search::want(std::size_t depth, const Step& late, std::size_t count) {
+  const Step& early = steps_[depth];
+  Node& node = nodes_[depth];
+  std::vector<const Step*> rest;  // what happened since without resting on `early`, and then the late step
+  for (std::size_t i = depth + 1; i < count; ++i)
+    if (steps_[i].cause.at[early.thread] < early.index) rest.push_back(&steps_[i]);
+  rest.push_back(&late);
+  unsigned seen = 0, initials = 0;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const unsigned bit = 1u << rest[i]->thread;
+    if (seen & bit) continue;
+    seen |= bit;
+    // The late step will choose anew, so it rests on every store in `rest` that it might then read.
+    const bool anew = rest[i] == &late && late.effect.reads;
+    const bool rests = std::any_of(rest.begin(), rest.begin() + i, [&](const Step* other) {
+      return rest[i]->cause.at[other->thread] >= other->index ||
+             (anew && other->effect.writes && other->effect.history == late.effect.history);
+    });
+    if (!rests) initials |= bit;
+  }
+  if (node.wanted & initials) return;
+  const unsigned mine = 1u << late.thread;
+  node.wanted |= initials & mine ? mine : initials & -initials;
+}
+
+/// Goes back to the last step with something left to try. False when nothing is.
+bool Search::next_execution() {
+  while (!nodes_.empty()) {
+    Node& node = nodes_.back();
+    if (node.choice + 1 < node.choices[node.thread]) {
+      ++node.choice;
+      break;
+    }
+    node.done |= 1u << node.thread;
+    unsigned left = node.wanted & ~node.done;
+    for (ThreadId t = 0; t < subject_.threads; ++t)
+      if (node.choices[t] == 0) left &= ~(1u << t);
+    if (left != 0) {
+      node.thread = __builtin_ctz(left);
+      node.choice = 0;
+      break;
+    }
+    nodes_.pop_back();
+  }
+  fresh_from_ = nodes_.size();
+  return !nodes_.empty();
+}
+
+void Search::fail(const std::string& message) {
+  if (failed_) return;
+  failed_ = true;
+  report_.failure = message;
+  report_.schedule = schedule();
+  report_.steps_text = describe_steps();
+}
+
+}  // namespace mortise::model

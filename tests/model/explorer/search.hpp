@@ -1,0 +1,133 @@
+// The search behind explore(): what one execution has done so far, and what is still to be tried at each of its steps.
+#pragma once
+
+#include <csetjmp>
+#include <string>
+#include <vector>
+
+#include "explorer/explorer.hpp"
+#include "explorer/fiber.hpp"
+
+namespace mortise::model {
+
+/// What decides whether two steps disturb each other, known before the step is taken.
+struct Footprint {
+  const History* history = nullptr;
+  int core = -1;
+  bool writes = false;
+  bool sequential = false;
+  bool fence = false;
+  bool barrier = false;
+};
+
+struct Step {
+  ThreadId thread;
+  unsigned index;       // the thread's how-many-th step, from 1
+  Footprint footprint;
+  Effect effect;
+  Clock before, cause;  // the steps that this one rests on, without and with those that it meets itself
+  Operation op;
+  Choice choice;
+  unsigned choice_index = 0;
+  bool restart = false; // not the operation, but the abort of the sequence it stood in
+};
+
+/// A point of the current execution at which the search may come back.
+struct Node {
+  ThreadId thread = 0;
+  unsigned choice = 0;
+  std::array<unsigned, kThreadsMax> choices{};          // how many each thread has here; 0: blocked, frozen or asleep
+  std::array<std::uint32_t, kThreadsMax> serial_min{};  // not 0: tried before; only messages from this serial on are new
+  std::uint32_t serial_next = 0;
+  std::uintptr_t print = 0;                             // of the operation taken: it must be the same when repeated
+  unsigned wanted = 0;                                  // bit set of threads to try
+  unsigned done = 0;                                    // and of those tried
+  bool expired = false;                                 // nobody could go on: a wait loop goes round once more
+};
+
+const char* name_of(Kind kind);
+
+class Search {
+ public:
+  Search(const Subject& subject, const Options& options, Report& report);
+  /// Tries everything with `frozen` stopped after `frozen_steps` steps (kNobody: no thread is stopped).
+  void run(ThreadId frozen, unsigned frozen_steps);
+  /// Runs the one execution that `schedule` names. False if it cannot be read.
+  bool replay(const std::string& schedule);
+  unsigned longest_of(ThreadId thread) const { return longest_of_[thread]; }
+
+  // Called from the fibers, through hooks.
+  void perform(Operation& op);
+  [[noreturn]] void abandon(const std::string& message);
+  void fail(const std::string& message);
+  void plain_access(const void* address, bool write, std::source_location where);
+  void relax(std::source_location where);
+  void construct(const void* address, unsigned bytes, Value value);
+  void fence(Order order, std::source_location where);
+  void run_on_core(int core) { fibers_[running_].core = core; }
+  void section_begin(std::jmp_buf* restart);
+  void section_end() { fibers_[running_].restart = nullptr; }
+  void barrier(bool restart, int core, std::source_location where);
+  unsigned limit_begin(const char* name, unsigned limit);
+  void limit_end(const char* name, unsigned limit, unsigned before);
+
+  /// The search whose fiber is running, or null in set-up and finish.
+  static Search* active();
+  static Search* current();
+
+ private:
+  enum class Ended { completed, pruned, failed };
+  struct Logical {
+    Fiber fiber;
+    Search* search = nullptr;
+    ThreadId id = 0;
+    Operation* pending = nullptr;        // what it stands before; null when it has ended
+    std::jmp_buf* restart = nullptr;     // inside a restartable sequence
+    bool interrupted = false;
+    int core = -1;
+    std::source_location last{};         // of its last operation
+    const char* limit_name = nullptr;    // of the StepLimit it is in
+    unsigned steps = 0, counted = 0, limit = 0, expirations = 0;
+  };
+
+  Ended execute_once();
+  void begin_execution();
+  bool next_execution();
+  void enter(ThreadId thread);
+  bool select(Node& node, Ended& ended);
+  bool depth_given(Node& node);
+  Node* node_at(std::size_t depth, Ended& ended);
+  unsigned index_of(const Node& node, const Choice& choice);
+  void inherit_sleep(Node& node, const Node& parent) const;
+  Ended stuck();
+  void take(Node& node);
+  void check_repeats(Node& node);
+  Footprint footprint_of(ThreadId thread) const;
+  bool ordered(const Footprint& a, const Footprint& b) const;
+  void switch_core(ThreadId thread);
+  void find_races(const Step& late, std::size_t count);
+  void find_races_of_sleepers();
+  void want(std::size_t depth, const Step& late, std::size_t count);
+  void note_site(Operation& op);
+  std::string schedule() const;
+  std::string describe_steps() const;
+
+  const Subject& subject_;
+  const Options& options_;
+  Report& report_;
+  Machine machine_;
+  std::array<Logical, kThreadsMax> fibers_;
+  std::vector<Node> nodes_;
+  std::vector<Step> steps_;
+  std::vector<Choice> found_;
+  std::vector<std::source_location> sites_;           // beside report_.sites
+  std::vector<std::pair<ThreadId, unsigned>> given_;  // a schedule to replay
+  std::array<unsigned, kThreadsMax> longest_of_{};
+  std::size_t fresh_from_ = 0;                        // steps from here on were not taken in the last execution
+  ThreadId running_ = kNobody;
+  ThreadId frozen_ = kNobody;
+  unsigned frozen_steps_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace mortise::model
