@@ -86,7 +86,8 @@ std::vector<std::string> needless_orders(const std::string& scope) {
   std::vector<std::string> needless;
   for (const Site& site : sites) {
     const Options weakened{.steps_max = 200, .weaken = site};
-    if ((explore<Scenarios>(weakened).passed() && ...)) needless.push_back(short_name(site.function) + ": " + site.kind);
+    if ((explore<Scenarios>(weakened).passed() && ...))
+      needless.push_back(short_name(site.function) + ": " + site.kind);
   }
   std::printf("%s: %zu of %zu orders are needed\n", scope.c_str(), sites.size() - needless.size(), sites.size());
   std::sort(needless.begin(), needless.end());

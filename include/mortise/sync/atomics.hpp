@@ -102,16 +102,24 @@ class Atomic {
   }
 
   /// The arithmetic forms return what was there before.
-  [[gnu::always_inline]] T fetch_add(T value, Order order) noexcept requires std::is_integral_v<T> {
+  [[gnu::always_inline]] T fetch_add(T value, Order order) noexcept
+    requires std::is_integral_v<T>
+  {
     return __atomic_fetch_add(&value_, value, builtin_order(order));
   }
-  [[gnu::always_inline]] T fetch_sub(T value, Order order) noexcept requires std::is_integral_v<T> {
+  [[gnu::always_inline]] T fetch_sub(T value, Order order) noexcept
+    requires std::is_integral_v<T>
+  {
     return __atomic_fetch_sub(&value_, value, builtin_order(order));
   }
-  [[gnu::always_inline]] T fetch_or(T value, Order order) noexcept requires std::is_integral_v<T> {
+  [[gnu::always_inline]] T fetch_or(T value, Order order) noexcept
+    requires std::is_integral_v<T>
+  {
     return __atomic_fetch_or(&value_, value, builtin_order(order));
   }
-  [[gnu::always_inline]] T fetch_and(T value, Order order) noexcept requires std::is_integral_v<T> {
+  [[gnu::always_inline]] T fetch_and(T value, Order order) noexcept
+    requires std::is_integral_v<T>
+  {
     return __atomic_fetch_and(&value_, value, builtin_order(order));
   }
 
@@ -214,7 +222,11 @@ class Shared {
     set(value);
     return *this;
   }
-  [[gnu::always_inline]] constexpr T operator->() const noexcept requires std::is_pointer_v<T> { return get(); }
+  [[gnu::always_inline]] constexpr T operator->() const noexcept
+    requires std::is_pointer_v<T>
+  {
+    return get();
+  }
 
  private:
   T value_;

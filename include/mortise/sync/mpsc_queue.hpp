@@ -67,9 +67,9 @@ class MpscQueue {
     return taken;
   }
 
-  Atomic<FreeLink*> tail_;     // null: the stub, as at the start
+  Atomic<FreeLink*> tail_;  // null: the stub, as at the start
   FreeLink stub_;
-  Shared<FreeLink*> front_;    // the owner's; null: the stub, as at the start
+  Shared<FreeLink*> front_;  // the owner's; null: the stub, as at the start
 };
 
 }  // namespace mortise

@@ -119,16 +119,28 @@ void perform_at_once(Operation& op) {
   op.result = now;
   op.success = true;
   switch (op.kind) {
-    case Kind::load: case Kind::load_low: case Kind::load_high: return;
-    case Kind::add: next.low = masked(now.low + op.operand.low, op.bytes); break;
-    case Kind::sub: next.low = masked(now.low - op.operand.low, op.bytes); break;
-    case Kind::bit_or: next.low = now.low | op.operand.low; break;
-    case Kind::bit_and: next.low = now.low & op.operand.low; break;
+    case Kind::load:
+    case Kind::load_low:
+    case Kind::load_high:
+      return;
+    case Kind::add:
+      next.low = masked(now.low + op.operand.low, op.bytes);
+      break;
+    case Kind::sub:
+      next.low = masked(now.low - op.operand.low, op.bytes);
+      break;
+    case Kind::bit_or:
+      next.low = now.low | op.operand.low;
+      break;
+    case Kind::bit_and:
+      next.low = now.low & op.operand.low;
+      break;
     case Kind::compare_exchange:
       op.success = now == op.expected;
       if (!op.success) return;
       break;
-    default: break;
+    default:
+      break;
   }
   __builtin_memcpy(word, &next, op.bytes);
 }

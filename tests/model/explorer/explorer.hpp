@@ -68,8 +68,8 @@ struct Report {
     const char* name;
     unsigned limit, reached;
   };
-  std::vector<Bound> bounds;     // what StepLimit saw
-  std::vector<Site> sites;       // all places with an order, of all executions
+  std::vector<Bound> bounds;  // what StepLimit saw
+  std::vector<Site> sites;    // all places with an order, of all executions
 
   bool passed() const { return complete && failure.empty(); }
   bool found(const char* what) const { return failure.find(what) != std::string::npos; }
@@ -80,10 +80,10 @@ struct Report {
 /// A scenario as the search sees it.
 struct Subject {
   unsigned threads;
-  std::function<void()> begin;              // makes a fresh one
+  std::function<void()> begin;  // makes a fresh one
   std::function<void(ThreadId)> run;
   std::function<void()> finish;
-  const void* base = nullptr;               // addresses are printed relative to it
+  const void* base = nullptr;  // addresses are printed relative to it
 };
 
 Report explore(const Subject& subject, Options options);
@@ -93,7 +93,8 @@ Report explore(Options options = {}) {
   static_assert(Scenario::kThreads >= 1 && Scenario::kThreads <= kThreadsMax, "a scenario has 1 to 4 threads");
   // One place for all executions: addresses are the same in a replay.
   const auto place = std::make_unique<std::byte[]>(sizeof(Scenario) + 64);
-  void* const aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(place.get()) + 63) & ~std::uintptr_t{63});
+  void* const aligned =
+      reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(place.get()) + 63) & ~std::uintptr_t{63});
   Scenario* scenario = nullptr;
   return explore({Scenario::kThreads, [&] { scenario = ::new (aligned) Scenario(); },
                   [&](ThreadId thread) { scenario->run(thread); }, [&] { scenario->finish(); }, aligned},

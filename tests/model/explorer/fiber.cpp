@@ -46,10 +46,10 @@ void Fiber::start(Entry entry, void* argument) {
   top &= ~std::uintptr_t{15};
   // From high to low: two words that align the stack at the call, the return address, then the six registers as popped.
   auto* slot = reinterpret_cast<void**>(top) - 9;
-  slot[0] = slot[1] = nullptr;                      // r15, r14
-  slot[2] = reinterpret_cast<void*>(entry);         // r13
-  slot[3] = argument;                               // r12
-  slot[4] = slot[5] = nullptr;                      // rbx, rbp
+  slot[0] = slot[1] = nullptr;               // r15, r14
+  slot[2] = reinterpret_cast<void*>(entry);  // r13
+  slot[3] = argument;                        // r12
+  slot[4] = slot[5] = nullptr;               // rbx, rbp
   slot[6] = reinterpret_cast<void*>(&mortise_model_begin);
   slot[7] = nullptr;
   inside_ = slot;

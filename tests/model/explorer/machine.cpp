@@ -181,11 +181,16 @@ void Machine::read(Thread& self, History& history, const Message& message, Order
 Value Machine::updated(const Operation& op, Value before) {
   const std::uint64_t mask = op.bytes >= 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (op.bytes * 8)) - 1;
   switch (op.kind) {
-    case Kind::add: return {(before.low + op.operand.low) & mask, 0};
-    case Kind::sub: return {(before.low - op.operand.low) & mask, 0};
-    case Kind::bit_or: return {before.low | op.operand.low, 0};
-    case Kind::bit_and: return {before.low & op.operand.low, 0};
-    default: return op.operand;
+    case Kind::add:
+      return {(before.low + op.operand.low) & mask, 0};
+    case Kind::sub:
+      return {(before.low - op.operand.low) & mask, 0};
+    case Kind::bit_or:
+      return {before.low | op.operand.low, 0};
+    case Kind::bit_and:
+      return {before.low & op.operand.low, 0};
+    default:
+      return op.operand;
   }
 }
 
@@ -335,7 +340,8 @@ const std::source_location* Machine::plain_access(ThreadId thread, const void* a
 bool Machine::idle(ThreadId thread) {
   Thread& self = threads_[thread];
   Seen seen;
-  for (History* history : self.touched) seen.emplace_back(history, floor(self, *history, Kind::store, Order::relaxed, true));
+  for (History* history : self.touched)
+    seen.emplace_back(history, floor(self, *history, Kind::store, Order::relaxed, true));
   const bool waits = !seen.empty() && (!self.compared || seen == self.previous);
   self.previous = waits ? Seen{} : seen;
   self.awaited = std::move(seen);

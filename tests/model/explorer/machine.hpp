@@ -4,7 +4,7 @@
 //   location x:   [0] ──── [3] ──── [7]          its messages in modification order, each with
 //                           │                      value, stamp, what a reader that acquires it learns (`released`)
 //   thread t:     current: x@3 y@0 ...            the oldest message of each location that t may still read
-//                 acquired, released              what an acquire fence adds to current; what a release fence has put by
+//                 acquired, released              what an acquire fence adds to current; what a release fence put by
 //
 // 1. A load takes any message not older than the thread's view of that location; then the view is at that message.
 // 2. A store takes any place in the order behind the thread's view, not only the end (so 2+2W is seen), never between a
@@ -79,21 +79,33 @@ struct Message {
   Clock cause;               // the steps without which this message would not be: what the reduction needs
   std::uint32_t serial = 0;  // counts all messages of an execution in order of creation
   ThreadId writer = kNobody;
-  bool followed = false;     // a read-modify-write read it: nothing may be put directly behind it any more
-  bool poison = false;       // the word before its constructor ran
+  bool followed = false;  // a read-modify-write read it: nothing may be put directly behind it any more
+  bool poison = false;    // the word before its constructor ran
 };
 
 /// The messages of one Atomic or AtomicPair in modification order.
 struct History {
   const void* address = nullptr;
   unsigned bytes = 0;
-  unsigned cell = 0;         // a pair owns this cell and the next: its halves may be read at two different messages
+  unsigned cell = 0;  // a pair owns this cell and the next: its halves may be read at two different messages
   std::vector<Message*> messages;
   bool pair() const { return bytes == 16; }
 };
 
 enum class Kind : std::uint8_t {
-  load, load_low, load_high, store, exchange, add, sub, bit_or, bit_and, compare_exchange, fence, await, barrier,
+  load,
+  load_low,
+  load_high,
+  store,
+  exchange,
+  add,
+  sub,
+  bit_or,
+  bit_and,
+  compare_exchange,
+  fence,
+  await,
+  barrier,
 };
 
 /// What a thread asks for, and what it gets.
@@ -115,7 +127,7 @@ struct Operation {
 struct Choice {
   Message* message = nullptr;  // what to read; for a store, what to stand behind
   History* history = nullptr;
-  bool spurious = false;       // a weak compare-exchange that fails although it need not
+  bool spurious = false;  // a weak compare-exchange that fails although it need not
 };
 
 /// What a step did, as far as the reduction and the trace care.
@@ -154,7 +166,8 @@ class Machine {
   /// A constructor put `value` there. False if the word was known before, so that it has to be a store like any other.
   bool construct(ThreadId thread, const void* address, unsigned bytes, Value value);
   /// A plain read or write. Returns null, or the place of an access by another thread with which it races.
-  const std::source_location* plain_access(ThreadId thread, const void* address, bool write, std::source_location where);
+  const std::source_location* plain_access(ThreadId thread, const void* address, bool write,
+                                           std::source_location where);
   /// Ends one iteration of a wait loop. True if the thread has to wait until a word that it looked at changes.
   bool idle(ThreadId thread);
   /// `to` learns all that `from` knows, as when the kernel switches a core from one to the other.
@@ -170,8 +183,8 @@ class Machine {
     Seen previous;                      // what the last iteration of a wait loop saw
     History* forced_history = nullptr;  // an await has chosen what the next read of this word sees
     Message* forced = nullptr;
-    unsigned spurious = 0;              // weak failures so far
-    bool compared = false;              // the iteration holds a read-modify-write or an attempt at one
+    unsigned spurious = 0;  // weak failures so far
+    bool compared = false;  // the iteration holds a read-modify-write or an attempt at one
   };
   struct Plain {
     const void* address;

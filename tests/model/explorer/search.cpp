@@ -264,7 +264,8 @@ unsigned Search::index_of(const Node& node, const Choice& choice) {
   std::vector<Choice> all;
   machine_.choices(node.thread, *fibers_[node.thread].pending, 0, all);
   for (unsigned i = 0; i < all.size(); ++i)
-    if (all[i].message == choice.message && all[i].history == choice.history && all[i].spurious == choice.spurious) return i;
+    if (all[i].message == choice.message && all[i].history == choice.history && all[i].spurious == choice.spurious)
+      return i;
   return 0;
 }
 
@@ -291,8 +292,9 @@ void Search::find_races(const Step& late, std::size_t count) {
     if (early.thread == late.thread || known.at[early.thread] >= early.index) continue;
     const Effect& a = early.effect;
     const bool order = ordered(early.footprint, late.footprint);
-    const bool reads_it = a.reads && (a.history == late.effect.history ||
-                                      std::find(a.awaited.begin(), a.awaited.end(), late.effect.history) != a.awaited.end());
+    const bool reads_it =
+        a.reads && (a.history == late.effect.history ||
+                    std::find(a.awaited.begin(), a.awaited.end(), late.effect.history) != a.awaited.end());
     // A compare-exchange that fails here might have succeeded before another one took the message it hoped for.
     const bool might_write = late.effect.writes || (a.writes && late.footprint.writes);
     if (order || (reads_it && might_write)) want(i, late, count);

@@ -22,27 +22,28 @@ struct Footprint {
 
 struct Step {
   ThreadId thread;
-  unsigned index;       // the thread's how-many-th step, from 1
+  unsigned index;  // the thread's how-many-th step, from 1
   Footprint footprint;
   Effect effect;
   Clock before, cause;  // the steps that this one rests on, without and with those that it meets itself
   Operation op;
   Choice choice;
   unsigned choice_index = 0;
-  bool restart = false; // not the operation, but the abort of the sequence it stood in
+  bool restart = false;  // not the operation, but the abort of the sequence it stood in
 };
 
 /// A point of the current execution at which the search may come back.
 struct Node {
   ThreadId thread = 0;
   unsigned choice = 0;
-  std::array<unsigned, kThreadsMax> choices{};          // how many each thread has here; 0: blocked, frozen or asleep
-  std::array<std::uint32_t, kThreadsMax> serial_min{};  // not 0: tried before; only messages from this serial on are new
+  std::array<unsigned, kThreadsMax> choices{};  // how many each thread has here; 0: blocked, frozen or asleep
+  std::array<std::uint32_t, kThreadsMax>
+      serial_min{};  // not 0: tried before; only messages from this serial on are new
   std::uint32_t serial_next = 0;
-  std::uintptr_t print = 0;                             // of the operation taken: it must be the same when repeated
-  unsigned wanted = 0;                                  // bit set of threads to try
-  unsigned done = 0;                                    // and of those tried
-  bool expired = false;                                 // nobody could go on: a wait loop goes round once more
+  std::uintptr_t print = 0;  // of the operation taken: it must be the same when repeated
+  unsigned wanted = 0;       // bit set of threads to try
+  unsigned done = 0;         // and of those tried
+  bool expired = false;      // nobody could go on: a wait loop goes round once more
 };
 
 const char* name_of(Kind kind);
@@ -81,12 +82,12 @@ class Search {
     Fiber fiber;
     Search* search = nullptr;
     ThreadId id = 0;
-    Operation* pending = nullptr;        // what it stands before; null when it has ended
-    std::jmp_buf* restart = nullptr;     // inside a restartable sequence
+    Operation* pending = nullptr;     // what it stands before; null when it has ended
+    std::jmp_buf* restart = nullptr;  // inside a restartable sequence
     bool interrupted = false;
     int core = -1;
-    std::source_location last{};         // of its last operation
-    const char* limit_name = nullptr;    // of the StepLimit it is in
+    std::source_location last{};       // of its last operation
+    const char* limit_name = nullptr;  // of the StepLimit it is in
     unsigned steps = 0, counted = 0, limit = 0, expirations = 0;
   };
 
@@ -123,7 +124,7 @@ class Search {
   std::vector<std::source_location> sites_;           // beside report_.sites
   std::vector<std::pair<ThreadId, unsigned>> given_;  // a schedule to replay
   std::array<unsigned, kThreadsMax> longest_of_{};
-  std::size_t fresh_from_ = 0;                        // steps from here on were not taken in the last execution
+  std::size_t fresh_from_ = 0;  // steps from here on were not taken in the last execution
   ThreadId running_ = kNobody;
   ThreadId frozen_ = kNobody;
   unsigned frozen_steps_ = 0;

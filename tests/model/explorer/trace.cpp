@@ -11,12 +11,18 @@ namespace {
 
 const char* name_of(Order order) {
   switch (order) {
-    case Order::relaxed: return "relaxed";
-    case Order::acquire: return "acquire";
-    case Order::release: return "release";
-    case Order::acq_rel: return "acq_rel";
-    case Order::seq_cst: return "seq_cst";
-    default: return "consume";
+    case Order::relaxed:
+      return "relaxed";
+    case Order::acquire:
+      return "acquire";
+    case Order::release:
+      return "release";
+    case Order::acq_rel:
+      return "acq_rel";
+    case Order::seq_cst:
+      return "seq_cst";
+    default:
+      return "consume";
   }
 }
 
@@ -27,7 +33,8 @@ const char* file_of(const char* path) {
 
 std::string hex(const Value& value, bool pair) {
   char text[48];
-  if (pair) std::snprintf(text, sizeof text, "%llx:%llx", (unsigned long long)value.low, (unsigned long long)value.high);
+  if (pair)
+    std::snprintf(text, sizeof text, "%llx:%llx", (unsigned long long)value.low, (unsigned long long)value.high);
   else std::snprintf(text, sizeof text, "%llx", (unsigned long long)value.low);
   return text;
 }
@@ -35,9 +42,9 @@ std::string hex(const Value& value, bool pair) {
 }  // namespace
 
 const char* name_of(Kind kind) {
-  constexpr const char* kNames[] = {"load", "load low half of", "load high half of", "store to", "exchange", "add to",
-                                    "subtract from", "or into", "and into", "compare-exchange", "fence", "wait for",
-                                    "barrier"};
+  constexpr const char* kNames[] = {
+      "load",    "load low half of", "load high half of", "store to", "exchange", "add to", "subtract from",
+      "or into", "and into",         "compare-exchange",  "fence",    "wait for", "barrier"};
   return kNames[static_cast<unsigned>(kind)];
 }
 
@@ -72,7 +79,10 @@ bool Search::replay(const std::string& schedule) {
     if (!number(frozen_) || *p++ != '@' || !number(frozen_steps_)) return false;
   }
   while (*p) {
-    if (*p == ' ' || *p == '-') { ++p; continue; }
+    if (*p == ' ' || *p == '-') {
+      ++p;
+      continue;
+    }
     unsigned thread = 0, choice = 0, times = 1;
     if (!number(thread)) return false;
     if (*p == '.' && (++p, !number(choice))) return false;

@@ -81,16 +81,24 @@ class Atomic {
   bool compare_exchange_strong(T& expected, T desired, Order order, Where where = Where::current()) noexcept {
     return compare(false, expected, desired, order, failure_order(order), where);
   }
-  T fetch_add(T value, Order order, Where where = Where::current()) noexcept requires std::is_integral_v<T> {
+  T fetch_add(T value, Order order, Where where = Where::current()) noexcept
+    requires std::is_integral_v<T>
+  {
     return perform(model::Kind::add, value, order, where);
   }
-  T fetch_sub(T value, Order order, Where where = Where::current()) noexcept requires std::is_integral_v<T> {
+  T fetch_sub(T value, Order order, Where where = Where::current()) noexcept
+    requires std::is_integral_v<T>
+  {
     return perform(model::Kind::sub, value, order, where);
   }
-  T fetch_or(T value, Order order, Where where = Where::current()) noexcept requires std::is_integral_v<T> {
+  T fetch_or(T value, Order order, Where where = Where::current()) noexcept
+    requires std::is_integral_v<T>
+  {
     return perform(model::Kind::bit_or, value, order, where);
   }
-  T fetch_and(T value, Order order, Where where = Where::current()) noexcept requires std::is_integral_v<T> {
+  T fetch_and(T value, Order order, Where where = Where::current()) noexcept
+    requires std::is_integral_v<T>
+  {
     return perform(model::Kind::bit_and, value, order, where);
   }
   T* address() noexcept { return &value_; }
@@ -100,15 +108,25 @@ class Atomic {
     if (!std::is_constant_evaluated()) model::hooks::construct(&value_, sizeof(T), model::to_value(value_));
   }
   T perform(model::Kind kind, T operand, Order order, Where where) const noexcept {
-    model::Operation op{.kind = kind, .order = order, .address = &value_, .bytes = sizeof(T),
-                        .operand = model::to_value(operand), .where = where};
+    model::Operation op{.kind = kind,
+                        .order = order,
+                        .address = &value_,
+                        .bytes = sizeof(T),
+                        .operand = model::to_value(operand),
+                        .where = where};
     model::hooks::perform(op);
     return model::from_value<T>(op.result);
   }
   bool compare(bool weak, T& expected, T desired, Order success, Order failure, Where where) noexcept {
-    model::Operation op{.kind = model::Kind::compare_exchange, .order = success, .failure = failure, .weak = weak,
-                        .address = &value_, .bytes = sizeof(T), .operand = model::to_value(desired),
-                        .expected = model::to_value(expected), .where = where};
+    model::Operation op{.kind = model::Kind::compare_exchange,
+                        .order = success,
+                        .failure = failure,
+                        .weak = weak,
+                        .address = &value_,
+                        .bytes = sizeof(T),
+                        .operand = model::to_value(desired),
+                        .expected = model::to_value(expected),
+                        .where = where};
     model::hooks::perform(op);
     if (!op.success) expected = model::from_value<T>(op.result);
     return op.success;
@@ -128,8 +146,8 @@ class AtomicPair {
   AtomicPair& operator=(const AtomicPair&) = delete;
 
   T load_halves(Order order, Where where = Where::current()) const noexcept {
-    model::Operation low{.kind = model::Kind::load_low, .order = order, .address = &value_, .bytes = 16,
-                         .where = where};
+    model::Operation low{
+        .kind = model::Kind::load_low, .order = order, .address = &value_, .bytes = 16, .where = where};
     model::Operation high = low;
     high.kind = model::Kind::load_high;
     model::hooks::perform(low);
@@ -137,9 +155,14 @@ class AtomicPair {
     return model::from_value<T>({low.result.low, high.result.high});
   }
   bool compare_exchange(T& expected, T desired, Where where = Where::current()) noexcept {
-    model::Operation op{.kind = model::Kind::compare_exchange, .order = Order::acq_rel, .failure = Order::acquire,
-                        .address = &value_, .bytes = 16, .operand = model::to_value(desired),
-                        .expected = model::to_value(expected), .where = where};
+    model::Operation op{.kind = model::Kind::compare_exchange,
+                        .order = Order::acq_rel,
+                        .failure = Order::acquire,
+                        .address = &value_,
+                        .bytes = 16,
+                        .operand = model::to_value(desired),
+                        .expected = model::to_value(expected),
+                        .where = where};
     model::hooks::perform(op);
     if (!op.success) expected = model::from_value<T>(op.result);
     return op.success;
@@ -172,7 +195,11 @@ class Shared {
     set(value);
     return *this;
   }
-  constexpr T operator->() const noexcept requires std::is_pointer_v<T> { return get(); }
+  constexpr T operator->() const noexcept
+    requires std::is_pointer_v<T>
+  {
+    return get();
+  }
 
  private:
   constexpr void touch(bool write, Where where) const noexcept {

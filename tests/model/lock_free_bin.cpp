@@ -101,7 +101,8 @@ TEST(LockFreeBin, StealAgainstPushAndPop) { check<StealAgainstPushAndPop>("steal
 TEST(LockFreeBin, ChainAgainstPops) { check<ChainAgainstPops>("chain against two pops"); }
 
 TEST(LockFreeBin, EveryOrderIsNeeded) {
-  const std::vector<std::string> needless = needless_orders<PushAgainstPop, PopUsePushTwice, StealAgainstPushAndPop, ChainAgainstPops>("LockFreeBin::");
+  const std::vector<std::string> needless =
+      needless_orders<PushAgainstPop, PopUsePushTwice, StealAgainstPushAndPop, ChainAgainstPops>("LockFreeBin::");
   EXPECT_EQ(needless, (std::vector<std::string>{}));
 }
 

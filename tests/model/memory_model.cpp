@@ -210,7 +210,8 @@ struct TornPair : Litmus {
       r[0] = static_cast<int>(seen.low);
       r[1] = static_cast<int>(seen.high);
       Halves expected = seen;
-      if (seen.low != seen.high) require(!pair.compare_exchange(expected, {9, 9}), "a torn pair was taken for a whole one");
+      if (seen.low != seen.high)
+        require(!pair.compare_exchange(expected, {9, 9}), "a torn pair was taken for a whole one");
     }
   }
 };

@@ -38,7 +38,9 @@ TEST(Seeds, LostUpdate) { find_it<LostUpdate>("was lost"); }
 TEST(Seeds, LostLink) { find_it<LostLink>("is lost"); }
 TEST(Seeds, DoubleHandOutOnSteal) { find_it<DoubleHandOutOnSteal>("handed out twice"); }
 TEST(Seeds, DroppedHelpingStep) { find_it<DroppedHelpingStep>("waits for ever for a stopped thread", kFrozen); }
-TEST(Seeds, WaitLoopOnAStoppedThread) { find_it<WaitLoopOnAStoppedThread>("waits for ever for a stopped thread", kFrozen); }
+TEST(Seeds, WaitLoopOnAStoppedThread) {
+  find_it<WaitLoopOnAStoppedThread>("waits for ever for a stopped thread", kFrozen);
+}
 TEST(Seeds, BoundThatContentionBreaks) { find_it<BoundThatContentionBreaks>("more steps than its bound"); }
 TEST(Seeds, Deadlock) { find_it<Deadlock>("waits for ever"); }
 

@@ -38,12 +38,24 @@ struct RandomProgram {
       Atomic<unsigned>& word = words[i.word];
       unsigned got = 0;
       switch (i.act) {
-        case Act::load: got = word.load(i.order); break;
-        case Act::store: word.store(i.value, i.order); break;
-        case Act::exchange: got = word.exchange(i.value, i.order); break;
-        case Act::add: got = word.fetch_add(i.value, i.order); break;
-        case Act::compare: word.compare_exchange_strong(got, i.value, i.order); break;
-        default: fence(i.order); break;
+        case Act::load:
+          got = word.load(i.order);
+          break;
+        case Act::store:
+          word.store(i.value, i.order);
+          break;
+        case Act::exchange:
+          got = word.exchange(i.value, i.order);
+          break;
+        case Act::add:
+          got = word.fetch_add(i.value, i.order);
+          break;
+        case Act::compare:
+          word.compare_exchange_strong(got, i.value, i.order);
+          break;
+        default:
+          fence(i.order);
+          break;
       }
       saw[count++] = static_cast<char>('a' + got % 26);
     }
@@ -77,8 +89,8 @@ void make_program(unsigned seed, unsigned threads, unsigned length) {
     for (unsigned i = 0; i < length; ++i) {
       // Loads and stores twice as often as the rest.
       unsigned pick = random() % (static_cast<unsigned>(Act::count) + 2);
-      const Act act = pick < static_cast<unsigned>(Act::count) ? static_cast<Act>(pick)
-                                                                : (pick % 2 ? Act::load : Act::store);
+      const Act act =
+          pick < static_cast<unsigned>(Act::count) ? static_cast<Act>(pick) : (pick % 2 ? Act::load : Act::store);
       thread.push_back({act, static_cast<unsigned>(random() % kWords), legal(act, random()), ++value});
     }
 }
@@ -89,8 +101,8 @@ std::string describe() {
   std::string text;
   for (auto& thread : g_program) {
     for (const Instruction& i : thread)
-      text += std::string(kActs[static_cast<unsigned>(i.act)]) + " " + "xy"[i.word] + " " + std::to_string(i.value) + " " +
-              kOrders[static_cast<unsigned>(i.order)] + "; ";
+      text += std::string(kActs[static_cast<unsigned>(i.act)]) + " " + "xy"[i.word] + " " + std::to_string(i.value) +
+              " " + kOrders[static_cast<unsigned>(i.order)] + "; ";
     text += "\n";
   }
   return text;
@@ -117,7 +129,7 @@ void compare_searches(unsigned length, unsigned programs) {
               length, (unsigned long long)reduced_runs, (unsigned long long)full_runs);
 }
 
-const bool kLong = std::getenv("MORTISE_LONG") != nullptr;
+const bool kLong = std::getenv("MORTISE_TEST_ALL") != nullptr;
 
 TEST(Reduction, TwoThreadsReachTheSameOutcomes) { compare_searches<2>(3, kLong ? 20000 : 1500); }
 TEST(Reduction, LongerThreadsReachTheSameOutcomes) { compare_searches<2>(4, kLong ? 2000 : 60); }
