@@ -8,13 +8,15 @@ SETUP := packaging/setup.sh
 PYTEST := build/venv/bin/python -m pytest -q
 MORTISE := build/bin/mortise
 
+TESTS ?=
+
 .PHONY: help build test test-all demo tidy bench bench-quick soak clean _build
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 _build:
-	cmake --preset release
+	cmake --preset release $(if $(wildcard build/CMakeCache.txt),$(TESTS),$(or $(TESTS),-DMORTISE_TESTS=OFF))
 	ninja -C build -j $(JOBS)
 	@install -D -m 755 cli/launcher/mortise.sh $(MORTISE)
 
@@ -24,13 +26,13 @@ build:  ## build/bin/mortise and build/lib/libmortise-NAME.so
 
 test:  ## set up, build, every test
 	@$(SETUP) build test programs
-	@$(MAKE) --no-print-directory _build
+	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 	$(PYTEST) tests
 
 test-all:  ## the long ones too: every program on every allocator, all seeds
 	@$(SETUP) build test programs
-	@$(MAKE) --no-print-directory _build
+	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	MORTISE_TEST_ALL=1 ctest --test-dir build --output-on-failure -j $(JOBS)
 	MORTISE_TEST_ALL=1 $(PYTEST) tests
 
@@ -41,7 +43,7 @@ demo:  ## compare allocators on a real program: the table here, the page in buil
 
 tidy:  ## format, lint, folder ranks, self-contained headers, links
 	@$(SETUP) build test
-	@$(MAKE) --no-print-directory _build
+	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	ctest --test-dir build --output-on-failure -L tidy
 	$(PYTEST) tests/tidy
 
@@ -57,7 +59,7 @@ bench-quick:  ## the same, in minutes
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs
-	@$(MAKE) --no-print-directory _build
+	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	PYTHONPATH=tests build/venv/bin/python -m programs.soak --json build/soak.json
 
 clean:  ## remove build/

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make demo: which allocator should a Lua program run on? Of the real programs tried, Lua's interpreter shows the most: it
+# make demo: which allocator should a Lua program run on? Of the programs tried, Lua shows the most: it
 # asks malloc for every table and every string. The same comparison works for any program: mortise compare -- PROG ARGS
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -59,8 +59,7 @@ def reference_logs(
 
 
 def memory_pairs(document: Document, entry: Document) -> np.ndarray:
-    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well.
-    """
+    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
     figure = memory_of(document)
     differences = paired(document, entry, "memory", figure)
     watched = [
@@ -216,8 +215,7 @@ def control_says(document: Document) -> tuple[bool, str]:
 
 
 def winner(document: Document) -> str | None:
-    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller.
-    """
+    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller."""
     faster = [name for name in others(document) if verdict_of(document, name, "time") == stats.FASTER]
     return min(faster, key=lambda name: document["arms"][name]["vs_reference"]["time"]["ratio"]) if faster else None
 
@@ -284,9 +282,7 @@ def warnings(document: Document) -> list[str]:
     for name, entry in document["arms"].items():
         for run in entry["runs"]:
             if run["served"] is not None and 0 < run["served"] < 1:
-                found.append(
-                    f"warning: {name} served only {formats.percent(run['served'])} of the processes"
-                )
+                found.append(f"warning: {name} served only {formats.percent(run['served'])} of the processes")
                 break
         result = (entry.get("vs_reference") or {}).get("time")
         if result and not result["low"] <= result["ratio_of_minima"] <= result["high"]:

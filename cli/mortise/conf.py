@@ -12,7 +12,7 @@ def keys() -> dict[str, dict[str, Any]] | None:
     path = home.find("share/mortise/conf.json")
     if path is None:
         return None
-    return {str(key["name"]): key for key in formats.load(path).get("keys", [])}
+    return {str(key["name"]): key for key in formats.load(path, formats.CONF)["keys"]}
 
 
 def checked(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from mortise.errors import WrongUse
 
 ALLOCATOR = "mortise.allocator/1"
+CONF = "mortise.conf/1"
 COMPARE = "mortise.compare/1"
 LIST = "mortise.list/1"
 DOCTOR = "mortise.doctor/1"
@@ -16,8 +17,7 @@ CELL = "mortise.cell/1"
 
 
 def dumps(document: Any) -> str:
-    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same content.
-    """
+    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same content."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

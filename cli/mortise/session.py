@@ -180,8 +180,7 @@ class Session:
     # ---- is this run what it should be? ----------------------------------------------------------------------------
 
     def fault(self, arm: Arm, outcome: Outcome) -> str | None:
-        """Why this arm cannot be compared: it failed, was not served, or did something else than the first arm did.
-        """
+        """Why this arm cannot be compared: it failed, was not served, or did something else than the first arm did."""
         status = outcome.facts["exit_status"]
         if self.settings.service is not None:
             if outcome.facts.get("load_status"):

@@ -42,6 +42,7 @@ DESCRIPTION = {
     "budget": {"malloc": 3, "free": 3},
 }
 KEYS = {
+    "schema": "mortise.conf/1",
     "keys": [
         {"name": "purge_ms", "type": "integer", "default": 100, "what": "when idle memory goes back"},
         {"name": "stats", "type": "word", "default": "off", "what": "when to print statistics"},
@@ -108,8 +109,7 @@ def toy(mortise_home: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that allocates, prints, and whose work is its first argument; the second is how many MiB it touches.
-    """
+    """A program that allocates, prints, and whose work is its first argument; the second is how many MiB it touches."""
     folder = tmp_path_factory.mktemp("churn")
     (folder / "churn.c").write_text("""
 #include <stdio.h>

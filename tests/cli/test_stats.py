@@ -97,7 +97,7 @@ def test_wall_time_of_a_busy_machine_names_nobody():
     assert share(found, stats.FASTER, stats.SLOWER) <= 0.02 and share(found, stats.CANNOT_TELL) >= 0.9
 
 
-# ---- the pitfalls that chose the rule ---------------------------------------------------------------------------------
+# ---- the pitfalls that chose the rule ------------------
 
 
 def test_stopping_at_the_first_significant_look_names_winners_among_identical_arms():
@@ -132,7 +132,7 @@ def test_blocks_of_runs_differ_where_rounds_do_not():
     assert np.sqrt(np.mean(np.square(blocked))) > 1.3 * np.sqrt(np.mean(np.square(paired)))
 
 
-# ---- against theory ----------------------------------------------------------------------------------------------------
+# ---- against theory ------------------
 
 
 @pytest.mark.parametrize("n", (5, 8, 10, 25, 60))

@@ -1,0 +1,68 @@
+"""The command line over what was really built: a description that no longer matches its reader breaks here first."""
+
+import json
+
+import jsonschema
+import pytest
+from cli.conftest import ROOT
+from cli.test_commands import schema
+from mortise import catalogue
+
+BUILD = ROOT / "build"
+
+
+@pytest.fixture(autouse=True)
+def the_build(home_in_force, monkeypatch):
+    monkeypatch.setenv("MORTISE_HOME", str(BUILD))
+
+
+def test_the_default_is_built(the_build):
+    assert catalogue.allocators()[0].name == "hslab"
+
+
+def test_descriptions_and_keys_keep_to_their_schemas(the_build):
+    for path in sorted((BUILD / "share/mortise").glob("*.json")):
+        document = json.loads(path.read_text())
+        jsonschema.validate(document, schema(document["schema"].split(".")[1].split("/")[0]))
+
+
+def test_every_allocator_is_listed_explained_found_and_runs(cli):
+    for allocator in json.loads(cli("list", "--json").stdout)["allocators"]:
+        name = allocator["name"]
+        assert allocator["library"] == cli("path", name).stdout.strip()
+        assert name in cli("explain", name).stdout
+        done = cli("run", "--alloc", name, "--", "sh", "-c", "grep -o 'libmortise-.*so' /proc/$$/maps | sort -u")
+        assert done.returncode == 0 and done.stdout == f"libmortise-{name}.so\n", (name, done)
+
+
+def test_the_launcher_in_build_bin_runs_from_anywhere(tmp_path):
+    import subprocess
+
+    (tmp_path / "linked").symlink_to(BUILD / "bin/mortise")
+    done = subprocess.run(
+        [tmp_path / "linked", "--version"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0 and done.stdout.startswith("mortise ")
+
+
+def test_hslab_serves_a_comparison(cli, tmp_path, churn):
+    done = cli(
+        "compare",
+        "--arms",
+        "glibc,hslab,hslab:purge_ms=1",
+        "--rounds",
+        "4",
+        "--json",
+        str(tmp_path / "out.json"),
+        "--",
+        str(churn),
+        "5000",
+        "2",
+    )
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert done.returncode == 3, "four rounds are too few for a verdict"
+    assert {name: entry["served"] for name, entry in document["arms"].items()} == {
+        "glibc": 1,
+        "hslab": 1,
+        "hslab:purge_ms=1": 1,
+    }
