@@ -42,7 +42,7 @@ template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   unsigned quiet = 0;
   bool trimmed = false;
   for (;;) {
-    const std::int64_t delay = heap.purge_ms();
+    const std::int64_t delay = purge_ms_below(heap);
     std::uint32_t never = 0;
     os::futex_wait(&never, 0, (delay > 0 ? delay / 2 + 1 : 50) * 1'000'000);
     const std::uint32_t now = misses.load(Order::relaxed);
@@ -53,7 +53,7 @@ template <class H> typename H::Thread* make_own_record(H& h) noexcept {
     else if (quiet == kQuietRounds && !trimmed) {
       trim_below(heap, *own_record);
       trimmed = true;
-    } else if (heap.purge_idle() == 0 && trimmed) {
+    } else if (purge_below(heap) == 0 && trimmed) {
       asleep.store(1, Order::seq_cst);  // pairs with the load in note_release: one of us sees the other
       if (misses.load(Order::seq_cst) == seen) os::futex_wait(&asleep, 1);
       asleep.store(0, Order::relaxed);
@@ -117,7 +117,7 @@ void note_release() noexcept {
     misses.store(misses.load(Order::relaxed) + 1, Order::relaxed);  // a lost count is harmless
     if (started.load(Order::relaxed)) {
       if (asleep.load(Order::seq_cst)) [[unlikely]] start_or_wake();
-    } else if (heap.idle_bytes() >= kEnoughBytes && heap.purge_ms() > 0 && !os::may_be_isolated()) {
+    } else if (idle_bytes_below(heap) >= kEnoughBytes && purge_ms_below(heap) > 0 && !os::may_be_isolated()) {
       start_or_wake();
     }
   }

@@ -34,11 +34,9 @@ MORTISE_COLD void* fail(int error) noexcept {
 }
 
 MORTISE_HOT void* allocate(Request r) noexcept {
-  if constexpr (Hits<Heap>) {
-    if (Heap::Thread* t = thread_if_ready()) [[likely]] {
-      const Block b = heap.allocate_hit(*t, r);
-      if (b) [[likely]] return b.ptr;
-    }
+  if (Heap::Thread* t = thread_if_ready()) [[likely]] {
+    const Block b = hit_below(heap, *t, r);
+    if (b) [[likely]] return b.ptr;
   }
   return allocate_slow(r.size, r.align, r.zeroed);
 }
@@ -60,13 +58,9 @@ MORTISE_HOT void* allocate(Request r) noexcept {
 }
 
 MORTISE_HOT void release(void* p) noexcept {
-  if constexpr (Hits<Heap>) {
-    auto* ptr = static_cast<std::byte*>(p);
-    Heap::Thread* t = thread_if_ready();
-    if (t && heap.holds(ptr)) [[likely]] {
-      if (heap.release_hit(*t, heap.block_of(ptr))) [[likely]] return;
-    }
-  }
+  auto* ptr = static_cast<std::byte*>(p);
+  Heap::Thread* t = thread_if_ready();
+  if (t && heap.holds(ptr) && hit_below(heap, *t, ptr)) [[likely]] return;
   free_slow(p);
 }
 
@@ -76,17 +70,13 @@ MORTISE_HOT void release(void* p) noexcept {
   const Block old = heap.measure(heap.block_of(p));
   if (size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
   if (!prepare_thread()) return fail(ENOMEM);
-  if constexpr (Resizes<Heap>) {
-    if (old.size_class == kNoClass) {
-      if (const Block b = heap.resize_in_place(thread(), old, size)) {
-        if (size < old.size) note_release();
-        return b.ptr;
-      }
+  if (old.size_class == kNoClass) {
+    if (const Block b = resize_below(heap, thread(), old, size)) {
+      if (size < old.size) note_release();
+      return b.ptr;
     }
-  }
-  if constexpr (Moves<Heap>) {
     if (size > old.size)
-      if (const Block b = heap.resize_by_moving(thread(), old, size)) return b.ptr;
+      if (const Block b = move_below(heap, thread(), old, size)) return b.ptr;
   }
   void* fresh = allocate({.size = size});
   if (!fresh) return nullptr;

@@ -51,7 +51,7 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
     if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T)));
     if (!t) return false;
     record.state = ::new (static_cast<void*>(t)) T{};
-    if constexpr (Attaches<Heap>) heap.attach(*t);
+    attach_below(heap, *t);
     watch_thread();
   }
   return true;
@@ -65,7 +65,7 @@ constinit bool has_exit_key = false;
 void detach_thread(void*) noexcept {
   Heap::Thread* t = thread_if_ready();
   if (!t) return;
-  if constexpr (Attaches<Heap>) heap.detach(*t);
+  detach_below(heap, *t);
   retire_record(thread_record);
 }
 
@@ -84,13 +84,13 @@ MORTISE_COLD bool start() noexcept {
 }
 
 void before_fork() noexcept {
-  if constexpr (HoldsLocks<Heap>) heap.lock_all();
+  lock_below(heap);
 }
 void after_fork_in_parent() noexcept {
-  if constexpr (HoldsLocks<Heap>) heap.unlock_all();
+  unlock_below(heap);
 }
 void after_fork_in_child() noexcept {
-  if constexpr (HoldsLocks<Heap>) heap.reset_after_fork();
+  reset_below(heap);
   start_lock.reset();
   reset_idle_after_fork();
 }
@@ -115,10 +115,8 @@ void say_hello() noexcept {
   line.text("mortise " MORTISE_VERSION " ").text(Card::kName).text(" active pid=").number(static_cast<std::uint64_t>(getpid()));
   line.text(" cpus=").number(facts.cpus).text(" page=").number(facts.page_bytes);
   line.text(" caches=").text(!facts.rseq.is_kernels ? "own" : facts.rseq.is_concurrency_id ? "rseq,concurrency-id" : "rseq,cpu");
-  if constexpr (Purges<Heap>) {
-    const std::int64_t ms = heap.purge_ms();
-    line.text(" purge_ms=").text(ms < 0 ? "-" : "").number(static_cast<std::uint64_t>(ms < 0 ? -ms : ms));
-  }
+  const std::int64_t ms = purge_ms_below(heap);
+  line.text(" purge_ms=").text(ms < 0 ? "-" : "").number(static_cast<std::uint64_t>(ms < 0 ? -ms : ms));
   line.text(" stats=").text(settings.stats_at_exit ? "exit" : "none");
   line.flush();
 }
@@ -128,8 +126,7 @@ void say_hello() noexcept {
   has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
   __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, &__dso_handle);
   read_settings();
-  if constexpr (Purges<Heap>)
-    if (settings.purge_ms != -2) heap.set_purge_ms(settings.purge_ms);
+  if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
   if (settings.only_self) leave_children_alone();
   if (settings.verbose) say_hello();
 }

@@ -102,8 +102,7 @@ MORTISE_EXPORT int malloc_trim(std::size_t) noexcept {
 MORTISE_EXPORT int mallopt(int param, int value) noexcept {
   switch (param) {
     case M_TRIM_THRESHOLD:
-      if constexpr (Purges<mortise::abi::Heap>)
-        if (value < 0) heap.set_purge_ms(-1);
+      if (value < 0) set_purge_ms_below(heap, -1);
       return 1;
     case M_MXFAST: case M_TOP_PAD: case M_MMAP_THRESHOLD: case M_MMAP_MAX: case M_CHECK_ACTION: case M_PERTURB:
     case M_ARENA_TEST: case M_ARENA_MAX:

@@ -183,6 +183,37 @@ template <class H> std::size_t trim_below(H& h, typename H::Thread& t) noexcept 
   if constexpr (Trims<H>) return h.trim(t);
   return 0;
 }
+template <class H> MORTISE_HOT Block hit_below(H& h, typename H::Thread& t, Request r) noexcept {
+  if constexpr (Hits<H>) return h.allocate_hit(t, r);
+  return {};
+}
+template <class H> MORTISE_HOT bool hit_below(H& h, typename H::Thread& t, std::byte* p) noexcept {
+  if constexpr (Hits<H>) return h.release_hit(t, h.block_of(p));
+  return false;
+}
+template <class H> Block resize_below(H& h, typename H::Thread& t, Block b, std::size_t n) noexcept {
+  if constexpr (Resizes<H>) return h.resize_in_place(t, b, n);
+  return {};
+}
+template <class H> Block move_below(H& h, typename H::Thread& t, Block b, std::size_t n) noexcept {
+  if constexpr (Moves<H>) return h.resize_by_moving(t, b, n);
+  return {};
+}
+template <class H> std::size_t purge_below(H& h) noexcept {
+  if constexpr (Purges<H>) return h.purge_idle();
+  return 0;
+}
+template <class H> std::size_t idle_bytes_below(H& h) noexcept {
+  if constexpr (Purges<H>) return h.idle_bytes();
+  return 0;
+}
+template <class H> std::int64_t purge_ms_below(H& h) noexcept {
+  if constexpr (Purges<H>) return h.purge_ms();
+  return -1;
+}
+template <class H> void set_purge_ms_below(H& h, std::int64_t ms) noexcept {
+  if constexpr (Purges<H>) h.set_purge_ms(ms);
+}
 template <class H> bool start_below(H& h, const os::Facts& f) noexcept {
   if constexpr (Starts<H>) return h.start(f);
   return true;

@@ -1,0 +1,304 @@
+// Blocks of any size, each between two tags: neighbours are found by arithmetic, and free ones merge at once.
+//
+//   low address                                                    high address
+//   ┌──────────┬──────────────────────┬──────────┬───────────────────────┐
+//   │ tag      │ the program's bytes               │ tag     │ ...         │   in use: the last 8 bytes, where the next tag
+//   └──────────┴──────────────────────┴──────────┴───────────────────────┘   looks for a size, belong to the program
+//   ┌──────────┬──────┬───────┬─────────────┬──────┬──────────┐
+//   │ tag      │ left │ right │ (unused)    │ size │ tag      │               free: a tree node, and the size again at the end
+//   └──────────┴──────┴───────┴─────────────┴──────┴──────────┘
+//
+// A tag is the chunk's size with two bits: this chunk is in use, the one before is in use. Memory comes from below in regions;
+// regions that lie side by side become one. Each region ends in a tag of an empty chunk in use, so that merging stops there.
+//
+// Bound: allocation and release O(log free chunks) expected. 8 bytes a block, at most 15 more by rounding.
+// Progress: blocking, one lock. Source: boundary tags [Knuth73]; the shared last word as in [Lea00]; fits as in [Wilson95].
+// Placement: directly above a source with one window of addresses. Above it anything, a thread cache for instance.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/data/treap.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/policy/fit.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// A chunk, seen from its tag. Never constructed: laid over memory that the backbone owns.
+struct Chunk {
+  static constexpr std::size_t kInUse = 1, kPreviousInUse = 2, kBits = 15;
+  std::size_t tag;
+  Chunk* left;   // from here on only while free
+  Chunk* right;
+  std::size_t largest;
+
+  std::size_t size() const noexcept { return tag & ~kBits; }
+  bool is_in_use() const noexcept { return tag & kInUse; }
+  bool is_previous_in_use() const noexcept { return tag & kPreviousInUse; }
+  std::byte* start() noexcept { return reinterpret_cast<std::byte*>(this); }
+  std::byte* bytes() noexcept { return start() + sizeof tag; }
+  Chunk* next() noexcept { return reinterpret_cast<Chunk*>(start() + size()); }
+  Chunk* previous() noexcept { return reinterpret_cast<Chunk*>(start() - reinterpret_cast<std::size_t*>(this)[-1]); }
+  static Chunk* of(std::byte* bytes) noexcept { return reinterpret_cast<Chunk*>(bytes - sizeof tag); }
+  void set_footer() noexcept { reinterpret_cast<std::size_t*>(next())[-1] = size(); }
+};
+
+template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
+  static constexpr const char* kName = "BoundaryTag";
+  static constexpr const char* kWhat = "blocks of any size between tags; free neighbours merge at once";
+  static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap, BrkHeap, StaticHeap)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("Fit", Fit::kName).policy("Sync", Sync::kName).number("tag_bytes", sizeof(std::size_t));
+  }
+
+  template <Contiguous Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
+    static constexpr std::size_t kTag = sizeof(std::size_t);
+    static constexpr std::size_t kChunkMin = Fit::kTracksLargest ? 48 : 32;
+    static constexpr std::size_t kGrowMin = 256_KiB;
+    static constexpr std::size_t kPurgeBytes = 128_KiB;  ///< released blocks of this size give their pages back at once
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      page_bytes_ = facts.page_bytes;
+      origin_ = this->below.origin();
+      return true;
+    }
+
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Below::kReach || r.align > Below::kReach) return {};
+      const std::size_t need = chunk_bytes(r.size);
+      const std::size_t slack = r.align > kMinAlign ? r.align + kChunkMin : 0;
+      Chunk* c;
+      {
+        Held held(lock_);
+        c = fit_.find(tree_, need + slack);
+        if (!c && !(c = grow(t, need + slack))) return {};
+        tree_.remove(c);
+        if (slack) c = skip_to_alignment(c, r.align);
+        use(c, need);
+        live_ += c->size();
+      }
+      if (r.zeroed) std::memset(c->bytes(), 0, r.size);
+      return {c->bytes(), c->size() - kTag};
+    }
+
+    void release(Thread&, Block b) noexcept {
+      Held held(lock_);
+      Chunk* c = checked(b.ptr);
+      live_ -= c->size();
+      const std::size_t bytes = c->size();
+      std::byte* const inside = c->start() + sizeof(Chunk);
+      free(c);
+      if (bytes >= kPurgeBytes) purge_inside(inside, bytes - sizeof(Chunk) - kTag);
+    }
+
+    bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < extent_; }
+    Block block_of(std::byte* p) noexcept { return {p, 0}; }
+    Block measure(Block b) noexcept { return {b.ptr, checked(b.ptr)->size() - kTag}; }
+
+    /// Grows into a free chunk behind it, or splits off what is too much. O(log free chunks).
+    Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
+      if (bytes > Below::kReach) return {};
+      const std::size_t need = chunk_bytes(bytes);
+      Held held(lock_);
+      Chunk* c = checked(b.ptr);
+      const std::size_t have = c->size();
+      if (need > have) {
+        Chunk* n = c->next();
+        if (n->is_in_use() || have + n->size() < need) return {};
+        tree_.remove(n);
+        set_size(c, have + n->size());
+        c->next()->tag |= Chunk::kPreviousInUse;
+      }
+      if (c->size() >= need + kChunkMin) {
+        Chunk* rest = cut(c, need);
+        rest->tag |= Chunk::kInUse;
+        free(rest);
+      }
+      live_ += c->size() - have;
+      return {c->bytes(), c->size() - kTag};
+    }
+
+    /// Gives back whole pages inside free chunks. O(free chunks).
+    std::size_t trim(Thread& t) noexcept {
+      std::size_t given = 0;
+      {
+        Held held(lock_);
+        tree_.each([&](Chunk* c) { given += purge_inside(c->start() + sizeof(Chunk), c->size() - sizeof(Chunk) - kTag); });
+      }
+      return given + trim_below(this->below, t);
+    }
+
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      Held held(lock_);
+      u.live += live_;
+      u.cached += grown_ - live_;
+    }
+
+    /// Walks every chunk of every region and reports heap_inconsistent when tags, footers or the tree disagree. O(chunks).
+    void audit() noexcept {
+      Held held(lock_);
+      MORTISE_AUDIT(tree_.is_sound());
+      std::size_t in_tree = 0, in_tree_bytes = 0;
+      tree_.each([&](Chunk* c) {
+        ++in_tree;
+        in_tree_bytes += c->size();
+        MORTISE_AUDIT(!c->is_in_use() && c->is_previous_in_use());
+        MORTISE_AUDIT(c->next()->is_in_use() && !c->next()->is_previous_in_use() && c->next()->previous() == c);
+      });
+      std::size_t found = 0, found_bytes = 0, live = 0, total = 0;
+      for (const Region* r = regions_; r; r = r->next) {
+        Chunk* const end = Chunk::of(r->end);
+        for (Chunk* c = Chunk::of(r->begin); c != end; c = c->next()) {
+          MORTISE_AUDIT(c->size() >= kChunkMin && c < end);
+          if (c->is_in_use()) live += c->size();
+          else ++found, found_bytes += c->size();
+        }
+        MORTISE_AUDIT(end->is_in_use() && end->size() == 0);
+        total += static_cast<std::size_t>(r->end - r->begin);
+      }
+      MORTISE_AUDIT(found == in_tree && found_bytes == in_tree_bytes && live == live_ && total == live + found_bytes);
+    }
+
+   private:
+    /// A run of chunks; `begin` and `end` are where the bytes of the first chunk and of the closing one would start.
+    struct Region {
+      Region* next;
+      std::byte* begin;
+      std::byte* end;
+    };
+
+    static std::size_t chunk_bytes(std::size_t size) noexcept {
+      const std::size_t bytes = round_up(size + kTag, kMinAlign);
+      return bytes < kChunkMin ? kChunkMin : bytes;
+    }
+    static void set_size(Chunk* c, std::size_t size) noexcept { c->tag = size | (c->tag & Chunk::kBits); }
+
+    Chunk* checked(std::byte* p) noexcept {
+      const Block b{p, 0};
+      MORTISE_CHECK(is_aligned(p, kMinAlign), Fault::invalid_free, b);
+      Chunk* c = Chunk::of(p);
+      MORTISE_CHECK(c->is_in_use(), Fault::double_free, b);
+      MORTISE_CHECK(c->size() >= kChunkMin && c->size() <= extent_ && holds(c->start() + c->size()), Fault::header_overwritten, b);
+      MORTISE_CHECK(c->next()->is_previous_in_use(), Fault::header_overwritten, b);
+      return c;
+    }
+
+    /// Cuts `c` after `bytes`; the rest is neither free nor in use yet, but its neighbours' tags hold.
+    static Chunk* cut(Chunk* c, std::size_t bytes) noexcept {
+      Chunk* rest = reinterpret_cast<Chunk*>(c->start() + bytes);
+      rest->tag = (c->size() - bytes) | Chunk::kPreviousInUse;
+      set_size(c, bytes);
+      return rest;
+    }
+    /// Marks a free chunk, out of the tree, as in use; what is more than `need` stays free.
+    void use(Chunk* c, std::size_t need) noexcept {
+      Chunk* rest = nullptr;
+      if (c->size() >= need + kChunkMin) {
+        rest = cut(c, need);
+        rest->set_footer();
+        tree_.insert(rest);
+      }
+      c->tag |= Chunk::kInUse;
+      if (!rest) c->next()->tag |= Chunk::kPreviousInUse;
+    }
+    Chunk* skip_to_alignment(Chunk* c, std::size_t align) noexcept {
+      if (is_aligned(c->bytes(), align)) return c;
+      const std::uintptr_t at = address_of(c->bytes() + kChunkMin);
+      Chunk* aligned = cut(c, round_up(at, align) - address_of(c->bytes()));
+      aligned->tag &= ~Chunk::kPreviousInUse;
+      c->set_footer();
+      tree_.insert(c);
+      return aligned;
+    }
+    /// Makes a chunk in use free, merged with its free neighbours.
+    void free(Chunk* c) noexcept {
+      Chunk* n = c->next();
+      if (!n->is_in_use()) {
+        tree_.remove(n);
+        set_size(c, c->size() + n->size());
+      }
+      if (!c->is_previous_in_use()) {
+        Chunk* p = c->previous();
+        tree_.remove(p);
+        set_size(p, p->size() + c->size());
+        c = p;
+      }
+      c->tag &= ~Chunk::kInUse;
+      c->set_footer();
+      c->next()->tag &= ~Chunk::kPreviousInUse;
+      tree_.insert(c);
+    }
+
+    /// More memory from below, joined to the last region when it lies right behind it. A free chunk, in the tree.
+    Chunk* grow(Thread& t, std::size_t need) noexcept {
+      std::size_t wish = need + 2 * kMinAlign;
+      const std::size_t share = grown_ / 8;
+      if (wish < share) wish = share;
+      Block b = this->below.allocate(t, {.size = wish < kGrowMin ? kGrowMin : wish});
+      if (!b) b = this->below.allocate(t, {.size = need + 2 * kMinAlign});
+      if (!b) return nullptr;
+      const auto end_in_window = static_cast<std::size_t>(b.end() - origin_);
+      if (end_in_window > extent_) extent_ = end_in_window;
+      Chunk* c;
+      if (regions_ && regions_->end == b.ptr) {  // the closing chunk becomes the start of the new one
+        c = Chunk::of(regions_->end);
+        c->tag = b.size | (c->tag & Chunk::kPreviousInUse);
+        regions_->end = b.end();
+        grown_ += b.size;
+      } else {
+        auto* region = reinterpret_cast<Region*>(this->below.meta(sizeof(Region)));
+        if (!region) {
+          this->below.release(t, b);
+          return nullptr;
+        }
+        *region = {regions_, b.ptr + kMinAlign, b.end()};
+        regions_ = region;
+        c = Chunk::of(region->begin);
+        c->tag = (b.size - kMinAlign) | Chunk::kPreviousInUse;
+        grown_ += b.size - kMinAlign;
+      }
+      c->next()->tag = Chunk::kInUse;  // the closing chunk: empty, in use; its tag is the last word of the memory
+      c->tag |= Chunk::kInUse;
+      free(c);
+      return fit_.find(tree_, need);
+    }
+
+    std::size_t purge_inside(std::byte* from, std::size_t bytes) noexcept {
+      std::byte* const first = from + (round_up(address_of(from), page_bytes_) - address_of(from));
+      std::byte* const last = from + bytes - (address_of(from + bytes) & (page_bytes_ - 1));
+      if (first >= last) return 0;
+      os::purge(first, static_cast<std::size_t>(last - first));
+      return static_cast<std::size_t>(last - first);
+    }
+
+    Sync lock_;
+    using Search = typename Fit::template Of<Chunk>;
+    [[no_unique_address]] Search fit_;
+    Treap<typename Search::Order> tree_;
+    std::byte* origin_ = nullptr;
+    std::size_t extent_ = 0, page_bytes_ = 4096, live_ = 0, grown_ = 0;
+    Region* regions_ = nullptr;
+  };
+};
+
+}  // namespace mortise
