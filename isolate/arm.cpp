@@ -29,6 +29,7 @@
 #include "signals.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
+#include "trap.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -73,6 +74,21 @@ const char* share_memory() noexcept {
   return reinterpret_cast<const char*>(wrong);
 }
 
+/// MORTISE_THREADS_PRELOAD_LIBS=NAME[:NAME]...: what the program will want to load later, when it is too late.
+void load_libraries_wanted() noexcept {
+  const char* list = setting("MORTISE_THREADS_PRELOAD_LIBS");
+  char name[512];
+  while (list && *list) {
+    const std::size_t length = std::strcspn(list, ":");
+    if (length > 0 && length < sizeof name) {
+      std::memcpy(name, list, length);
+      name[length] = '\0';
+      if (!dlopen(name, RTLD_NOW)) say("MORTISE_THREADS_PRELOAD_LIBS: %s", dlerror());
+    }
+    list += length + (list[length] == ':');
+  }
+}
+
 void make_main_a_record() noexcept {
   Thread& main = *leader;
   main.in_use.store(true);
@@ -102,6 +118,7 @@ State try_to_arm() noexcept {
   if (count_kernel_threads() > 1)
     return decline("the program made threads by its own means before its first pthread_create");
   refuse_what_cannot_work();
+  load_libraries_wanted();
   if (const char* wrong = open_region()) return decline(wrong);
   if (!make_glibc_multithreaded()) return decline("no ordinary thread could be made");
   make_main_a_record();
@@ -116,6 +133,7 @@ State try_to_arm() noexcept {
   install_fault_handler();
   install_rendezvous();
   install_cancellation();
+  install_futex_trap();
   explain("armed: glibc %s, %d ranges of memory shared", glibc.version, static_cast<int>(shared_range_count));
   return State::armed;
 }

@@ -13,6 +13,7 @@
 
 #include "lock.hpp"
 #include "raw.hpp"
+#include "refuse.hpp"
 #include "region.hpp"
 
 namespace mortise::isolate {
@@ -84,6 +85,7 @@ void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcep
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   const bool anonymous = flags & MAP_ANONYMOUS;
+  if (!anonymous) refuse_device(fd);
   if (!anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE))
     return copy_private(fixed ? where : nullptr, bytes, fd, offset);
   Record r{};

@@ -29,6 +29,7 @@
 #include "signals.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
+#include "watchdog.hpp"
 #include "windows.hpp"
 
 namespace mortise::isolate {
@@ -98,6 +99,7 @@ void become_program() noexcept {
   reset_window_lock();
   reset_ending();
   forget_helper();
+  forget_watchdog();
   self->pid.store(raw_getpid());
   forget_other_threads();
   tid_field(self->tcb) = raw_gettid();

@@ -11,21 +11,18 @@
 #include <sys/wait.h>
 
 #include "end.hpp"
-#include "glibc.hpp"
+#include "kernel_thread.hpp"
 #include "message.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
-#include "tls.hpp"
 
 namespace mortise::isolate {
 namespace {
 
 constinit std::atomic<std::uint32_t> notices{0};
 constinit std::atomic<std::uint32_t> progress{0};
-constinit bool running = false;
-constinit Thread helper_record;  // only its TLS block is used
-alignas(64) constinit std::byte helper_stack[64 << 10]{};
+constinit KernelThread helper;
 
 [[noreturn]] void end_by_signal(int signal) noexcept {
   const KernelAction by_default{};
@@ -64,7 +61,6 @@ void handle_end(int pid, int status) noexcept {
 }
 
 int helper_main(void*) {
-  tid_field(helper_record.tcb) = raw_gettid();
   for (;;) {
     const std::uint32_t seen = notices.load();
     int status = 0;
@@ -81,18 +77,8 @@ int helper_main(void*) {
 
 }  // namespace
 
-bool start_helper() noexcept {
-  if (running) return true;
-  if (!make_tls(helper_record)) return false;
-  const std::uint64_t mask = block_signals();  // the helper keeps them blocked: the program's signals are not for it
-  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-  const int tid =
-      clone(&helper_main, helper_stack + sizeof helper_stack, flags, nullptr, nullptr, helper_record.tcb, nullptr);
-  restore_signals(mask);
-  return running = tid > 0;
-}
-
-void forget_helper() noexcept { running = false; }
+bool start_helper() noexcept { return helper.start(&helper_main); }
+void forget_helper() noexcept { helper.forget(); }
 
 void helper_notice() noexcept {
   notices.fetch_add(1);

@@ -9,6 +9,7 @@
 #include "create.hpp"
 #include "end.hpp"
 #include "raw.hpp"
+#include "refuse.hpp"
 #include "thread.hpp"
 
 #define MORTISE_ISOLATE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -43,6 +44,15 @@ MORTISE_ISOLATE_EXPORT void pthread_exit(void* result) {
 
 MORTISE_ISOLATE_EXPORT void thrd_exit(int result) {
   pthread_exit(reinterpret_cast<void*>(static_cast<std::intptr_t>(result)));
+}
+
+MORTISE_ISOLATE_EXPORT void* dlopen(const char* file, int mode) {
+  const auto original = next<decltype(&dlopen)>("dlopen");
+  if (armed() && live_threads.load() > 1 && file) {
+    if (void* loaded = original(file, mode | RTLD_NOLOAD)) return loaded;
+    refuse_loading(file);
+  }
+  return original(file, mode);
 }
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {

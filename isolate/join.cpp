@@ -10,6 +10,7 @@
 
 #include "cancel.hpp"
 #include "glibc.hpp"
+#include "kernel_thread.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
 #include "stack.hpp"
@@ -42,13 +43,8 @@ int alive_pid(const Thread* t) noexcept { return t && t->ended.load() == 0 ? t->
 
 /// Opens the file that holds the thread's name: for each thread a process of its own.
 int open_name(const Thread& t, int mode) noexcept {
-  char path[32] = "/proc/";
-  char digits[12];
-  int n = 0;
-  for (int pid = t.pid.load(); pid > 0; pid /= 10) digits[n++] = static_cast<char>('0' + pid % 10);
-  std::size_t at = std::strlen(path);
-  while (n > 0) path[at++] = digits[--n];
-  std::memcpy(path + at, "/comm", 6);
+  char path[32];
+  format_path(path, "/proc/", t.pid.load(), "/comm");
   return static_cast<int>(raw_syscall(SYS_open, as_long(path), mode | O_CLOEXEC));
 }
 

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <sys/mman.h>
 
+#include "fault.hpp"
 #include "lock.hpp"
 #include "raw.hpp"
+#include "refuse.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "thread.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -97,6 +100,8 @@ long protect(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   std::uintptr_t shared_low, shared_high;
   if (!bounds(low, shared_low, shared_high))
     return raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), protection);
+  if (!(protection & PROT_WRITE) && live_threads.load() > 1 && program_watches_faults())
+    refuse_watched_protection(low, bytes);
   Held held(lock);
   // An allocator that opens part of a reservation: in the region that is open already.
   const Extent now = lookup(low);

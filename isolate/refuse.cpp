@@ -1,8 +1,13 @@
 // refuse.cpp: what is known not to work, found before the first thread.
 #include "refuse.hpp"
 
+#include <cstring>
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include "kernel_thread.hpp"
 #include "message.hpp"
 
 namespace mortise::isolate {
@@ -21,6 +26,40 @@ void refuse_what_cannot_work() noexcept {
           "the program is built with %s, whose shadow memory belongs to one address space: unsupported; build it "
           "without",
           s.name);
+}
+
+void refuse_loading(const char* library) noexcept {
+  refuse(
+      "dlopen(%s) after thread creation: other threads would not have it; load it before, or list it in "
+      "MORTISE_THREADS_PRELOAD_LIBS",
+      library);
+}
+
+void refuse_own_thread() noexcept {
+  refuse(
+      "the program makes threads by clone(CLONE_VM) of its own: they would share one address space only: unsupported");
+}
+
+void refuse_kernel_object(const char* what) noexcept {
+  refuse("%s: device or kernel object bound to one address space: unsupported", what);
+}
+
+void refuse_watched_protection(unsigned long low, unsigned long bytes) noexcept {
+  refuse(
+      "program changes protection of shared memory and handles the faults itself (address %lx, %d KB), as garbage "
+      "collectors and virtual machines do: unsupported",
+      low, static_cast<int>(bytes >> 10));
+}
+
+void refuse_device(int fd) noexcept {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return;
+  constexpr unsigned kMemoryDevices = 1;  // /dev/zero and its like behave as plain memory
+  if (S_ISCHR(status.st_mode) && major(status.st_rdev) != kMemoryDevices) refuse_kernel_object("mmap of a device");
+  char path[40], target[64] = "";
+  format_path(path, "/proc/self/fd/", fd, "");
+  const long length = readlink(path, target, sizeof target - 1);
+  if (length > 0 && std::strncmp(target, "anon_inode:", 11) == 0) refuse_kernel_object(target + 11);
 }
 
 }  // namespace mortise::isolate

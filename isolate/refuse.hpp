@@ -7,4 +7,14 @@ namespace mortise::isolate {
 /// insists, see message.hpp).
 void refuse_what_cannot_work() noexcept;
 
+/// While threads run: a library to be loaded, a thread made by the program's own means, a kernel object that belongs
+/// to one address space, and protection that the program watches. Each returns only when the user insists.
+void refuse_loading(const char* library) noexcept;
+void refuse_own_thread() noexcept;
+void refuse_kernel_object(const char* what) noexcept;
+void refuse_watched_protection(unsigned long low, unsigned long bytes) noexcept;
+
+/// Refuses to map the file when it is a device, or an object such as an io_uring, of one address space.
+void refuse_device(int fd) noexcept;
+
 }  // namespace mortise::isolate

@@ -3,8 +3,10 @@
 
 #include <cerrno>
 #include <linux/membarrier.h>
+#include <sched.h>
 
 #include "raw.hpp"
+#include "refuse.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
@@ -29,6 +31,10 @@ long global_barrier(long command) noexcept {
 long system_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
   if (number == SYS_futex) b &= ~static_cast<long>(FUTEX_PRIVATE_FLAG);
   if (number == SYS_membarrier) a = global_barrier(a);
+  if (number == SYS_clone && (a & CLONE_VM) && !(a & CLONE_VFORK)) refuse_own_thread();
+  if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
+  if (number == SYS_io_setup) refuse_kernel_object("libaio context");
+  if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
   const long result = number == SYS_getpid && self && raw_getpid() == self->pid.load()
                           ? leader->pid.load()
                           : raw_syscall(number, a, b, c, d, e, f);

@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RUNTIME = Path(os.environ.get("MORTISE_ISOLATE", ROOT / "build/lib/libmortise-isolate.so"))
-SERVES = {"hslab", "iamalloc", "wfslab", "tlsfcc"}   # allocators for many threads, which the matrix runs
+SERVES = {"hslab", "iamalloc", "wfslab", "tlsfcc"}   # ours for many threads: what the matrix runs
 SECONDS_MAX = 60    # a watchdog: turns a hang into a failure
 
 collect_ignore_glob = [] if platform.machine() == "x86_64" else ["test_*.py"]
@@ -68,7 +68,8 @@ def run(command, preload=(), env=None, **more):
 
 def allocators(runtime):
     """What the allocator matrix runs on: every allocator built beside the runtime, and the peers of the package lists."""
-    ours = sorted(p for p in runtime.parent.glob("libmortise-*.so") if p != runtime and p.stem[len("libmortise-"):] in SERVES)
+    built = sorted(runtime.parent.glob("libmortise-*.so"))
+    ours = [p for p in built if p.stem.removeprefix("libmortise-") in SERVES]
     peers = [p for name in ("libmimalloc.so.2", "libjemalloc.so.2") for p in Path("/usr/lib").glob(f"*/{name}")]
     return [*ours, *peers]
 
@@ -78,6 +79,7 @@ def isolated(runtime):
     """isolated(command, ...): runs with isolated threads."""
     def start(command, preload=(), **more):
         return run(command, (runtime, *preload), **more)
+    start.runtime = runtime
     return start
 
 

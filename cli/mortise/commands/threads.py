@@ -1,0 +1,73 @@
+"""`mortise threads`: the program with one address space per thread. This process becomes the program, so its exit
+status is the program's.
+"""
+
+import os
+import platform
+import sys
+
+import typer
+
+from mortise import arms, doctor, elf, home
+from mortise.commands.run import resolve
+from mortise.errors import Refusal, WrongUse
+
+UNSUPPORTED = 78
+INSTEAD = {
+    "static": "statically linked: cannot isolate threads; link it dynamically",
+    "machine": "built for another machine: isolated threads need x86-64 with glibc",
+    "musl": "linked with musl: isolated threads need glibc",
+}
+
+
+class CannotIsolate(Refusal):
+    """Preflight says that threads of this program cannot live apart."""
+
+    status = UNSUPPORTED
+
+
+def command(
+    program: list[str] = typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it."),
+    alloc: str = typer.Option(
+        arms.GLIBC, "--alloc", "-a", help="The allocator: a name that 'mortise list' shows, or a path to a .so."
+    ),
+    trap_futex: bool = typer.Option(
+        False, "--trap-futex", help="Catch futex calls compiled into the program (OpenMP's libgomp makes such)."
+    ),
+    max_threads: int = typer.Option(255, "--max", min=2, max=1024, help="How many threads may live at once."),
+    anyway: bool = typer.Option(False, "--anyway", help="Go on where the runtime would refuse, at your own risk."),
+) -> None:
+    """Run a program with one address space per thread. Exit status: the program's own; 78 if that cannot work."""
+    if platform.machine() != "x86_64":
+        raise CannotIsolate(f"this machine is {platform.machine()}: isolated threads need x86-64 with glibc")
+    path = elf.resolve(program[0])
+    check(program[0])
+    runtime = home.library("isolate")
+    if runtime is None:
+        raise WrongUse(f"libmortise-isolate.so is missing (looked in {home.looked()}): run 'make build', or set MORTISE_HOME")
+    libraries = [str(runtime)]
+    allocator = resolve(alloc)
+    if allocator is not None:
+        libraries.append(allocator)
+    environment = dict(os.environ)
+    environment["LD_PRELOAD"] = arms.preload(*libraries)
+    environment["MORTISE_THREADS_MAX"] = str(max_threads)
+    if trap_futex:
+        environment["MORTISE_THREADS_TRAP"] = "1"
+    if anyway:
+        environment["MORTISE_THREADS_ANYWAY"] = "1"
+    sys.stdout.flush()
+    try:
+        os.execve(path, program, environment)
+    except OSError as e:
+        raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
+
+
+def check(program: str) -> None:
+    """What the loader would make the runtime never see is refused here."""
+    found = doctor.diagnose(program, deep=False)
+    for finding in found.findings:
+        if finding.code in INSTEAD:
+            raise CannotIsolate(f"'{found.program}' {INSTEAD[finding.code]}")
+        if finding.code in ("set-id", "capabilities"):
+            raise CannotIsolate(f"'{found.program}' {finding.text.split(';')[0]}: cannot isolate threads")

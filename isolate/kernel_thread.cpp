@@ -1,0 +1,41 @@
+// kernel_thread.cpp: starting one with a plain clone.
+#include "kernel_thread.hpp"
+
+#include <cstring>
+#include <sched.h>
+
+#include "raw.hpp"
+#include "signals.hpp"
+#include "tls.hpp"
+
+namespace mortise::isolate {
+
+int KernelThread::enter(void* own) {
+  auto* thread = static_cast<KernelThread*>(own);
+  tid_field(thread->record_.tcb) = raw_gettid();
+  return thread->function_(nullptr);
+}
+
+bool KernelThread::start(int (*function)(void*)) noexcept {
+  if (running_) return true;
+  function_ = function;
+  if (!make_tls(record_)) return false;
+  const std::uint64_t mask = block_signals();  // and it keeps them blocked: the program's signals are not for it
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
+  running_ = clone(&enter, stack_ + sizeof stack_, flags, this, nullptr, record_.tcb, nullptr) > 0;
+  restore_signals(mask);
+  return running_;
+}
+
+void format_path(char* out, const char* before, int number, const char* after) noexcept {
+  char digits[12];
+  int n = 0;
+  do digits[n++] = static_cast<char>('0' + number % 10);
+  while ((number /= 10) > 0);
+  std::size_t at = std::strlen(before);
+  std::memcpy(out, before, at);
+  while (n > 0) out[at++] = digits[--n];
+  std::memcpy(out + at, after, std::strlen(after) + 1);
+}
+
+}  // namespace mortise::isolate

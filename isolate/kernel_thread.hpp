@@ -1,0 +1,31 @@
+// kernel_thread.hpp: a thread of the leader's address space that glibc knows nothing of, for the runtime's own work.
+#pragma once
+
+#include <cstddef>
+
+#include "thread.hpp"
+
+namespace mortise::isolate {
+
+/// Has its own stack and TLS block, blocks all signals, and must never end. A static object each.
+class KernelThread {
+ public:
+  /// Starts it unless it runs already. False: no memory or no process.
+  bool start(int (*function)(void*)) noexcept;
+
+  /// In the child of a fork it is not there any more.
+  void forget() noexcept { running_ = false; }
+
+ private:
+  static int enter(void* own);
+
+  bool running_ = false;
+  int (*function_)(void*) = nullptr;
+  Thread record_;  // only its TLS block is used
+  alignas(64) std::byte stack_[64 << 10]{};
+};
+
+/// "<before><number><after>" with a final zero, without libc.
+void format_path(char* out, const char* before, int number, const char* after) noexcept;
+
+}  // namespace mortise::isolate

@@ -1,0 +1,93 @@
+// watchdog.cpp: reads /proc/PID/syscall of every thread; "202 ADDRESS OPERATION ..." is a futex call.
+#include "watchdog.hpp"
+
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+
+#include "end.hpp"
+#include "kernel_thread.hpp"
+#include "message.hpp"
+#include "raw.hpp"
+#include "region.hpp"
+#include "share.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr int kLooksMin = 5;  // seconds on one address: longer than any hand-over takes
+
+constinit KernelThread watchdog;
+
+struct Sleep {
+  unsigned long address = 0, operation = 0;
+};
+
+unsigned long read_hex(const char*& p) noexcept {
+  unsigned long value = 0;
+  if (p[0] == '0' && p[1] == 'x') p += 2;
+  for (;; ++p) {
+    const char c = *p;
+    if (c >= '0' && c <= '9') value = value * 16 + static_cast<unsigned long>(c - '0');
+    else if (c >= 'a' && c <= 'f') value = value * 16 + static_cast<unsigned long>(c - 'a' + 10);
+    else return value;
+  }
+}
+
+/// What system call the process sleeps in; false when it runs, or sleeps in something else than a futex.
+bool read_sleep(int pid, Sleep& out) noexcept {
+  char path[40], text[256];
+  format_path(path, "/proc/", pid, "/syscall");
+  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return false;
+  const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
+  raw_syscall(SYS_close, fd);
+  if (got <= 4 || std::memcmp(text, "202 ", 4) != 0) return false;
+  text[got] = '\0';
+  const char* p = text + 4;
+  out.address = read_hex(p);
+  if (*p++ != ' ') return false;
+  out.operation = read_hex(p);
+  return true;
+}
+
+bool is_hopeless(const Sleep& s) noexcept {
+  const unsigned long command = s.operation & static_cast<unsigned long>(FUTEX_CMD_MASK);
+  return (s.operation & FUTEX_PRIVATE_FLAG) && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) &&
+         (in_region(s.address) || find_shared_range(s.address));
+}
+
+int watch(void*) {
+  static unsigned long seen_at[kThreadsMax];
+  static int looks[kThreadsMax];
+  for (;;) {
+    const timespec second{1, 0};
+    raw_syscall(SYS_nanosleep, as_long(&second));
+    for (Thread& t : threads) {
+      Sleep s;
+      const int pid = t.in_use.load() && t.ended.load() == 0 ? t.pid.load() : 0;
+      if (pid <= 0 || !read_sleep(pid, s) || !is_hopeless(s)) {
+        looks[t.index] = 0;
+        continue;
+      }
+      looks[t.index] = s.address == seen_at[t.index] ? looks[t.index] + 1 : 1;
+      seen_at[t.index] = s.address;
+      if (looks[t.index] < kLooksMin || setting("MORTISE_THREADS_ANYWAY")) continue;
+      say("thread %d sleeps on a private futex at %lx, made by a system call inside the program: it cannot be woken "
+          "from "
+          "another address space; use --trap-futex",
+          t.index, s.address);
+      begin_ending();
+      kill_other_threads();
+      raw_syscall(SYS_exit_group, kExitUnsupported);
+    }
+  }
+}
+
+}  // namespace
+
+void start_watchdog() noexcept { watchdog.start(&watch); }
+void forget_watchdog() noexcept { watchdog.forget(); }
+
+}  // namespace mortise::isolate

@@ -1,0 +1,100 @@
+"""If these fail, a program that cannot be isolated crashes, hangs or misbehaves instead of being told why in one line."""
+
+import subprocess
+
+import pytest
+
+from .conftest import HERE, ROOT, build, run
+
+UNSUPPORTED = 78
+TOLD = {
+    "dlopen": "dlopen(libm.so.6) after thread creation: other threads would not have it; load it before, or list it in",
+    "garbage-collector": "program changes protection of shared memory and handles the faults itself (address 0x",
+    "own-clone": "the program makes threads by clone(CLONE_VM) of its own",
+    "io_uring": "io_uring: device or kernel object bound to one address space: unsupported",
+    "device": "mmap of a device: device or kernel object bound to one address space: unsupported",
+    "inline-futex": "sleeps on a private futex at 0x",
+}
+
+
+@pytest.mark.parametrize("way", TOLD)
+def test_told_in_one_line(program, isolated, way):
+    done = isolated([program("cannot"), way])
+    assert len(done.said) == 1 and TOLD[way] in done.said[0], done.err
+    assert done.status == UNSUPPORTED
+
+
+@pytest.mark.parametrize("way", ["garbage-collector", "io_uring"])
+def test_the_user_may_insist(program, isolated, way):
+    done = isolated([program("cannot"), way], env={"MORTISE_THREADS_ANYWAY": "1"})
+    assert len(done.said) == 1 and done.status == 0 and "went on" in done.out
+
+
+def test_libraries_loaded_before_the_first_thread(program, isolated):
+    done = isolated([program("cannot"), "dlopen"], env={"MORTISE_THREADS_PRELOAD_LIBS": "libm.so.6"})
+    assert not done.said and done.status == 0 and "loaded 1" in done.out
+
+
+def test_private_futexes_can_be_trapped(program, isolated):
+    done = isolated([program("cannot"), "inline-futex"], env={"MORTISE_THREADS_TRAP": "1"})
+    assert not done.said and done.status == 0 and "woken" in done.out
+
+
+def test_openmp_with_the_trap(program, isolated):
+    done = isolated([program("openmp", "-fopenmp")], env={"MORTISE_THREADS_TRAP": "1", "OMP_NUM_THREADS": "4"})
+    assert not done.said and done.status == 0 and done.out == "sum 499999500000, threads 4\n"
+
+
+def test_too_many_threads(program, isolated):
+    done = isolated([program("cannot"), "many"], env={"MORTISE_THREADS_MAX": "8"})
+    assert done.status == 0 and done.out == "made 7 refused 5\n"
+    assert len(done.said) == 1 and "raise MORTISE_THREADS_MAX" in done.said[0]
+
+
+def test_sanitizers(program, isolated):
+    asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
+    done = run([program("sync", "-fsanitize=address")],
+               preload=[asan, isolated.runtime], env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.status == UNSUPPORTED and len(done.said) == 1 and "AddressSanitizer" in done.said[0]
+
+
+def test_unknown_glibc_keeps_ordinary_threads(program, isolated, tmp_path):
+    strange = build(HERE / "programs/strange_glibc.c", tmp_path / "strange.so", ("-shared", "-fPIC"))
+    done = isolated([program("sync")], preload=[strange])
+    assert done.status == 0 and len(done.said) == 1
+    assert "thread descriptor not recognised; running with ordinary threads" in done.said[0]
+    assert isolated([program("apart")], preload=[strange]).out.startswith("own process: 0")
+
+
+def test_wrong_setting(program, isolated):
+    done = isolated([program("sync")], env={"MORTISE_THREADS_MAX": "many"})
+    assert done.status == 0 and done.said == ["mortise threads: MORTISE_THREADS_MAX=many is not a whole number from 2 to 1024; using 255"]
+
+
+def test_ordinary_threads_on_request(program, isolated):
+    done = isolated([program("apart")], env={"MORTISE_THREADS": "ordinary"})
+    assert not done.said and done.out.startswith("own process: 0")
+
+
+def mortise(*words):
+    return run([ROOT / "build/venv/bin/python", "-m", "mortise", "threads", *words], cwd=ROOT,
+               env={"PYTHONPATH": str(ROOT / "cli")})
+
+
+def test_the_command_runs_a_program(program):
+    done = mortise("--", program("apart"))
+    assert done.out == "own process: 1\nshared counter: 4\n" and done.status == 0
+
+
+def test_the_command_keeps_the_status(program):
+    assert mortise("--", program("ends"), "exit-in-thread").status == 3
+
+
+def test_static_and_set_user_id_programs(program, tmp_path):
+    done = mortise("--", program("sync", "-static"))
+    assert done.status == UNSUPPORTED and "statically linked: cannot isolate threads" in done.err
+    copy = tmp_path / "copy"
+    copy.write_bytes(program("sync").read_bytes())
+    copy.chmod(0o4755)
+    done = mortise("--", copy)
+    assert done.status == UNSUPPORTED and "set-user-id" in done.err and len(done.err.splitlines()) == 1
