@@ -13,6 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("programs", "real programs under preload (tests/programs)")
     group.addoption("--allocator", action="append", metavar="NAME", help="only this allocator, with every program")
     group.addoption("--library", action="append", metavar="PATH", help="this preloadable library, with every program")
+    group.addoption("--setting", action="append", metavar="NAME=VALUE", help="set this beside the preload; repeatable")
     group.addoption("--all-programs", action="store_true", help="every program on every allocator")
 
 
@@ -28,6 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def theatre() -> Iterator[Theatre]:
-    with open_theatre() as place:
+def theatre(request: pytest.FixtureRequest) -> Iterator[Theatre]:
+    settings = request.config.getoption("--setting", default=None) or []
+    with open_theatre(dict(setting.split("=", 1) for setting in settings)) as place:
         yield place

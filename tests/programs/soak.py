@@ -102,11 +102,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60, help="how long each program runs on each library (60)")
     parser.add_argument("--allocator", action="append", default=[], metavar="NAME", help="only this one, or these")
     parser.add_argument("--library", action="append", default=[], metavar="PATH", help="this preloadable library")
+    parser.add_argument("--setting", action="append", default=[], metavar="NAME=VALUE", help="set beside the preload")
     parser.add_argument("--program", action="append", choices=sorted(SOAKERS), help="only this one; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round of every course to this file")
     chosen = parser.parse_args()
     subjects = chosen_subjects(chosen.allocator, chosen.library, every_program=True)
-    with open_theatre() as theatre:
+    settings = dict(setting.split("=", 1) for setting in chosen.setting)
+    with open_theatre(settings) as theatre:
         rows = soak(theatre, subjects, chosen.program or list(SOAKERS), chosen.seconds)
     if chosen.json:
         told = {"schema": "mortise.soak/1", "seconds": chosen.seconds, "courses": rows}

@@ -87,6 +87,7 @@ class Stage:
     library: Path | None
     proof: Proof
     shelf: Path  # what is costly to make and equal for every run of a session
+    settings: dict[str, str] = field(default_factory=dict)  # what else is in the environment beside the preload
     transcript: list[Step] = field(default_factory=list)
     pids: list[int] = field(default_factory=list)
 
@@ -223,7 +224,9 @@ class Stage:
                **streams: object) -> subprocess.Popen:
         environment = self.plain_environment() | (env or {})
         if under_test:
-            environment |= self.proof.environment | ({"LD_PRELOAD": str(self.library)} if self.library else {})
+            environment |= self.proof.environment
+        if under_test and self.library:
+            environment |= {"LD_PRELOAD": str(self.library)} | self.settings
         words = [str(word) for word in argv]
         found = shutil.which(words[0], path=environment["PATH"]) if "/" not in words[0] else words[0]
         if found is None:

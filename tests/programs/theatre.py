@@ -55,8 +55,9 @@ def chosen_subjects(names: list[str], files: list[str], every_program: bool) -> 
 class Theatre:
     """Plays programs, each in the same room every time, because a path in an output must not make a difference."""
 
-    def __init__(self, home: Path):
+    def __init__(self, home: Path, settings: dict[str, str]):
         self.home = home
+        self.settings = settings
         self.references: dict[str, list[Step]] = {}
         (home / "shelf").mkdir()
 
@@ -77,7 +78,7 @@ class Theatre:
         """A stage for one run; at its end, with a library, every process of it must prove that it had it."""
         room, traces = self.home / name, self.home / "traces"
         try:
-            stage = Stage(room, library, Proof(traces), self.home / "shelf")
+            stage = Stage(room, library, Proof(traces), self.home / "shelf", self.settings)
             yield stage
             stage.check_proof()
         finally:
@@ -98,11 +99,14 @@ class Theatre:
 
 
 @contextlib.contextmanager
-def open_theatre() -> Iterator[Theatre]:
-    """A theatre with a short path that every user may enter: the address of a Unix socket has room for 107 bytes."""
+def open_theatre(settings: dict[str, str] | None = None) -> Iterator[Theatre]:
+    """A theatre whose libraries are preloaded with `settings` in the environment.
+
+    Its path is short and open to every user: the address of a Unix socket has room for 107 bytes.
+    """
     home = Path(tempfile.mkdtemp(prefix="mortise-", dir="/tmp"))
     home.chmod(0o755)
     try:
-        yield Theatre(home)
+        yield Theatre(home, settings or {})
     finally:
         shutil.rmtree(home, ignore_errors=True)
