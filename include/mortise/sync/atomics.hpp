@@ -161,6 +161,12 @@ class AtomicPair {
     return swapped;
   }
 
+  /// Puts `desired` into the second half if `expected` is there, whatever the first half holds; else copies what is
+  /// there into `expected`. The order of success is acq_rel, of failure acquire. Half as wide and cheaper than the pair.
+  [[gnu::always_inline]] bool compare_exchange_high(std::uint64_t& expected, std::uint64_t desired) noexcept {
+    return __atomic_compare_exchange_n(&value_.high, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  }
+
  private:
   struct Halves {
     std::uint64_t low = 0;

@@ -167,6 +167,20 @@ class AtomicPair {
     if (!op.success) expected = model::from_value<T>(op.result);
     return op.success;
   }
+  /// One word of the pair, by exchanges of the whole pair that are repeated while only the other word differs.
+  bool compare_exchange_high(std::uint64_t& expected, std::uint64_t desired, Where where = Where::current()) noexcept {
+    model::Value whole = model::to_value(load_halves(Order::relaxed, where));
+    for (;;) {
+      whole.high = expected;
+      T before = model::from_value<T>(whole);
+      if (compare_exchange(before, model::from_value<T>({whole.low, desired}), where)) return true;
+      whole = model::to_value(before);
+      if (whole.high != expected) {
+        expected = whole.high;
+        return false;
+      }
+    }
+  }
 
  private:
   alignas(16) model::Value value_{};

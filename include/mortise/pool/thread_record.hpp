@@ -1,0 +1,56 @@
+// What pools keep for each thread: its numbers, and its stand-in for the kernel's rseq area. One of the two places outside abi/
+// that hold a thread_local, because pools are used without an allocator that could hand them a record.
+//
+// 32 bytes of static TLS, reached without a call from executables and from shared objects, also from those opened by dlopen.
+// Nothing runs when a thread ends: what a pool keeps, it keeps by core or by thread number, and the next thread with that number
+// goes on with it.
+#pragma once
+
+#include <sys/syscall.h>
+
+#include <cstdint>
+
+#include "mortise/core/inline.hpp"
+#include "mortise/os/rseq.hpp"
+#include "mortise/os/syscall.hpp"
+#include "mortise/policy/distribution.hpp"
+#include "mortise/sync/atomics.hpp"
+
+namespace mortise::pools {
+
+struct ThreadRecord {
+  os::OwnArea area;
+  std::uint32_t number = 0;  ///< counts threads from 1 in the order of their first calls; 0 = not met yet
+  std::uint32_t thread = 0;  ///< the kernel's id
+};
+
+/// Hidden: each program or shared object has its own, so that the offset from the thread pointer is known to the linker.
+[[gnu::visibility("hidden"), gnu::tls_model("initial-exec")]] inline constinit thread_local ThreadRecord thread_record{};
+[[gnu::visibility("hidden")]] inline constinit Atomic<std::uint32_t> threads_met{0};
+
+MORTISE_COLD inline ThreadRecord& meet_thread() noexcept {
+  thread_record.number = threads_met.fetch_add(1, Order::relaxed) + 1;
+  thread_record.thread = static_cast<std::uint32_t>(os::syscall(SYS_gettid));
+  return thread_record;
+}
+
+MORTISE_HOT ThreadRecord& this_thread() noexcept {
+  if (!thread_record.number) [[unlikely]] return meet_thread();
+  return thread_record;
+}
+
+/// Where this process finds core indices. Reads the calling thread's area: any thread's answer holds for all.
+inline os::RseqArea find_area() noexcept { return os::find_rseq_area(&thread_record.area); }
+
+/// The pool of `count` that `Rule` names for the calling thread.
+template <DistributionRule Rule> MORTISE_HOT unsigned pool_of_caller(const os::RseqArea& area, unsigned count) noexcept {
+  if (count == 1) return 0;
+  if constexpr (Rule::kMayChange) {
+    return Rule::pool_of({area}, count);
+  } else {
+    const ThreadRecord& me = this_thread();
+    return Rule::pool_of({area, me.number - 1, me.thread}, count);
+  }
+}
+
+}  // namespace mortise::pools
