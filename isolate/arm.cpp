@@ -19,6 +19,7 @@
 #include "entries.hpp"
 #include "fault.hpp"
 #include "glibc.hpp"
+#include "lazy_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "raw.hpp"
@@ -132,6 +133,7 @@ State try_to_arm() noexcept {
   }
   install_fault_handler();
   install_rendezvous();
+  promote_written_blocks();
   install_cancellation();
   install_futex_trap();
   explain("armed: glibc %s, %d ranges of memory shared", glibc.version, static_cast<int>(shared_range_count));

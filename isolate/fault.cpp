@@ -1,13 +1,15 @@
 // fault.cpp: the SIGSEGV handler.
 //
-// 1. A fault on shared memory whose record allows the access: this address space is behind; it catches up, and the
-//    instruction runs again. 2. Anything else is the program's: its handler, or the default end by SIGSEGV.
+// 1. A write to a file mapping that was only read so far: the block becomes shared memory. 2. A fault on shared memory
+// whose record allows the access: this address space is behind; it catches up, and the
+//    instruction runs again. 3. Anything else is the program's: its handler, or the default end by SIGSEGV.
 #include "fault.hpp"
 
 #include <csignal>
 #include <ucontext.h>
 
 #include "file_maps.hpp"
+#include "lazy_files.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
@@ -29,6 +31,7 @@ bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   if (on_own_guard(address)) return false;
   const auto error = static_cast<unsigned long>(context->uc_mcontext.gregs[REG_ERR]);
+  if (info->si_code == SEGV_ACCERR && (error & kWriteFault) && promote_on_write(address)) return true;
   if (info->si_code == SEGV_ACCERR && catch_up_protection(address, error & kWriteFault, error & kFetchFault))
     return true;
   return info->si_code == SEGV_MAPERR && catch_up_file(address);

@@ -1,8 +1,9 @@
 // file_maps.cpp: the record of file mappings and how others catch up with it.
 //
-// Private writable mappings are read into the shared region at once: a write must be seen by all threads, and the file
-// must not change. All others stay mappings of their file. Addresses of the window are handed out once and never
-// reused, so that a mapping another thread still has from earlier can never be taken for a new one.
+// Small private writable mappings are read into the shared region at once: a write must be seen by all threads, and the
+// file must not change; large ones are copied by blocks when written (lazy_files.hpp). All others stay mappings of
+// their file. Addresses of the window are handed out once and never reused, so that a mapping another thread still has
+// from earlier can never be taken for a new one.
 #include "file_maps.hpp"
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "lazy_files.hpp"
 #include "lock.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
@@ -86,7 +88,8 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   const bool anonymous = flags & MAP_ANONYMOUS;
   if (!anonymous) refuse_device(fd);
-  if (!anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE))
+  const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
+  if (private_writable && (fixed || bytes < kLazyLeast))
     return copy_private(fixed ? where : nullptr, bytes, fd, offset);
   Record r{};
   if (anonymous) {  // shared between address spaces means: through a file
@@ -103,7 +106,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
     r.flags = flags;
     r.offset = offset;
   }
-  r.protection = protection;
+  r.protection = private_writable ? PROT_READ : protection;
   Held held(lock);
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : window_next;
   r.high = r.low + page_ceil(bytes);
@@ -114,6 +117,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
     return fail(failed(mapped) ? mapped : ENOMEM);
   }
   *place = r;
+  if (private_writable) adopt_lazy_file(r.low, r.high);
   if (!fixed) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
   return reinterpret_cast<void*>(r.low);
 }
@@ -124,6 +128,7 @@ bool is_mapped_file(std::uintptr_t address) noexcept {
 }
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
+  forget_lazy_file(low, low + bytes);
   Held held(lock);
   const std::uintptr_t high = low + bytes;
   for (Record* r; low < high && (r = find(low)) != nullptr;) {
@@ -152,6 +157,9 @@ long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
 }
 
 bool catch_up_file(std::uintptr_t address) noexcept {
+  unsigned char present;  // mincore fails where nothing is mapped
+  const long page = static_cast<long>(page_floor(address));
+  if (raw_syscall(SYS_mincore, page, kPage, as_long(&present)) == 0) return false;
   Held held(lock);
   const Record* r = find(address);
   return r && !failed(make(*r));

@@ -19,6 +19,7 @@
 #include "end.hpp"
 #include "file_maps.hpp"
 #include "helper.hpp"
+#include "lazy_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "protection.hpp"
@@ -97,6 +98,8 @@ void become_program() noexcept {
   reset_file_lock();
   reset_rendezvous_lock();
   reset_window_lock();
+  reset_share_lock();
+  reset_lazy_lock();
   reset_ending();
   forget_helper();
   forget_watchdog();

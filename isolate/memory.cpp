@@ -15,6 +15,7 @@
 
 #include "arm.hpp"
 #include "file_maps.hpp"
+#include "lazy_files.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
@@ -78,14 +79,19 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
     give_pages(at, bytes);
     return 0;
   }
-  if (is_mapped_file(at)) return fail(unmap_file(at, bytes));
+  if (is_mapped_file(at)) {
+    forget_shared_range(at, at + bytes);
+    return fail(unmap_file(at, bytes));
+  }
   if (in_window(at)) {
     drop_contents(at, bytes);
     free_in_window(at, bytes);
     return 0;
   }
+  forget_lazy_file(at, at + bytes);
   // What was there before the first create stays mapped elsewhere: take the contents away, then the caller's view.
   if (find_shared_range(at)) drop_contents(at, bytes);
+  forget_shared_range(at, at + bytes);
   return fail(raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes)));
 }
 

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "lazy_files.hpp"
+#include "lock.hpp"
 #include "maps.hpp"
 #include "raw.hpp"
 
@@ -21,7 +23,10 @@ namespace mortise::isolate {
 constinit SharedRange shared_ranges[kSharedRangesMax];
 constinit std::size_t shared_range_count = 0;
 
+static constinit Lock ranges_lock;  // of changes; a reader looks at ranges that its own thread knows to be there
+
 bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Held held(ranges_lock);
   for (std::size_t i = 0; i < shared_range_count; ++i) {
     if (shared_ranges[i].high == low) return shared_ranges[i].high = high, true;
     if (shared_ranges[i].low == high) return shared_ranges[i].low = low, true;
@@ -30,6 +35,27 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   shared_ranges[shared_range_count++] = {low, high};
   return true;
 }
+
+void forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Held held(ranges_lock);
+  for (std::size_t i = 0; i < shared_range_count;) {
+    SharedRange& r = shared_ranges[i];
+    if (r.low >= high || r.high <= low) {
+      ++i;
+    } else if (r.low < low) {
+      if (r.high > high && shared_range_count < kSharedRangesMax) shared_ranges[shared_range_count++] = {high, r.high};
+      r.high = low;
+      ++i;
+    } else if (r.high > high) {
+      r.low = high;
+      ++i;
+    } else {
+      r = shared_ranges[--shared_range_count];
+    }
+  }
+}
+
+void reset_share_lock() noexcept { ranges_lock.reset(); }
 
 const SharedRange* find_shared_range(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < shared_range_count; ++i)
@@ -132,6 +158,7 @@ const char* share_all(Copier& c) noexcept {
   std::uintptr_t below = 0;
   for (Mapping m; maps.next(m); below = m.high) {
     if (!must_be_shared(m)) continue;
+    if (is_lazy_file(m) && adopt_lazy_file(m.low, m.high)) continue;
     const bool stack = std::strcmp(m.name, "[stack]") == 0;
     if (const char* wrong = share_mapping(c, m, stack ? main_stack_low(m, below) : m.low)) return wrong;
   }

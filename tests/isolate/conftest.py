@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RUNTIME = Path(os.environ.get("MORTISE_ISOLATE", ROOT / "build/lib/libmortise-isolate.so"))
-SERVES = {"hslab", "iamalloc", "wfslab", "tlsfcc"}   # ours for many threads: what the matrix runs
+SERVES = {"hslab", "iamalloc", "wfslab", "tlsfcc"}
 SECONDS_MAX = 60    # a watchdog: turns a hang into a failure
 
 collect_ignore_glob = [] if platform.machine() == "x86_64" else ["test_*.py"]
@@ -67,7 +67,7 @@ def run(command, preload=(), env=None, **more):
 
 
 def allocators(runtime):
-    """What the allocator matrix runs on: every allocator built beside the runtime, and the peers of the package lists."""
+    """What the allocator matrix runs on: ours beside the runtime, and the peers of the package lists."""
     built = sorted(runtime.parent.glob("libmortise-*.so"))
     ours = [p for p in built if p.stem.removeprefix("libmortise-") in SERVES]
     peers = [p for name in ("libmimalloc.so.2", "libjemalloc.so.2") for p in Path("/usr/lib").glob(f"*/{name}")]

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { kBytes = 3 << 20 };
@@ -65,6 +66,12 @@ int main(int count, char** arguments) {
   munmap(late_private, kBytes);
   munmap(early, kBytes);
   close(fd);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) _exit(13);
+  int status = 0;
+  waitpid(child, &status, 0);
+  printf("forked after munmap: %d\n", WEXITSTATUS(status));
   stream = fopen(path, "w");
   pthread_t writers[4];
   static char* names[] = {"north", "east", "south", "west"};

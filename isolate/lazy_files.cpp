@@ -1,0 +1,134 @@
+// lazy_files.cpp: copying a block of a file mapping when it is first written.
+//
+//   mapping   | block 0, read-only file | block 1: shared memory | block 2, read-only file | ...      blocks of 2 MB
+//
+// A write faults. Under the lock: copy the block into a file in memory; in a rendezvous map that file over the block in
+// every address space. Then the write runs again. Threads that read meanwhile see the same bytes before and after.
+#include "lazy_files.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "file_maps.hpp"
+#include "lock.hpp"
+#include "raw.hpp"
+#include "rendezvous.hpp"
+#include "share.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::size_t kBlock = 2u << 20;
+constexpr std::size_t kFilesMax = 1024;
+constexpr std::uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kOfFile = 1ull << 61;
+
+struct LazyFile {
+  std::uintptr_t low, high;  // equal: unused
+};
+
+constinit Lock lock;
+constinit LazyFile files[kFilesMax];
+constinit std::size_t count = 0;
+
+LazyFile* find(std::uintptr_t address) noexcept {
+  for (std::size_t i = 0; i < count; ++i)
+    if (files[i].low <= address && address < files[i].high) return &files[i];
+  return nullptr;
+}
+
+struct Promotion {
+  std::uintptr_t low, high;
+  long file;
+};
+
+void map_block(void* argument) {
+  const Promotion p = *static_cast<const Promotion*>(argument);
+  catch_up_file(p.low);  // a later catch-up would hide the block again
+  raw_syscall(SYS_mmap, static_cast<long>(p.low), static_cast<long>(p.high - p.low), PROT_READ | PROT_WRITE,
+              MAP_SHARED | MAP_FIXED, p.file, 0);
+}
+
+/// Copies page by page where a large copy fails: the last page of a mapping may lie behind its file's end.
+bool copy_block(const Promotion& p) noexcept {
+  const long bytes = static_cast<long>(p.high - p.low);
+  if (failed(raw_syscall(SYS_ftruncate, p.file, bytes))) return false;
+  if (raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low), bytes, 0) == bytes) return true;
+  for (long at = 0; at < bytes; at += kPage)
+    raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low) + at, kPage, at);
+  return true;
+}
+
+bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
+  Promotion p{address / kBlock * kBlock, address / kBlock * kBlock + kBlock, -1};
+  if (p.low < f.low) p.low = f.low;
+  if (p.high > f.high) p.high = f.high;
+  if (find_shared_range(address)) return true;  // another thread's write was faster
+  p.file = raw_syscall(SYS_memfd_create, as_long("mortise-written"), 1 /* MFD_CLOEXEC */);
+  if (failed(p.file)) return false;
+  const bool copied = copy_block(p) && note_shared_range(p.low, p.high);
+  if (copied) everywhere(&map_block, &p);
+  raw_syscall(SYS_close, p.file);
+  return copied;
+}
+
+bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept {
+  std::uint64_t entries[kBlock / kPage];
+  const long bytes = static_cast<long>((high - low) / kPage * sizeof entries[0]);
+  if (raw_syscall(SYS_pread64, pagemap, as_long(entries), bytes, static_cast<long>(low / kPage * 8)) != bytes)
+    return true;
+  for (std::size_t i = 0; i < (high - low) / kPage; ++i)
+    if ((entries[i] & kSwapped) || ((entries[i] & kPresent) && !(entries[i] & kOfFile))) return true;
+  return false;
+}
+
+}  // namespace
+
+bool is_lazy_file(const Mapping& m) noexcept {
+  if (m.inode == 0 || !m.write || m.bytes() < kLazyLeast) return false;
+  // The data of a program or library: its code is mapped from the same file.
+  Maps maps;
+  for (Mapping other; maps.next(other);)
+    if (other.inode == m.inode && other.execute) return false;
+  return count < kFilesMax;
+}
+
+bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (count == kFilesMax) return false;
+  if (failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), PROT_READ))) return false;
+  Held held(lock);
+  files[count++] = {low, high};
+  return true;
+}
+
+void promote_written_blocks() noexcept {
+  const long pagemap = raw_syscall(SYS_open, as_long("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC);
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::uintptr_t low = files[i].low; low < files[i].high;) {
+      std::uintptr_t high = low / kBlock * kBlock + kBlock;
+      if (high > files[i].high) high = files[i].high;
+      if (was_written(pagemap, low, high)) promote(files[i], low);
+      low = high;
+    }
+  raw_syscall(SYS_close, pagemap);
+}
+
+bool promote_on_write(std::uintptr_t address) noexcept {
+  Held held(lock);
+  const LazyFile* f = find(address);
+  return f && promote(*f, address);
+}
+
+void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Held held(lock);
+  for (std::size_t i = 0; i < count; ++i) {
+    LazyFile& f = files[i];
+    if (f.low >= high || f.high <= low) continue;
+    if (f.low < low && f.high > high && count < kFilesMax) files[count++] = {high, f.high};
+    if (f.low < low) f.high = low;
+    else f.low = f.high < high ? f.high : high;
+  }
+}
+
+void reset_lazy_lock() noexcept { lock.reset(); }
+
+}  // namespace mortise::isolate

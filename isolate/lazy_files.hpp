@@ -1,0 +1,35 @@
+// lazy_files.hpp: large private writable mappings of files, which most programs only read.
+//
+// A private mapping that several threads write must become shared memory; copying it all at once costs a nanosecond a
+// byte, and programs that map their input "writable, private" never write it. So such a mapping stays a mapping of its
+// file, read-only, in every address space, and a block of it is turned into shared memory by the first write to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "maps.hpp"
+
+namespace mortise::isolate {
+
+/// Below this a private mapping is copied at once: cheaper than a rendezvous, and the kernel may write to it too.
+inline constexpr std::size_t kLazyLeast = 1u << 20;
+
+/// Whether this mapping, found when the runtime arms, is to stay with its file for now.
+bool is_lazy_file(const Mapping& m) noexcept;
+
+/// Makes [low, high), mapped privately from a file in the caller, read-only and remembers it.
+bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
+
+/// Blocks already written before the runtime armed; called once afterwards, on the ordinary stack.
+void promote_written_blocks() noexcept;
+
+/// On a write fault at `address`: makes its block shared memory everywhere. True when the access may be tried again.
+bool promote_on_write(std::uintptr_t address) noexcept;
+
+/// Forgets what lies in [low, high), before it is unmapped.
+void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
+
+void reset_lazy_lock() noexcept;
+
+}  // namespace mortise::isolate
