@@ -9,6 +9,7 @@
 #include MORTISE_HEADER
 
 #include "abi/thread_record.hpp"
+#include "mortise/sync/atomics.hpp"
 
 namespace mortise::abi {
 
@@ -31,13 +32,20 @@ MORTISE_HOT Heap::Thread* thread_if_ready() noexcept { return thread_record.read
 /// After `prepare_thread`.
 MORTISE_HOT Heap::Thread& thread() noexcept { return *thread_if_ready(); }
 
+/// What every entry point falls back on when there is no hit: starts what must be started and goes down the stack. Null, and
+/// errno set, without memory. (malloc.cpp)
+void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept;
+
+/// What operator new does without memory: asks the program's new-handler to make room, then throws, or gives null. (new.cpp)
+void* new_failed(std::size_t size, std::size_t align, bool may_throw);
+
 /// Tells the background purge that memory was freed. (idle.cpp)
 void note_release() noexcept;
 void reset_idle_after_fork() noexcept;
 
 /// Counts of what happened at the seam between program and heap.
 struct Events {
-  std::size_t foreign_frees = 0;  ///< pointers that were not ours, passed on to the next allocator
+  Atomic<std::size_t> foreign_frees{0};  ///< pointers that were not ours, passed on to the next allocator
 };
 extern constinit Events events [[gnu::visibility("hidden")]];
 

@@ -1,4 +1,4 @@
-// malloc(3): each entry point says what is asked and goes down the stack.
+// malloc(3) and operator new: each entry point says what is asked and goes down the stack.
 //
 //   malloc ─► heap.allocate_hit ─► done                        free ─► heap.holds ─► heap.release_hit ─► done
 //      └─ miss ─► allocate_slow: start, attach, allocate, errno       └─ else ─► free_slow: null, foreign, miss
@@ -6,6 +6,8 @@
 // Only this folder knows errno, zero sizes, and which alignments are legal.
 #include <errno.h>
 #include <string.h>
+
+#include <new>
 
 #include "abi/heap.hpp"
 #include "abi/next.hpp"
@@ -17,12 +19,10 @@ constinit Heap heap{};
 constinit Events events{};
 constinit thread_local ThreadRecord<Heap::Thread> thread_record{};
 
-namespace {
-
 /// The largest request that is tried: PTRDIFF_MAX, as glibc; larger ones could not be subtracted within.
-constexpr std::size_t kRequestMax = PTRDIFF_MAX;
+static constexpr std::size_t kRequestMax = PTRDIFF_MAX;
 
-MORTISE_COLD void* fail(int error) noexcept {
+MORTISE_COLD static void* fail(int error) noexcept {
   errno = error;
   return nullptr;
 }
@@ -33,12 +33,21 @@ MORTISE_COLD void* fail(int error) noexcept {
   return b ? b.ptr : fail(ENOMEM);
 }
 
-MORTISE_HOT void* allocate(Request r) noexcept {
+namespace {
+
+/// A miss of operator new: what is to be done without memory is decided in new.cpp.
+template <bool kMayThrow> [[gnu::noinline]] void* new_slow(std::size_t size, std::size_t align, bool) {
+  void* p = is_power_of_two(align) ? allocate_slow(size, align, false) : nullptr;
+  return p ? p : new_failed(size, align, kMayThrow);
+}
+
+/// A hit is inlined into every entry point; a miss is a jump to `kSlow`, so that a hit needs no frame.
+template <auto kSlow = allocate_slow> MORTISE_HOT void* allocate(Request r) noexcept(noexcept(kSlow(0, 0, false))) {
   if (Heap::Thread* t = thread_if_ready()) [[likely]] {
     const Block b = hit_below(heap, *t, r);
     if (b) [[likely]] return b.ptr;
   }
-  return allocate_slow(r.size, r.align, r.zeroed);
+  return kSlow(r.size, r.align, r.zeroed);
 }
 
 [[gnu::noinline]] void free_slow(void* p) noexcept {
@@ -46,7 +55,7 @@ MORTISE_HOT void* allocate(Request r) noexcept {
   if (!ptr) return;
   const int error = errno;  // free leaves errno alone
   if (!heap.holds(ptr)) {
-    ++events.foreign_frees;
+    events.foreign_frees.fetch_add(1, Order::relaxed);
     next_free(p);
   } else if (prepare_thread()) {
     Block b = heap.block_of(ptr);
@@ -78,20 +87,53 @@ MORTISE_HOT void release(void* p) noexcept {
     if (size > old.size)
       if (const Block b = move_below(heap, thread(), old, size)) return b.ptr;
   }
-  void* fresh = allocate({.size = size});
+  void* const fresh = allocate({.size = size});
   if (!fresh) return nullptr;
   memcpy(fresh, p, size < old.size ? size : old.size);
   release(p);
   return fresh;
 }
 
+MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
+  return allocate({.size = bytes, .zeroed = true});
+}
+
+MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
+  if (!p) return allocate({.size = size});
+  if (size == 0) {
+    release(p);
+    return nullptr;
+  }
+  auto* ptr = static_cast<std::byte*>(p);
+  if (!heap.holds(ptr)) [[unlikely]] return next_realloc(p, size);
+  return reallocate(ptr, size);
+}
+
+/// As glibc 2.36: an alignment that is no power of two is rounded up to one.
 MORTISE_COLD void* allocate_aligned(std::size_t align, std::size_t size) noexcept {
   if (align <= kMinAlign) return allocate({.size = size});
-  if (align > kRequestMax / 2) return fail(ENOMEM);
-  return allocate_slow(size, align, false);
+  if (align > kRequestMax / 2 + 1) return fail(EINVAL);
+  return allocate_slow(size, std::bit_ceil(align), false);
+}
+
+/// Returns the error instead of setting errno; `*out` is written on success only.
+MORTISE_COLD int allocate_posix(void** out, std::size_t align, std::size_t size) noexcept {
+  if (!is_power_of_two(align) || align % sizeof(void*)) return EINVAL;
+  const int error = errno;
+  void* p = allocate_aligned(align, size);
+  errno = error;
+  if (!p) return ENOMEM;
+  *out = p;
+  return 0;
 }
 
 std::size_t page_bytes() noexcept { return ::getauxval(AT_PAGESZ); }
+
+MORTISE_COLD void* allocate_pages(std::size_t size) noexcept {
+  return allocate_aligned(page_bytes(), round_up(size ? size : 1, page_bytes()));
+}
 
 }  // namespace
 }  // namespace mortise::abi
@@ -105,59 +147,28 @@ MORTISE_EXPORT void* malloc(std::size_t size) noexcept { return allocate({.size 
 
 MORTISE_EXPORT void free(void* p) noexcept { release(p); }
 
-MORTISE_EXPORT void* calloc(std::size_t count, std::size_t size) noexcept {
-  std::size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
-  return allocate({.size = bytes, .zeroed = true});
-}
+MORTISE_EXPORT void* calloc(std::size_t count, std::size_t size) noexcept { return allocate_zeroed(count, size); }
 
 /// realloc(p, 0) frees p and returns null, as glibc's does: programs written for it rely on that.
-MORTISE_EXPORT void* realloc(void* p, std::size_t size) noexcept {
-  if (!p) return allocate({.size = size});
-  if (size == 0) {
-    release(p);
-    return nullptr;
-  }
-  auto* ptr = static_cast<std::byte*>(p);
-  if (!heap.holds(ptr)) [[unlikely]] return next_realloc(p, size);
-  return reallocate(ptr, size);
-}
+MORTISE_EXPORT void* realloc(void* p, std::size_t size) noexcept { return resize(p, size); }
 
 MORTISE_EXPORT void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
-  return realloc(p, bytes);
+  return resize(p, bytes);
 }
 
-/// C17: the size need not be a multiple of the alignment; an alignment that is no power of two is refused.
-MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
-  if (!is_power_of_two(align)) return fail(EINVAL);
-  return allocate_aligned(align, size);
-}
+/// The size need not be a multiple of the alignment.
+MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
+MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
 
-/// As glibc: an alignment that is no power of two is rounded up to one.
-MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept {
-  if (align > kRequestMax / 2) return fail(EINVAL);
-  return allocate_aligned(std::bit_ceil(align), size);
-}
-
-/// Returns the error instead of setting errno; `*out` is written on success only.
 MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
-  if (!is_power_of_two(align) || align % sizeof(void*)) return EINVAL;
-  const int error = errno;
-  void* p = allocate_aligned(align, size);
-  errno = error;
-  if (!p) return ENOMEM;
-  *out = p;
-  return 0;
+  return allocate_posix(out, align, size);
 }
 
 MORTISE_EXPORT void* valloc(std::size_t size) noexcept { return allocate_aligned(page_bytes(), size); }
 
-MORTISE_EXPORT void* pvalloc(std::size_t size) noexcept {
-  if (size > kRequestMax) return fail(ENOMEM);
-  return allocate_aligned(page_bytes(), round_up(size ? size : 1, page_bytes()));
-}
+MORTISE_EXPORT void* pvalloc(std::size_t size) noexcept { return allocate_pages(size); }
 
 MORTISE_EXPORT void cfree(void* p) noexcept { release(p); }
 
@@ -174,14 +185,48 @@ MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
 
 // glibc's own names.
 MORTISE_EXPORT void* __libc_malloc(std::size_t size) noexcept { return allocate({.size = size}); }
-MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept { return calloc(count, size); }
-MORTISE_EXPORT void* __libc_realloc(void* p, std::size_t size) noexcept { return realloc(p, size); }
+MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept { return allocate_zeroed(count, size); }
+MORTISE_EXPORT void* __libc_realloc(void* p, std::size_t size) noexcept { return resize(p, size); }
 MORTISE_EXPORT void __libc_free(void* p) noexcept { release(p); }
-MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept { return memalign(align, size); }
-MORTISE_EXPORT void* __libc_valloc(std::size_t size) noexcept { return valloc(size); }
-MORTISE_EXPORT void* __libc_pvalloc(std::size_t size) noexcept { return pvalloc(size); }
+MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
+MORTISE_EXPORT void* __libc_valloc(std::size_t size) noexcept { return allocate_aligned(page_bytes(), size); }
+MORTISE_EXPORT void* __libc_pvalloc(std::size_t size) noexcept { return allocate_pages(size); }
 MORTISE_EXPORT int __posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
-  return posix_memalign(out, align, size);
+  return allocate_posix(out, align, size);
 }
 
 }  // extern "C"
+
+// C++'s replaceable allocation functions.
+using std::align_val_t, std::nothrow_t;
+namespace {
+constexpr Request aligned(std::size_t n, align_val_t a) {
+  return {.size = n, .align = static_cast<std::size_t>(a) < kMinAlign ? kMinAlign : static_cast<std::size_t>(a)};
+}
+}  // namespace
+
+MORTISE_EXPORT void* operator new(std::size_t n) { return allocate<new_slow<true>>({.size = n}); }
+MORTISE_EXPORT void* operator new[](std::size_t n) { return allocate<new_slow<true>>({.size = n}); }
+MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t&) noexcept { return allocate<new_slow<false>>({.size = n}); }
+MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t&) noexcept { return allocate<new_slow<false>>({.size = n}); }
+MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a) { return allocate<new_slow<true>>(aligned(n, a)); }
+MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) { return allocate<new_slow<true>>(aligned(n, a)); }
+MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t&) noexcept {
+  return allocate<new_slow<false>>(aligned(n, a));
+}
+MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a, const nothrow_t&) noexcept {
+  return allocate<new_slow<false>>(aligned(n, a));
+}
+
+MORTISE_EXPORT void operator delete(void* p) noexcept { release(p); }
+MORTISE_EXPORT void operator delete[](void* p) noexcept { release(p); }
+MORTISE_EXPORT void operator delete(void* p, const nothrow_t&) noexcept { release(p); }
+MORTISE_EXPORT void operator delete[](void* p, const nothrow_t&) noexcept { release(p); }
+MORTISE_EXPORT void operator delete(void* p, std::size_t) noexcept { release(p); }
+MORTISE_EXPORT void operator delete[](void* p, std::size_t) noexcept { release(p); }
+MORTISE_EXPORT void operator delete(void* p, align_val_t) noexcept { release(p); }
+MORTISE_EXPORT void operator delete[](void* p, align_val_t) noexcept { release(p); }
+MORTISE_EXPORT void operator delete(void* p, align_val_t, const nothrow_t&) noexcept { release(p); }
+MORTISE_EXPORT void operator delete[](void* p, align_val_t, const nothrow_t&) noexcept { release(p); }
+MORTISE_EXPORT void operator delete(void* p, std::size_t, align_val_t) noexcept { release(p); }
+MORTISE_EXPORT void operator delete[](void* p, std::size_t, align_val_t) noexcept { release(p); }

@@ -12,6 +12,9 @@ namespace {
 Usage usage() noexcept {
   Usage u;
   tell_below(heap, u);
+  // Layers are asked one after the other while blocks move between them: a difference may come out below zero.
+  if (u.live > u.mapped) u.live = 0;
+  if (u.large > u.live) u.large = u.live;
   return u;
 }
 
@@ -43,7 +46,7 @@ void print_statistics(int fd) noexcept {
   row("free, resident bytes  = ", u.dirty);
   row("free, purged bytes    = ", u.purged);
   row("bookkeeping bytes     = ", u.meta);
-  row("foreign frees         = ", events.foreign_frees);
+  row("foreign frees         = ", events.foreign_frees.load(Order::relaxed));
 }
 
 }  // namespace mortise::abi

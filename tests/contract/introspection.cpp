@@ -1,0 +1,138 @@
+// Should mallinfo2 and its like answer for another allocator, or for nobody, monitoring would show a fiction.
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "contract.hpp"
+
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+
+std::size_t resident() {
+  long pages = 0, skipped = 0;
+  FILE* f = fopen("/proc/self/statm", "r");
+  const int read = fscanf(f, "%ld %ld", &skipped, &pages);
+  fclose(f);
+  return read == 2 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+std::size_t live() {
+  const struct mallinfo2 m = mallinfo2();
+  return m.uordblks + m.hblkhd;
+}
+
+TEST(Introspection, LiveBytesFollowSmallBlocks) {
+  std::vector<void*> held(100000);
+  const std::size_t before = live();
+  for (void*& p : held) p = malloc(100);
+  const std::size_t full = live();
+  EXPECT_GE(full - before, 100 * held.size());
+  EXPECT_LE(full - before, 200 * held.size());
+  for (void* p : held) free(p);
+  const std::size_t after = live();
+  EXPECT_LE(after, before + kMiB);
+}
+
+TEST(Introspection, LargeBlocksAreCountedAsMapped) {
+  const struct mallinfo2 before = mallinfo2();
+  void* p = malloc(32 * kMiB);
+  const struct mallinfo2 with = mallinfo2();
+  EXPECT_EQ(with.hblks, before.hblks + 1);
+  EXPECT_GE(with.hblkhd, before.hblkhd + 32 * kMiB);
+  EXPECT_LE(with.hblkhd, before.hblkhd + 33 * kMiB);
+  free(p);
+  EXPECT_EQ(mallinfo2().hblks, before.hblks);
+  EXPECT_EQ(mallinfo2().hblkhd, before.hblkhd);
+}
+
+TEST(Introspection, TheOldFormSaysTheSameInInts) {
+  void* p = malloc(5 * kMiB);
+  const struct mallinfo2 wide = mallinfo2();
+  const struct mallinfo narrow = mallinfo();
+  EXPECT_EQ(static_cast<std::size_t>(narrow.hblks), wide.hblks);
+  EXPECT_EQ(static_cast<std::size_t>(narrow.hblkhd), wide.hblkhd);
+  EXPECT_NEAR(narrow.uordblks, static_cast<double>(wide.uordblks), 65536);
+  free(p);
+}
+
+TEST(Introspection, TrimGivesResidentMemoryBack) {
+  for (const std::size_t size : {std::size_t{200}, std::size_t{30000}, 4 * kMiB}) {
+    std::vector<void*> held(64 * kMiB / size);
+    for (void*& p : held) memset(p = malloc(size), 1, size);
+    const std::size_t full = resident();
+    for (void* p : held) free(p);
+    malloc_trim(0);
+    EXPECT_LT(resident(), full - 48 * kMiB) << size;
+  }
+  malloc_trim(0);
+  EXPECT_EQ(malloc_trim(0), 0) << "nothing is left to give back";
+}
+
+TEST(Introspection, MallocInfoWritesXmlAboutThisHeap) {
+  void* p = malloc(16 * kMiB);
+  char* text = nullptr;
+  std::size_t length = 0;
+  FILE* out = open_memstream(&text, &length);
+  EXPECT_EQ(malloc_info(0, out), 0);
+  fclose(out);
+  const std::string xml(text, length);
+  free(text);
+  EXPECT_EQ(xml.find("<malloc version=\"mortise-"), 0u) << xml;
+  EXPECT_NE(xml.find("</malloc>"), std::string::npos) << xml;
+  const auto at = xml.find("<total type=\"mmap\"");
+  ASSERT_NE(at, std::string::npos);
+  unsigned long count = 0, size = 0;
+  EXPECT_EQ(sscanf(xml.c_str() + at, "<total type=\"mmap\" count=\"%lu\" size=\"%lu\"", &count, &size), 2);
+  EXPECT_GE(count, 1u);
+  EXPECT_GE(size, 16 * kMiB);
+  errno = 0;
+  EXPECT_EQ(malloc_info(1, stdout), EINVAL);
+  free(p);
+}
+
+TEST(Introspection, MallocStatsWritesToStandardError) {
+  testing::internal::CaptureStderr();
+  malloc_stats();
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("mortise["), std::string::npos) << text;
+  EXPECT_NE(text.find("live bytes"), std::string::npos) << text;
+}
+
+TEST(Introspection, MalloptTakesLibcsParameters) {
+  EXPECT_EQ(mallopt(M_MMAP_THRESHOLD, 1 << 20), 1);
+  EXPECT_EQ(mallopt(M_ARENA_MAX, 1), 1);
+  EXPECT_EQ(mallopt(M_TRIM_THRESHOLD, 128 << 10), 1);
+  EXPECT_EQ(mallopt(M_TOP_PAD, 0), 1);
+  EXPECT_EQ(mallopt(M_PERTURB, 0), 1);
+  EXPECT_EQ(mallopt(12345, 1), 0);
+}
+
+/// Counters are read while others change: they may lag, they may not be nonsense.
+TEST(Introspection, NumbersStaySaneWhileThreadsAllocate) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      while (!stop) {
+        void* held[200];
+        for (void*& p : held) p = malloc(3000);
+        for (void* p : held) free(p);
+      }
+    });
+  for (int i = 0; i < 2000; ++i) {
+    const struct mallinfo2 m = mallinfo2();
+    ASSERT_LT(m.uordblks, std::size_t{1} << 32);
+    ASSERT_LT(m.fordblks, std::size_t{1} << 32);
+    ASSERT_LT(m.arena, std::size_t{1} << 32);
+  }
+  stop = true;
+  for (auto& t : threads) t.join();
+}
+
+}  // namespace
