@@ -10,9 +10,8 @@ namespace {
 
 using namespace contract;
 
-constexpr std::size_t kSizes[] = {0, 1, 16, 17, 24, 100, 128, 129, 500, 1000, 4095, 4096, 4097, 10000, 16384, 16385, 32768, 65536,
-                                  65537, 100000, 131072, 200000, 262143, 262144, 262145, 300000, 327680, 500000, 1 << 20,
-                                  (1 << 20) + 1, 3 << 20, 9 << 20};
+constexpr std::size_t kSizes[] = {0, 1, 16, 17, 24, 100, 128, 129, 500, 1000, 4095, 4096, 4097, 16384, 16385, 32768, 65536,
+                                  65537, 131072, 262144, 262145, 300000, 327680, 1 << 20, (1 << 20) + 1, 5 << 20};
 
 TEST(Resizing, ContentsAreKeptFromEverySizeToEverySize) {
   for (const std::size_t from : kSizes) {
@@ -101,7 +100,7 @@ TEST(Resizing, AStormOfLargeBlocksLosesNothing) {
   const auto mark = [](Held& h, std::size_t from) {
     for (std::size_t at = (from + 4095) / 4096 * 4096; at < h.n; at += 4096) static_cast<unsigned*>(h.p)[at / 4] = static_cast<unsigned>(h.seed + at / 4096);
   };
-  for (unsigned step = 0; step < 6000; ++step) {
+  for (unsigned step = 0; step < 2500; ++step) {
     Held& h = held[random() % held.size()];
     const std::size_t n = (std::size_t{1} << (14 + random() % 9)) + random() % 5 * 4096;
     if (!h.p) {
