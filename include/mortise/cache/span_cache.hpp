@@ -64,8 +64,7 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
     void release(Thread&, Block b) noexcept {
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
-      if (delay_ms_ == 0) {
-        os::purge(b.ptr, Index::bytes_of(s));
+      if (delay_ms_ == 0 && os::purge(b.ptr, Index::bytes_of(s))) {
         Held held(lock_);
         large_bytes_ -= Index::bytes_of(s);
         --large_count_;
@@ -113,17 +112,22 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
       if (!target) return {};
       const std::size_t moved = b.size < target.size ? b.size : target.size;
       if (!os::move(b.ptr, target.ptr, moved)) {
-        release(t, target);
+        // The kernel may have unmapped the target before it refused (a block whose mapping is in pieces, before Linux 6.17).
+        if (os::map_at(target.ptr, moved) != os::MapAt::refused) release(t, target);
+        else lose_large(target);
         return {};
       }
       // The old place has lost its mapping; map it afresh, which makes it clean.
       const bool mapped = os::map_at(b.ptr, moved) == os::MapAt::done;
+      if (!mapped) {
+        lose_large(b);
+        return target;
+      }
       Held held(lock_);
       Span* old = index().span_of(b.ptr);
       large_bytes_ -= b.size;
       --large_count_;
-      if (mapped) insert(old, moved == b.size ? SpanState::clean : SpanState::dirty);
-      else lose(old);
+      insert(old, moved == b.size ? SpanState::clean : SpanState::dirty);
       return target;
     }
 
@@ -149,9 +153,14 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
           index().set_span(s->head, s->granules > piece ? piece : s->granules, SpanState::large);  // ours alone
         }
         const std::size_t bytes = Index::bytes_of(s);
-        os::purge(index().base_of(s), bytes);
-        given += bytes;
+        const bool purged = os::purge(index().base_of(s), bytes);
         Held held(lock_);
+        if (!purged) {  // locked in memory (mlock): its bytes are still there, so it stays dirty, and is not tried again at once
+          s->since_ms = os::now_ms();
+          insert(s, SpanState::dirty);
+          return given;
+        }
+        given += bytes;
         insert(s, SpanState::clean);
       }
     }
@@ -253,8 +262,12 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
       merged->since_ms = since;
       insert_as_is(merged);
     }
-    /// A span whose memory is gone: nobody's from now on.
-    void lose(Span* s) noexcept {
+    /// A large block whose memory is gone: nobody's from now on.
+    void lose_large(Block b) noexcept {
+      Held held(lock_);
+      Span* s = index().span_of(b.ptr);
+      large_bytes_ -= b.size;
+      --large_count_;
       index().spans()[s->head + s->granules - 1].state = SpanState::none;
       s->state = SpanState::none;
     }
