@@ -111,6 +111,9 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     }
     void reset_after_fork() noexcept {
       lock_.reset();
+      // A set that a thread of the parent was draining opens again: that thread is not here to do it.
+      for (unsigned i = 0; i < used_.load(Order::relaxed); ++i)
+        if (std::byte* set = sets_[i].load(Order::relaxed)) table_[i] = set;
       reset_below(this->below);
     }
     /// Counts are read while other cores change them: exact when they rest.
