@@ -1,0 +1,1 @@
+"""What a program is told when it misuses the heap."""

@@ -1,0 +1,1 @@
+"""Instruction counts and imports of the shared objects, compared with what is on record."""

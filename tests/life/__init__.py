@@ -1,0 +1,1 @@
+"""Programs from their first instruction to their last: start, threads, signals, fork, memory running out, sleep."""
