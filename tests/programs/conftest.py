@@ -18,14 +18,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if {"program", "subject"} <= set(metafunc.fixturenames):
-        # The options are unknown when pytest was started on a folder above; then the environment can ask for all.
-        option = metafunc.config.getoption
-        subjects = chosen_subjects(option("--allocator", default=None) or [], option("--library", default=None) or [],
-                                   option("--all-programs", default=False) or "MORTISE_TEST_ALL" in os.environ)
+    if "subject" not in metafunc.fixturenames:
+        return
+    # The options are unknown when pytest was started on a folder above; then the environment can ask for all.
+    option = metafunc.config.getoption
+    subjects = chosen_subjects(option("--allocator", default=None) or [], option("--library", default=None) or [],
+                               option("--all-programs", default=False) or "MORTISE_TEST_ALL" in os.environ)
+    if "program" in metafunc.fixturenames:
         pairs = [pytest.param(PROGRAMS[name], subject, id=f"{name}-{subject.name}")
                  for name in PROGRAMS for subject in subjects if name in subject.programs]
         metafunc.parametrize(("program", "subject"), pairs)
+    else:
+        metafunc.parametrize("subject", subjects, ids=lambda subject: subject.name)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def python3(stage: Stage) -> None:
 
 @program("ruby")
 def ruby(stage: Stage) -> None:
-    """Frees come in sweeps of the collector, on whichever thread triggers it; posix_memalign for the heap pages."""
+    """Frees come in sweeps of the collector, on whichever thread triggers it; asks malloc_usable_size."""
     stage.run("ruby", "-rjson", SCRIPTS / "documents.rb")
 
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 MAPPED = re.compile(r"file=(\S+) \[0\];\s+generating link map")
+BOUND = re.compile(r"binding file \S+ \[0\] to (\S+) \[0\]: \w+ symbol `(\w+)'")
 STARTED = re.compile(r"initialize program: (\S+)")
 
 
@@ -18,13 +19,22 @@ class Proof:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.detail = "files"
         # Servers write here under another user, so everyone may.
         folder.mkdir()
         folder.chmod(0o777)
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(self.folder / "trace")}
+        return {"LD_DEBUG": self.detail, "LD_DEBUG_OUTPUT": str(self.folder / "trace")}
+
+    def bindings(self) -> dict[str, set[str]]:
+        """Which files serve each symbol, over all traces; only with `detail` "files,bindings"."""
+        served: dict[str, set[str]] = {}
+        for path in self.folder.glob("trace.*"):
+            for file, symbol in BOUND.findall(path.read_text(errors="replace")):
+                served.setdefault(symbol, set()).add(file)
+        return served
 
     def missing(self, library: Path, pids: list[int]) -> list[str]:
         """Says, a line a process, which process ran without `library`. `pids` are those that must have left a trace."""

@@ -35,6 +35,17 @@ def test_program(program, subject, theatre):
             pytest.fail(f"{program.name} on {subject.name}: {told}", pytrace=False)
 
 
+def test_the_library_serves_the_calls(subject, theatre):
+    """Loaded is not enough: what a program and its libraries call must be bound to the library, and to nothing else."""
+    library = theatre.library(subject)
+    with theatre.stage("bindings", library) as stage:
+        stage.proof.detail = "files,bindings"
+        stage.run("sqlite3", ":memory:", "select 1", env={"LD_BIND_NOW": "1"})
+        served = stage.proof.bindings()
+    for function in ("malloc", "calloc", "realloc", "free"):
+        assert served.get(function) == {str(library)}, f"{function} is served by {served.get(function)}"
+
+
 def test_there_are_twenty_five():
     """The list is the promise: a program leaves it only by a decision, not by an accident of imports."""
     assert len(PROGRAMS) == 25

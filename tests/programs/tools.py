@@ -16,7 +16,7 @@ def digest(path: Path) -> str:
 
 @program("sqlite3")
 def sqlite3(stage: Stage) -> None:
-    """A page cache of equal blocks beside strings that grow; asks malloc_usable_size of what it gets."""
+    """A page cache of equal blocks beside strings that grow and move."""
     stage.run("sqlite3", ":memory:", f".read {SCRIPTS / 'tables.sql'}")
 
 
@@ -63,7 +63,7 @@ def ffmpeg(stage: Stage) -> None:
 
 @program("z3")
 def z3(stage: Stage) -> None:
-    """Millions of tiny nodes through its own counting wrapper, which trusts malloc_usable_size."""
+    """Millions of tiny nodes through its own counting wrapper."""
     stage.run("z3", stage.file("queens.smt2", inputs.queens(26)))
 
 
