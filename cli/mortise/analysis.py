@@ -2,44 +2,18 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from mortise import formats, stats
-from mortise.errors import CANNOT_TELL, DECIDED, RUN_FAILED
-
-Document = dict[str, Any]
-FLOOR_BYTES = 64 * 1024
-
-
-def rounds_of(document: Document, kind: str) -> set[int]:
-    return {run["round"] for entry in document["arms"].values() for run in entry["runs"] if run["kind"] == kind}
-
-
-def time_of(document: Document) -> Callable[[dict[str, Any]], float]:
-    """The figure that decides about time; for a program's own number, where more is better, its inverse."""
-    settings = document["settings"]
-    if settings["metric_regex"]:
-        return (
-            (lambda run: 1.0 / run["metric"])
-            if settings.get("metric_better", "more") == "more"
-            else (lambda run: run["metric"])
-        )
-    key = {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
-    return lambda run: max(run[key], 1e-6)
-
-
-def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
-    key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
-    base = document["baseline_bytes"]
-    return lambda run: max(run[key] - base, FLOOR_BYTES)
+from mortise import curve_report, formats, gates, stats
+from mortise.errors import CANNOT_TELL, DECIDED, GATE_HIT, RUN_FAILED
+from mortise.figures import Document, memory_of, runs_of, time_of
 
 
 def paired(document: Document, entry: Document, kind: str, figure: Callable[[Document], float]) -> np.ndarray:
     """Log differences to the reference, one for each round that both took part in."""
     theirs = reference_logs(document, entry, kind, figure)
-    mine = {run["round"]: math.log(figure(run)) for run in entry["runs"] if run["kind"] == kind}
+    mine = {run["round"]: math.log(figure(run)) for run in runs_of(entry, kind)}
     return np.array([mine[number] - theirs[number] for number in sorted(mine) if number in theirs])
 
 
@@ -52,8 +26,8 @@ def reference_logs(
         sources.append(document["control"])
     found: dict[int, list[float]] = {}
     for source in sources:
-        for run in source["runs"]:
-            if run["kind"] == kind and not source["failure"]:
+        for run in runs_of(source, kind):
+            if not source["failure"]:
                 found.setdefault(run["round"], []).append(math.log(figure(run)))
     return {number: sum(logs) / len(logs) for number, logs in found.items()}
 
@@ -62,9 +36,7 @@ def memory_pairs(document: Document, entry: Document) -> np.ndarray:
     """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
     figure = memory_of(document)
     differences = paired(document, entry, "memory", figure)
-    watched = [
-        run for e in (entry, document["arms"][document["reference"]]) for run in e["runs"] if run["kind"] == "memory"
-    ]
+    watched = [run for e in (entry, document["arms"][document["reference"]]) for run in runs_of(e, "memory")]
     single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
     if document["settings"]["memory"] == "peak" and single:
         differences = np.concatenate([differences, paired(document, entry, "time", figure)])
@@ -114,7 +86,7 @@ def time_result(document: Document, entry: Document) -> Document | None:
     found = result(document, paired(document, entry, "time", figure), stats.FIRST_LOOK)
     if found is not None:
         reference = document["arms"][document["reference"]]
-        least = [min(figure(run) for run in e["runs"] if run["kind"] == "time") for e in (entry, reference)]
+        least = [min(figure(run) for run in runs_of(e, "time")) for e in (entry, reference)]
         found["ratio_of_minima"] = rounded(least[0] / least[1])
     return found
 
@@ -132,8 +104,7 @@ def rounded(value: float) -> float:
 
 def medians(entry: Document) -> Document:
     """What the table shows; times from time rounds, memory from memory rounds."""
-    timed = [r for r in entry["runs"] if r["kind"] == "time"]
-    watched = [r for r in entry["runs"] if r["kind"] == "memory"]
+    timed, watched = runs_of(entry, "time"), runs_of(entry, "memory")
     found: Document = {}
     for key, runs in (
         ("wall_s", timed),
@@ -172,6 +143,8 @@ def conclude(document: Document) -> Document:
         control = dict(document["control"])
         control["time"] = time_result(document, control)
         document["control"] = control
+    document["curves"], document["dominance"] = curve_report.conclude(document)
+    document["gates"] = gates.states(document)
     document["conclusion"] = conclusion(document)
     return document
 
@@ -179,23 +152,19 @@ def conclude(document: Document) -> Document:
 def conclusion(document: Document) -> Document:
     """The sentence under the table, and the exit status that goes with it."""
     failed = [name for name, entry in document["arms"].items() if entry["failure"]]
-    decided, undecided = [], []
-    for name in others(document):
-        result = (document["arms"][name]["vs_reference"] or {}).get("time")
-        if result:
-            (undecided if result["verdict"] == stats.CANNOT_TELL else decided).append(name)
+    undecided = [n for n in others(document) if verdict_of(document, n, "time") == stats.CANNOT_TELL]
+    if document["dominance"]:
+        undecided = [n for n, result in document["dominance"].items() if result["verdict"] == "cannot tell"]
     trusted, doubt = control_says(document)
     best = winner(document) if trusted else None
-    status = RUN_FAILED if failed else DECIDED if decided and not undecided and trusted else CANNOT_TELL
-    return {
-        "exit_status": status,
-        "failed": failed,
-        "undecided": undecided,
-        "control_trusted": trusted,
-        "control_says": doubt,
-        "best": best,
-        "sentence": sentence(document, best, undecided, failed, trusted, doubt),
-    }
+    hit = [text for text, state in document["gates"].items() if state == "hit"]
+    reached = trusted and not undecided and len(failed) < len(document["arms"])
+    if not others(document):
+        reached = any(curve["law"] for curve in document["curves"].values())
+    status = RUN_FAILED if failed else GATE_HIT if hit else DECIDED if reached else CANNOT_TELL
+    said = sentence(document, best, undecided, failed, trusted, doubt)
+    return {"exit_status": status, "failed": failed, "undecided": undecided, "control_trusted": trusted,
+            "control_says": doubt, "best": best, "gates_hit": hit, "sentence": said}  # fmt: skip
 
 
 def control_says(document: Document) -> tuple[bool, str]:
@@ -204,14 +173,17 @@ def control_says(document: Document) -> tuple[bool, str]:
     if not result:
         return True, "no control was run"
     resolve = document["settings"]["resolve"]
-    half = (math.log(result["high"]) - math.log(result["low"])) / 2
-    seen = formats.percent(math.expm1(half))
-    off = result["low"] > 1 + resolve or result["high"] < 1 / (1 + resolve)
+    seen = math.expm1((math.log(result["high"]) - math.log(result["low"])) / 2)
     interval = f"{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]"
     text = f"{document['reference']} against itself {interval} over {result['rounds']} rounds"
-    if off:
+    if result["low"] > 1 + resolve or result["high"] < 1 / (1 + resolve):
         return False, f"{text}: this machine sees a difference where there is none, so no verdict holds"
-    return True, f"{text}: differences under {seen} are not visible here"
+    if seen > resolve:
+        return (
+            True,
+            f"{text}: {formats.percent(resolve)} cannot be resolved in these rounds, {formats.percent(seen)} can",
+        )
+    return True, f"{text}: differences under {formats.percent(seen)} are not visible here"
 
 
 def winner(document: Document) -> str | None:
@@ -234,7 +206,12 @@ def sentence(
         return f"can't tell: {doubt}"
     if len(failed) == len(document["arms"]):
         return "every arm failed: nothing was compared"
-    parts = []
+    parts = [f"--fail-if hit: {text}" for text, state in document["gates"].items() if state == "hit"]
+    if document["dominance"]:
+        parts += [f"{n}'s curve against {reference}'s: {r['verdict']}" for n, r in document["dominance"].items()]
+        return ". ".join(parts + [f"failed: {', '.join(failed)}"] * bool(failed))
+    if not others(document):
+        return "; ".join(curve_report.law_line(name, curve) for name, curve in document["curves"].items())
     if best:
         memory = document["arms"][best]["vs_reference"]["memory"]
         size = f", memory {formats.ratio(memory['ratio'])}" if memory else ""
@@ -274,7 +251,7 @@ def warnings(document: Document) -> list[str]:
     """What a careful reader would ask about these runs."""
     found = []
     reference = document["arms"][document["reference"]]
-    timed = [run for run in reference["runs"] if run["kind"] == "time"]
+    timed = runs_of(reference, "time")
     if timed and float(np.median([run["wall_s"] for run in timed])) < 0.05:
         found.append(
             "warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work"

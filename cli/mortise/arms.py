@@ -4,7 +4,7 @@ took effect.
 
 import os
 import shlex
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from mortise import catalogue, conf, elf, peers
 from mortise.errors import WrongUse, unknown
 
 AS_SHIPPED = "as-shipped"
+CONTROL = "control"
 GLIBC = "glibc"
 HINT = "give one of them, a path to a .so, NAME=env:KEY=VALUE, or NAME=cmd:PROGRAM"
 
@@ -29,6 +30,10 @@ class Arm:
     def document(self) -> dict[str, Any]:
         return asdict(self)
 
+    def twin(self, name: str) -> "Arm":
+        """The same under another name."""
+        return replace(self, name=name)
+
     @property
     def preloads(self) -> bool:
         return self.library is not None
@@ -45,8 +50,8 @@ def parse_all(texts: list[str], as_shipped: str) -> list[Arm]:
         if any(arm.name == other.name for other in arms):
             raise WrongUse(f"arm '{arm.name}' is given twice: name one of them, for example other={spec}")
         arms.append(arm)
-    if len(arms) < 2:
-        raise WrongUse("a comparison needs two arms or more: for example --arms glibc,hslab")
+        if arm.name == CONTROL:
+            raise WrongUse(f"no arm can be called '{CONTROL}': that is what the reference's second run is called")
     return arms
 
 

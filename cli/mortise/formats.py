@@ -17,7 +17,7 @@ CELL = "mortise.cell/1"
 
 
 def dumps(document: Any) -> str:
-    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same content."""
+    """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

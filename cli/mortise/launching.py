@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mortise import arms as arms_, elf, home
+from mortise import arms as arms_
+from mortise import elf, home
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10

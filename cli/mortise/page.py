@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from mortise import formats, table
+from mortise.figures import runs_of
 
 COLOURS = [
     "#4c78a8",
@@ -39,6 +40,8 @@ def render(document: dict[str, Any]) -> str:
         ("front", "Space and time, every run", front(document)),
         ("runs", "Every run, in the order of the rounds", strip(document)),
     ]
+    if document["curves"]:
+        plots.insert(0, ("curves", "Time and space as the knob turns; the unset point is ringed", knobs(document)))
     if series := over_time(document):
         plots.append(("memory", "Memory over time (one memory run of each arm)", series))
     return template.render(
@@ -86,7 +89,7 @@ def front(document: dict[str, Any]) -> go.Figure:
     memory = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
     figure = go.Figure(layout=LAYOUT)
     for name, entry in document["arms"].items():
-        runs = [r for r in entry["runs"] if r["kind"] == "memory" and r.get(key) is not None]
+        runs = [r for r in runs_of(entry, "memory") if r.get(key) is not None]
         if not runs:
             continue
         above = [(r[memory] - document["baseline_bytes"]) / 2**20 for r in runs]
@@ -116,11 +119,37 @@ def front(document: dict[str, Any]) -> go.Figure:
     return figure
 
 
+def knobs(document: dict[str, Any]) -> go.Figure:
+    """Each arm's points with their values, its law where one holds, and where its default lies."""
+    figure = go.Figure(layout=LAYOUT)
+    for name, report in document["curves"].items():
+        points = sorted(report["points"], key=lambda p: p["time"])
+        style = {"color": colour(document, name)}
+        figure.add_scatter(
+            x=[p["time"] for p in points], y=[p["memory"] / 2**20 for p in points], text=[p["knob"] for p in points],
+            mode="markers+text", textposition="top center", marker=style | {"size": 8}, name=name, legendgroup=name,
+        )  # fmt: skip
+        if law := report["law"]:
+            last = points[-1]["time"] * 1.05
+            first = max(points[0]["time"] * 0.97, law["a"] + (points[0]["time"] - law["a"]) / 2)
+            times = [first + (last - first) * i / 120 for i in range(121)]
+            curve = [(law["c"] + law["b"] / (t - law["a"])) / 2**20 for t in times]
+            figure.add_scatter(x=times, y=curve, mode="lines", line=style, name=f"{name}: law", legendgroup=name)
+        for point in points:
+            if point["knob"] == "unset":
+                ring = {"size": 18, "color": "rgba(0,0,0,0)", "line": {"width": 2, "color": colour(document, name)}}
+                figure.add_scatter(x=[point["time"]], y=[point["memory"] / 2**20], mode="markers", marker=ring,
+                                   name=f"{name} by default", legendgroup=name, showlegend=False)  # fmt: skip
+    figure.update_xaxes(title=time_axis(document)[1])
+    figure.update_yaxes(title="memory above the bare image, MiB", rangemode="tozero")
+    return figure
+
+
 def strip(document: dict[str, Any]) -> go.Figure:
     key, label = time_axis(document)
     figure = go.Figure(layout=LAYOUT)
     for name, entry in document["arms"].items():
-        runs = [r for r in entry["runs"] if r["kind"] == "time" and r.get(key) is not None]
+        runs = [r for r in runs_of(entry, "time") if r.get(key) is not None]
         text = [f"{name}, round {r['round']}, place {r['position'] + 1}, {r['minor_faults']} faults" for r in runs]
         figure.add_scatter(
             x=[r["round"] for r in runs],
@@ -186,6 +215,7 @@ def repeat(document: dict[str, Any]) -> str:
         "--seed",
         str(settings["seed"]),
     ]
+    words += [word for text in settings["sweeps"] for word in ("--sweep", text)]
     for option, key in (
         ("--ready", "ready"),
         ("--load", "load"),

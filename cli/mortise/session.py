@@ -6,21 +6,23 @@ verdicts, both while measuring, to know when to stop, and afterwards, so that a 
 
 import math
 import random
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mortise import __version__, analysis, formats, machine, stats
-from mortise.arms import Arm
+from mortise import __version__, analysis, curve_report, faults, formats, gates, machine, stats
+from mortise.arms import CONTROL, Arm
 from mortise.errors import RunFailed
-from mortise.launching import Launcher, Outcome, Request, Service
+from mortise.launching import Launcher, Request, Service
+from mortise.sweeps import UNSET, Sweep, applied
 
-CONTROL = "control"
 MEMORY_EVERY = 4
 MEMORY_ROUNDS_MIN = 3
+SWEEP_FIRST_LOOK = 6
+SWEEP_ROUNDS_ENOUGH = 12
+DEATHS_MAX = 3
 PADDING_MAX = 4096
 
 
@@ -42,27 +44,50 @@ class Settings:
     stdin: Path | None = None
     service: Service | None = None
     control: bool = True
-    env: dict[str, str] = field(default_factory=dict)
+    fail_if: list[str] = field(default_factory=list)
+    sweeps: list[Sweep] = field(default_factory=list)
+    sweep_texts: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        service = self.service
-        return {
-            "time": self.time,
-            "memory": self.memory,
-            "resolve": self.resolve,
-            "budget_s": self.budget_s,
-            "rounds_max": self.rounds_max,
-            "warmup": self.warmup,
-            "check": self.check,
-            "metric_regex": self.metric_regex,
-            "metric_better": self.metric_better,
-            "seed": self.seed,
-            "level": stats.LEVEL,
-            "stdin": str(self.stdin) if self.stdin else None,
-            "ready": service.ready if service else None,
-            "load": service.load if service else None,
-            "stop": service.stop if service else None,
-        }
+        service = self.service or Service()
+        plain = ("time", "memory", "resolve", "budget_s", "rounds_max", "warmup", "check", "metric_regex",
+                 "metric_better", "seed", "timeout_s", "fail_if")  # fmt: skip
+        return {name: getattr(self, name) for name in plain} | {
+            "level": stats.LEVEL, "stdin": str(self.stdin) if self.stdin else None, "sweeps": self.sweep_texts,
+            "ready": service.ready, "load": service.load, "stop": service.stop,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """What runs once a round: an arm, at one value of its knob."""
+
+    arm: Arm
+    sweep: Sweep | None = None
+    value: str = UNSET
+
+    @property
+    def knob(self) -> str | None:
+        return None if self.value == UNSET else self.value
+
+    @property
+    def label(self) -> str:
+        return self.arm.name if self.knob is None else f"{self.arm.name} at {self.knob}"
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        return self.arm.name, self.knob
+
+
+def places_of(arms: list[Arm], knobs: list[Sweep]) -> list[Place]:
+    """Every arm unset, and at each value of the sweep that applies to it."""
+    found = []
+    for arm in arms:
+        mine = next((s for s in knobs if s.applies_to(arm.name) and arm.name != CONTROL), None)
+        # Who is not swept runs unset too, and so without the placeholder of someone else's sweep.
+        still = next((s for s in knobs if s.in_arguments), None)
+        found += [Place(arm, mine, value) for value in mine.values] if mine else [Place(arm, still)]
+    return found
 
 
 Progress = Callable[[dict[str, Any], str, float], None]
@@ -75,30 +100,26 @@ class Session:
         self, argv: list[str], arms: list[Arm], settings: Settings, preflight: dict[str, Any], progress: Progress
     ):
         self.argv, self.settings, self.progress = argv, settings, progress
-        self.arms = list(arms)
         self.random = random.Random(settings.seed)
         self.launcher = Launcher()
         self.started = time.monotonic()
-        self.expected: dict[str, str] = {}
+        self.expected = faults.Expected()
         self.retired: set[str] = set()
+        self.latest: dict[tuple[str, str | None, str], float] = {}
         self.document: dict[str, Any] = {
-            "schema": formats.COMPARE,
-            "mortise": __version__,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "argv": argv,
-            "settings": settings.document(),
-            "machine": machine.facts(),
-            "preflight": preflight,
-            "reference": arms[0].name,
-            "baseline_bytes": 0,
-            "arms": {arm.name: arm.document() | {"failure": None, "runs": []} for arm in arms},
-        }
-        if settings.control:
-            twin = Arm(CONTROL, arms[0].kind, arms[0].library, arms[0].env, arms[0].argv)
-            self.arms.append(twin)
-            self.document[CONTROL] = twin.document() | {"failure": None, "runs": []}
+            "schema": formats.COMPARE, "mortise": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "argv": argv, "settings": settings.document(), "machine": machine.facts(), "preflight": preflight,
+            "reference": arms[0].name, "baseline_bytes": 0,
+            "arms": {arm.name: arm.document() | {"failure": None, "died": {}, "runs": []} for arm in arms},
+        }  # fmt: skip
+        everyone = list(arms)
+        if settings.control and len(arms) > 1:
+            everyone.append(arms[0].twin(CONTROL))
+            self.document[CONTROL] = everyone[-1].document() | {"failure": None, "died": {}, "runs": []}
+        self.places = places_of(everyone, settings.sweeps)
+        self.swept = any(place.knob is not None for place in self.places)
 
-    # ---- the protocol ----------------------------------------------------------------------------------------------
+    # ---- the protocol ------------------------------------------------------------
 
     def run(self) -> dict[str, Any]:
         steal = machine.steal_seconds()
@@ -106,16 +127,16 @@ class Session:
         for number in range(self.settings.warmup):
             self.round("warmup", number)
         rounds = memory_rounds = 0
-        while rounds < self.settings.rounds_max and self.affords("time", rounds):
+        while rounds < self.settings.rounds_max and (rounds == 0 or self.affords("time", memory_rounds)):
             rounds += 1
             self.round("time", rounds)
-            if rounds % MEMORY_EVERY == 0 and self.affords("memory", rounds):
+            if rounds % MEMORY_EVERY == 0 and self.affords("memory", memory_rounds):
                 memory_rounds += 1
                 self.round("memory", memory_rounds)
-            if stats.is_look(rounds) and self.all_decided():
+            if self.done(rounds):
                 break
-        while memory_rounds < self.memory_target() and (
-            memory_rounds < MEMORY_ROUNDS_MIN or self.affords("memory", rounds)
+        while memory_rounds < MEMORY_ROUNDS_MIN or (
+            memory_rounds < self.memory_rounds_enough() and self.affords("memory", memory_rounds)
         ):
             memory_rounds += 1
             self.round("memory", memory_rounds)
@@ -124,150 +145,116 @@ class Session:
         return self.document
 
     def baseline(self) -> None:
-        """What the program's image holds before main under whatever it ships with: the same figure is taken off every
-        arm.
-        """
-        outcome = self.launcher.run(self.request(Arm("baseline", "shipped"), memory=False, baseline=True))
+        """What the program's image holds before main, as it ships: the same figure is taken off every arm."""
+        outcome = self.launcher.run(self.request(Place(Arm("baseline", "shipped")), memory=False, baseline=True))
         self.document["baseline_bytes"] = outcome.peak_before_main
 
     def round(self, kind: str, number: int) -> None:
-        """Every arm that still counts once, in an order nobody chose."""
-        live = [
-            arm
-            for arm in self.arms
-            if not self.entry(arm)["failure"] and (kind == "memory" or arm.name not in self.retired)
-        ]
-        if kind == "memory":
-            live = [arm for arm in live if arm.name != CONTROL]
+        """Everything that still counts once, in an order nobody chose."""
+        live = self.live(kind)
         self.random.shuffle(live)
-        for position, arm in enumerate(live):
-            self.progress(self.document, f"{kind} round {number}: {arm.name}", time.monotonic() - self.started)
-            self.one(arm, kind, number, position)
+        for position, place in enumerate(live):
+            self.progress(self.document, f"{kind} round {number}: {place.label}", time.monotonic() - self.started)
+            self.one(place, kind, number, position)
 
-    def one(self, arm: Arm, kind: str, number: int, position: int) -> None:
-        entry = self.entry(arm)
-        started = time.monotonic()
+    def live(self, kind: str) -> list[Place]:
+        found = []
+        for place in self.places:
+            entry = self.entry(place.arm.name)
+            dead = entry["failure"] or entry["died"].get(place.knob or "", {}).get("deaths", 0) >= DEATHS_MAX
+            idle = place.arm.name in self.retired if kind == "time" else place.arm.name == CONTROL
+            if not dead and not (idle and kind != "warmup"):
+                found.append(place)
+        return found
+
+    def one(self, place: Place, kind: str, number: int, position: int) -> None:
+        entry, started = self.entry(place.arm.name), time.monotonic()
+        facts: dict[str, Any] = {"kind": kind, "round": number, "position": position, "knob": place.knob}
         try:
-            outcome = self.launcher.run(self.request(arm, memory=kind == "memory"))
+            outcome = self.launcher.run(self.request(place, memory=kind == "memory"))
         except RunFailed as e:
-            entry["failure"] = str(e)
+            self.failed(entry, place, str(e))
             return
-        facts = {
-            "kind": kind,
-            "round": number,
-            "position": position,
-            "seconds": round(time.monotonic() - started, 3),
-        } | outcome.facts
+        taken = time.monotonic() - started
+        self.latest[(*place.key, kind)] = taken
+        facts |= {"seconds": round(taken, 3)} | outcome.facts
         if outcome.series:
             facts["series"] = [[round(t, 4), b] for t, b in outcome.series]
-        entry["runs"].append(facts)
-        entry["failure"] = self.fault(arm, outcome) or self.measure_own(arm, facts, outcome)
+        reason = faults.find(self.settings, self.expected, outcome) or faults.measure_own(
+            self.settings, facts, outcome
+        )
+        if reason is None or place.knob is None:
+            entry["runs"].append(facts)
+        if reason is not None:
+            self.failed(entry, place, reason)
 
-    def request(self, arm: Arm, memory: bool, baseline: bool = False) -> Request:
+    def failed(self, entry: dict[str, Any], place: Place, reason: str) -> None:
+        """An arm that fails is out, with the reason; a value of a knob that fails is a result, and is tried again."""
+        if place.knob is None:
+            entry["failure"] = reason
+            return
+        death = entry["died"].setdefault(place.knob, {"reason": reason, "deaths": 0})
+        death["deaths"] += 1
+
+    def request(self, place: Place, memory: bool, baseline: bool = False) -> Request:
         s = self.settings
+        env, argv = applied(place.sweep, place.value, place.arm, self.argv) if place.sweep else ({}, self.argv)
+        if baseline:
+            argv = [
+                word for word in argv if not any("{" + k.name[1:] + "}" in word for k in s.sweeps if k.in_arguments)
+            ]
         return Request(
-            self.argv,
-            arm,
-            memory=memory,
-            padding=self.random.randrange(PADDING_MAX),
-            stdin=s.stdin,
-            service=s.service,
-            env=s.env,
-            baseline=baseline,
-            timeout_s=s.timeout_s,
-        )
+            argv, place.arm, memory=memory, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin,
+            service=s.service, env=env, baseline=baseline, timeout_s=s.timeout_s,
+        )  # fmt: skip
 
-    # ---- is this run what it should be? ----------------------------------------------------------------------------
+    # ---- when to stop --------------------------------------------------------------
 
-    def fault(self, arm: Arm, outcome: Outcome) -> str | None:
-        """Why this arm cannot be compared: it failed, was not served, or did something else than the first arm did."""
-        status = outcome.facts["exit_status"]
-        if self.settings.service is not None:
-            if outcome.facts.get("load_status"):
-                return f"the load ended with status {outcome.facts['load_status']}: {first_line(outcome.load_output)}"
-            status = 0 if status in (0, 128 + 15) else status
-        expected = self.expected.setdefault("status", str(status))
-        if str(status) != expected or status >= 128 or status in (126, 127):
-            return f"ended with {describe(status)}{tail(outcome.stderr_tail)}"
-        if outcome.facts["served"] is not None and outcome.facts["served"] == 0:
-            return f"was not served: malloc came from {', '.join(outcome.facts['malloc_from']) or 'an unknown place'}"
-        if self.settings.check == "stdout" and self.settings.service is None:
-            wanted = self.expected.setdefault("stdout", outcome.facts["stdout_sha256"])
-            if outcome.facts["stdout_sha256"] != wanted:
-                return "printed something else than the first run (use --check exit if that is the program's way)"
-        return None
+    def entry(self, name: str) -> dict[str, Any]:
+        return self.document[CONTROL] if name == CONTROL else self.document["arms"][name]
 
-    def measure_own(self, arm: Arm, facts: dict[str, Any], outcome: Outcome) -> str | None:
-        """The program's own number, taken from what it or its load printed."""
-        if self.settings.metric_regex is None:
-            return None
-        text = outcome.load_output or outcome.stdout.decode(errors="replace")
-        match = re.search(self.settings.metric_regex, text)
-        try:
-            facts["metric"] = (
-                float((match[1] if match and match.groups() else match[0]).replace(",", "")) if match else None
+    def done(self, rounds: int) -> bool:
+        """One look: whether everything that was asked is decided."""
+        if self.swept:
+            if rounds < SWEEP_FIRST_LOOK or rounds % stats.LOOK_EVERY:
+                return False
+            return (
+                rounds >= SWEEP_ROUNDS_ENOUGH
+                if len(self.document["arms"]) == 1
+                else curve_report.decided(self.document)
             )
-        except ValueError:
-            facts["metric"] = None
-        return (
-            None
-            if facts["metric"]
-            else f"printed nothing that '{self.settings.metric_regex}' finds as a number above 0"
-        )
-
-    # ---- when to stop ----------------------------------------------------------------------------------------------
-
-    def entry(self, arm: Arm) -> dict[str, Any]:
-        return self.document[CONTROL] if arm.name == CONTROL else self.document["arms"][arm.name]
+        return stats.is_look(rounds) and self.all_decided()
 
     def all_decided(self) -> bool:
-        """Looks at every arm; an arm that is decided leaves the time rounds, the reference and its twin stay."""
+        """An arm that is decided leaves the time rounds; the reference and its twin stay, and what a gate waits for."""
+        waiting = {gates.parse(text, list(self.document["arms"])).arm
+                   for text, state in gates.states(self.document).items() if state == "open"}  # fmt: skip
         for name, verdict in analysis.verdicts(self.document).items():
-            if verdict.ending != stats.CANNOT_TELL:
+            if verdict.ending != stats.CANNOT_TELL and name not in waiting:
                 self.retired.add(name)
-        others = [arm.name for arm in self.arms[1:] if arm.name != CONTROL and not self.entry(arm)["failure"]]
+        others = [name for name in analysis.others(self.document) if not self.entry(name)["failure"]]
         return all(name in self.retired for name in others)
 
-    def affords(self, kind: str, rounds: int) -> bool:
+    def affords(self, kind: str, memory_rounds: int) -> bool:
         """Whether one more round of this kind fits; what the last memory rounds will take is kept back."""
-        per_round = {k: self.cost(k) for k in ("time", "memory")}
-        done = len(analysis.rounds_of(self.document, "memory"))
-        held_back = (
-            max(0, MEMORY_ROUNDS_MIN - done) * (per_round["memory"] or per_round["time"]) if kind == "time" else 0
-        )
-        return time.monotonic() - self.started + per_round[kind] + held_back <= self.settings.budget_s or rounds == 0
+        missing = max(0, MEMORY_ROUNDS_MIN - memory_rounds)
+        held_back = missing * self.cost("memory") if kind == "time" else 0.0
+        return time.monotonic() - self.started + self.cost(kind) + held_back <= self.settings.budget_s
 
     def cost(self, kind: str) -> float:
-        """Seconds that a round of this kind has taken, from each live arm's latest run."""
+        """Seconds that a round of this kind takes, from the latest run at each place."""
         total = 0.0
-        for arm in self.arms:
-            if arm.name in self.retired or self.entry(arm)["failure"]:
-                continue
-            runs = self.entry(arm)["runs"]
-            same = [r for r in runs if r["kind"] == kind] or runs
-            total += same[-1]["seconds"] if same else 0.0
+        for place in self.live(kind):
+            known = [
+                self.latest[key]
+                for k in (kind, "time", "memory", "warmup")
+                if (key := (*place.key, k)) in self.latest
+            ]
+            total += known[0] if known else 0.0
         return total
 
-    def memory_target(self) -> int:
-        """Enough memory rounds for the level that a verdict asks for, where time rounds do not tell about memory."""
+    def memory_rounds_enough(self) -> int:
+        """Enough for the level that a verdict asks for, where time rounds do not tell about memory."""
+        if self.swept:
+            return 5
         return math.ceil(1 - math.log2(1 - analysis.level(self.document)))
-
-
-def describe(status: int) -> str:
-    import signal as signals
-
-    if status > 128:
-        try:
-            return f"signal {signals.Signals(status - 128).name}"
-        except ValueError:
-            pass
-    return f"exit status {status}"
-
-
-def first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "it printed nothing")[:160]
-
-
-def tail(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f": {lines[-1][:160]}" if lines else ""

@@ -5,7 +5,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mortise import analysis, formats, screen, stats
+from mortise import analysis, curve_report, formats, screen, stats
+from mortise.figures import rounds_of
 
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
 
@@ -90,7 +91,7 @@ def title(document: dict[str, Any]) -> str:
 def notes(document: dict[str, Any]) -> list[str]:
     """What must be known to read the table."""
     conclusion = document["conclusion"]
-    timed, watched = (len(analysis.rounds_of(document, kind)) for kind in ("time", "memory"))
+    timed, watched = (len(rounds_of(document, kind)) for kind in ("time", "memory"))
     machine = document["machine"]
     lines = [
         f"{timed} time rounds and {watched} memory rounds in {document['elapsed_s']:.0f} s, order shuffled, "
@@ -101,6 +102,8 @@ def notes(document: dict[str, Any]) -> list[str]:
         f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
     ]
     lines += analysis.warnings(document)
+    lines += [f"gate '{text}': {state}" for text, state in document["gates"].items()]
+    lines += curve_report.lines(document)
     return [*lines, f"verdict: {conclusion['sentence']}"]
 
 

@@ -46,7 +46,7 @@ KEYS = {
     "keys": [
         {"name": "purge_ms", "type": "integer", "default": 100, "what": "when idle memory goes back"},
         {"name": "stats", "type": "word", "default": "off", "what": "when to print statistics"},
-    ]
+    ],
 }
 
 

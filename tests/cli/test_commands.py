@@ -4,6 +4,7 @@ import json
 
 import jsonschema
 import pytest
+
 from cli.conftest import DESCRIPTION, KEYS, ROOT
 
 

@@ -4,6 +4,7 @@ import json
 
 import jsonschema
 import pytest
+
 from cli.test_commands import schema
 
 

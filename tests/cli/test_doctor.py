@@ -7,10 +7,10 @@ import shutil
 
 import jsonschema
 import pytest
+from mortise import doctor, elf
+
 from cli.conftest import compile_c
 from cli.test_commands import schema
-
-from mortise import doctor, elf
 
 
 def codes(path) -> dict[str, str]:

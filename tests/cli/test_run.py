@@ -66,8 +66,9 @@ def test_a_script_is_judged_by_its_interpreter(cli, tmp_path, static_program):
 
 
 def test_a_closed_pipe_ends_quietly(mortise_home):
-    from cli.conftest import ROOT
     import sys
+
+    from cli.conftest import ROOT
 
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} {ROOT / 'cli'} compare --help | head -1; exit ${{PIPESTATUS[0]}}"],

@@ -4,9 +4,10 @@ import json
 
 import jsonschema
 import pytest
+from mortise import catalogue
+
 from cli.conftest import ROOT
 from cli.test_commands import schema
-from mortise import catalogue
 
 BUILD = ROOT / "build"
 

@@ -5,14 +5,14 @@ Gaussian noise names winners among identical programs here.
 import json
 import math
 import os
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import pytest
-from cli.conftest import ROOT
 from mortise import stats
+
+from cli.conftest import ROOT
 
 SESSIONS = 1000 if os.environ.get("MORTISE_TEST_ALL") else 150
 ROUNDS_MAX = 200
@@ -60,7 +60,7 @@ def share(found: list[Session], *endings: str) -> float:
     return sum(s.ending in endings for s in found) / len(found)
 
 
-# ---- the acceptance bars, on recorded noise --------------------------------------------------------------------------
+# ---- the acceptance bars, on recorded noise ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("resolve", (0.02, 0.01, 0.001))

@@ -36,6 +36,13 @@ def command(
     budget: str = typer.Option("5m", "--budget", help="How long to measure at most."),
     rounds: int = typer.Option(200, "--rounds", min=1, help="How many rounds at most."),
     warmup: int = typer.Option(1, "--warmup", min=0, help="Rounds that are run and not counted."),
+    sweep: list[str] = typer.Option(
+        [],
+        "--sweep",
+        help="Turn a knob: [ARM:]VARIABLE=text{VALUE,...}, [ARM:]@NAME={VALUE,...} for {NAME} in the arguments, or a "
+        "preset: ocaml, go, java, node, jemalloc, mimalloc, tcmalloc, glibc, mortise.",
+    ),
+    fail_if: list[str] = typer.Option([], "--fail-if", help="End with status 4 if for example 'hslab slower 3%'."),
     check: str = typer.Option(
         "stdout", "--check", help="What must agree between arms: stdout (and exit status) or exit."
     ),
@@ -102,6 +109,8 @@ def _settings(time: str, mem: str, check: str, given: dict[str, Any]) -> Any:
         rounds_max=given["rounds"],
         warmup=given["warmup"],
         metric_regex=given["metric_regex"],
+        sweep_texts=given["sweep"],
+        fail_if=given["fail_if"],
         metric_better="less" if given["metric_less"] else "more",
         seed=given["seed"] if given["seed"] is not None else secrets.randbelow(2**31),
         timeout_s=formats.span(given["timeout"]),
@@ -111,17 +120,23 @@ def _settings(time: str, mem: str, check: str, given: dict[str, Any]) -> Any:
 
 
 def _measure(program: list[str], arm_list: list[str], settings: Any) -> dict[str, Any]:
+    from mortise import gates, sweeps
     from mortise.progress import Line
     from mortise.session import Session
 
     found = doctor.diagnose(program[0])
     specs = [spec for text in arm_list for spec in arms_.split(text)]
     arms = arms_.parse_all(specs, found.as_shipped)
-    if any(arm.kind not in ("environment", "command") for arm in arms[1:]) or arms[0].preloads:
+    settings.sweeps = sweeps.parse_all(settings.sweep_texts, arms, program)
+    for text in settings.fail_if:
+        gates.parse(text, [arm.name for arm in arms])
+    if len(arms) < 2 and not settings.sweeps:
+        raise WrongUse("a comparison needs two arms or more (for example --arms glibc,hslab), or one and a --sweep")
+    if any(arm.kind not in ("environment", "command", "shipped") for arm in arms[1:]) or arms[0].preloads:
         found.demand()
     with Line(settings.budget_s) as line:
         line.preflight(found, len(arms), settings)
-        return Session([program[0], *program[1:]], arms, settings, found.document(), line).run()
+        return Session(program, arms, settings, found.document(), line).run()
 
 
 def _report(document: dict[str, Any], outputs: dict[str, Path | None]) -> int:

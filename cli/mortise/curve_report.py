@@ -1,0 +1,155 @@
+"""What the sweeps of a comparison say: the points of each arm's curve, its law, and each curve against the
+reference's.
+"""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from mortise import curves, formats
+from mortise.figures import Document, memory_of, runs_of, time_of
+from mortise.sweeps import UNSET
+
+
+def knobs_of(entry: Document) -> list[str | None]:
+    """The values that were run, the unset one first, numbers by size, words by spelling."""
+
+    def place(knob: str | None) -> tuple[int, float, str]:
+        try:
+            return (0, 0.0, "") if knob is None else (1, float(knob), "")
+        except ValueError:
+            return 2, 0.0, knob or ""
+
+    return sorted({run.get("knob") for run in entry["runs"]}, key=place)
+
+
+def points(document: Document, entry: Document) -> list[curves.Point]:
+    """One point a value with runs of both kinds; memory is above the bare image as everywhere."""
+    time, memory = time_of(document), memory_of(document)
+    found = []
+    for knob in knobs_of(entry):
+        times = [time(run) for run in runs_of(entry, "time", knob)]
+        memories = [memory(run) for run in runs_of(entry, "memory", knob)]
+        if times and memories:
+            found.append(curves.Point(knob or UNSET, np.array(times), np.array(memories)))
+    return found
+
+
+def swept(document: Document) -> bool:
+    return any(run.get("knob") is not None for entry in document["arms"].values() for run in entry["runs"])
+
+
+def conclude(document: Document) -> tuple[Document, Document]:
+    """The curves of all arms, and their comparison with the reference's; empty without a sweep."""
+    if not swept(document):
+        return {}, {}
+    seed = document["settings"]["seed"]
+    shapes = {name: points(document, entry) for name, entry in document["arms"].items() if not entry["failure"]}
+    shapes = {name: shape for name, shape in shapes.items() if shape}
+    reports = {name: curve(document["arms"][name], shape, seed) for name, shape in shapes.items()}
+    reference = document["reference"]
+    against = {
+        name: comparison(shape, shapes[reference], seed)
+        for name, shape in shapes.items()
+        if name != reference and reference in shapes
+    }
+    return reports, against
+
+
+def curve(entry: Document, shape: list[curves.Point], seed: int) -> Document:
+    law, why_not = curves.fit(shape, seed) if len(shape) > 1 else (None, "one point is no curve")
+    front = {tuple(row) for row in curves.staircase(curves.medians(shape)).tolist()}
+    rows = [
+        {"knob": p.knob, "time": rounded(p.median[0]), "memory": rounded(p.median[1]), "rounds": len(p.times),
+         "on_front": p.median in front}
+        for p in shape
+    ]  # fmt: skip
+    return {
+        "points": rows,
+        "law": law and law_document(law),
+        "why_not": why_not,
+        "died": {k: d["reason"] for k, d in entry["died"].items()},
+    }
+
+
+def law_document(law: curves.Law) -> Document:
+    found = {key: rounded(value) for key, value in asdict(law).items() if key != "intervals"}
+    return found | {"intervals": {key: [rounded(v) for v in value] for key, value in law.intervals.items()}}
+
+
+def comparison(shape: list[curves.Point], reference: list[curves.Point], seed: int) -> Document:
+    found = asdict(curves.compare(shape, reference, seed))
+    for axis in ("time", "memory"):
+        found[axis] = found[axis] and {key: rounded(value) for key, value in found[axis].items()}
+    found["crosses_at"] = found["crosses_at"] and rounded(found["crosses_at"])
+    return found
+
+
+def rounded(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def decided(document: Document) -> bool:
+    """Whether more rounds would change a word: every curve lies clearly on one side of the reference's, or crosses
+    it.
+    """
+    against = verdicts(document)
+    return bool(against) and all(v in ("dominates", "dominated", "crosses") for v in against.values())
+
+
+def verdicts(document: Document) -> dict[str, str]:
+    """The verdicts alone, without the laws, which take long to fit."""
+    seed = document["settings"]["seed"]
+    shapes = {name: points(document, entry) for name, entry in document["arms"].items() if not entry["failure"]}
+    reference = shapes.get(document["reference"])
+    if not reference:
+        return {}
+    others = {name: shape for name, shape in shapes.items() if name != document["reference"] and shape}
+    return {name: curves.compare(shape, reference, seed).verdict for name, shape in others.items()}
+
+
+# ---- words -------------------------------------------------------------------
+
+
+def lines(document: Document) -> list[str]:
+    """The verdict on each curve, and the law of each, as the terminal shows them."""
+    said = []
+    for name, result in document["dominance"].items():
+        said += verdict_lines(name, document["reference"], result)
+    for name, report in document["curves"].items():
+        said.append(law_line(name, report))
+        said += [f"{name}: at {knob} it {reason}" for knob, reason in report["died"].items()]
+    return said
+
+
+def verdict_lines(name: str, reference: str, result: Document) -> list[str]:
+    head = f"{name} against {reference}: {result['verdict']}"
+    if result["crosses_at"]:
+        head += f" at {formats.size(result['crosses_at'])}"
+    said = [head]
+    if result["time"]:
+        reached = f"{formats.size(result['time']['range_low'])} to {formats.size(result['time']['range_high'])}"
+        said.append(f"    time {interval(result['time'])} at equal memory, over {reached}")
+    if result["memory"]:
+        said.append(f"    memory {interval(result['memory'])} at equal time")
+    if not result["time"]:
+        said.append("    the two curves have no range in common")
+    if result["reach"]:
+        said.append(f"    {name} gets {result['reach']}")
+    return said
+
+
+def interval(mean: Document) -> str:
+    within = f"[{mean['low']:.3f}, {mean['high']:.3f}]"
+    return f"{formats.ratio(mean['ratio'])} {within}, at worst {formats.ratio(mean['worst'])}"
+
+
+def law_line(name: str, report: Document) -> str:
+    law = report["law"]
+    if law is None:
+        return f"{name}: {report['why_not']}"
+    spans = law["intervals"]
+    a = f"a {formats.seconds(law['a'])} [{formats.seconds(spans['a'][0])}, {formats.seconds(spans['a'][1])}]"
+    c = f"c {formats.size(law['c'])} [{formats.size(spans['c'][0])}, {formats.size(spans['c'][1])}]"
+    b = f"b {law['b'] / 2**20:.3g} MiB s [{spans['b'][0] / 2**20:.3g}, {spans['b'][1] / 2**20:.3g}]"
+    return f"{name}: memory = c + b / (time - a) with {a}, {b}, {c}"

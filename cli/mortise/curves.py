@@ -1,0 +1,305 @@
+"""Curves of time against memory: what a knob can reach, whether a law describes it, and which of two curves is better.
+
+The law is that of a collector: mem = c + b / (time - a), with a the time without collecting, c the least memory, b the
+price of one in the other. Time and memory are both measured with error, so each point has a latent position on the
+curve; fitting memory as a function of time is 1.3 to 2 times worse. Where the law does not hold no numbers are shown.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+POINTS_MIN = 5
+REPEATS = 400
+MISFIT_MAX = 3.0  # times the noise
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a knob with every run made there."""
+
+    knob: str
+    times: np.ndarray
+    memories: np.ndarray
+
+    @property
+    def median(self) -> tuple[float, float]:
+        return float(np.median(self.times)), float(np.median(self.memories))
+
+
+@dataclass(frozen=True)
+class Law:
+    """The fitted law, its 90 % intervals, and how far the points are from it."""
+
+    a: float
+    b: float
+    c: float
+    intervals: dict[str, tuple[float, float]]
+    misfit_time: float
+    misfit_memory: float
+    left_out_error: float
+
+
+def scatter(values: np.ndarray) -> float:
+    return float(np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else 0.0
+
+
+def noise(points: list[Point]) -> tuple[float, float]:
+    """The run-to-run variation of time and of memory, pooled over the points; never taken as less than half a
+    percent.
+    """
+    return tuple(
+        max(0.005, float(np.median([scatter(getattr(p, axis)) for p in points]))) for axis in ("times", "memories")
+    )  # type: ignore[return-value]
+
+
+def medians(points: list[Point]) -> np.ndarray:
+    return np.array([p.median for p in points])
+
+
+# ---- the law -------------------------------------------------------------------------------------------------------
+
+
+def fit_once(times: np.ndarray, memories: np.ndarray, time_noise: float, memory_noise: float) -> np.ndarray:
+    """a, b, c, then the latent time - a of each point: errors in both variables, in units of their noise."""
+    from scipy.optimize import least_squares
+
+    t0, m0 = times.min(), memories.min()
+
+    def residuals(x: np.ndarray) -> np.ndarray:
+        u = np.exp(x[3:])
+        along_time = np.log((x[0] * t0 + u) / times) / time_noise
+        along_memory = np.log((x[2] * m0 + np.exp(x[1]) / u) / memories) / memory_noise
+        return np.concatenate([along_time, along_memory])
+
+    best = None
+    for a in (0.1, 0.6, 0.9):
+        for c in (0.2, 0.9):
+            b = max((np.median(memories) - c * m0) * (np.median(times) - a * t0), 1e-12)
+            start = np.concatenate([[a, math.log(b), c], np.log(np.maximum(times - a * t0, 1e-3 * t0))])
+            lows = np.concatenate([[0, -60, 0], np.full(len(times), -40)])
+            highs = np.concatenate([[1.2, 60, 1.2], np.full(len(times), 40)])
+            found = least_squares(residuals, start, bounds=(lows, highs), loss="soft_l1", f_scale=2, max_nfev=400)
+            if best is None or found.cost < best.cost:
+                best = found
+    assert best is not None
+    return np.concatenate([[best.x[0] * t0, math.exp(best.x[1]), best.x[2] * m0], np.exp(best.x[3:])])
+
+
+def fit(points: list[Point], seed: int, repeats: int = 60) -> tuple[Law | None, str]:
+    """The law with its intervals, or None and the reason why no numbers are given."""
+    distinct = {tuple(np.round(np.log(p.median), 3)) for p in points}
+    if len(distinct) < POINTS_MIN:
+        return None, f"no law from {len(distinct)} distinct points: {POINTS_MIN} are needed"
+    rows = medians(points)
+    if (flat := no_effect(points)) is not None:
+        return None, flat
+    time_noise, memory_noise = noise(points)
+    x = fit_once(rows[:, 0], rows[:, 1], time_noise, memory_noise)
+    a, b, c, u = x[0], x[1], x[2], x[3:]
+    misfit_time = float(np.sqrt(np.mean(np.log((a + u) / rows[:, 0]) ** 2)))
+    misfit_memory = float(np.sqrt(np.mean(np.log((c + b / u) / rows[:, 1]) ** 2)))
+    # A median of n runs is less noisy than one run.
+    fewest = min(min(len(p.times), len(p.memories)) for p in points)
+    allowed = MISFIT_MAX / math.sqrt(max(1, fewest) / 1.5)
+    if misfit_time > allowed * time_noise or misfit_memory > allowed * memory_noise:
+        worst = max(misfit_time / time_noise, misfit_memory / memory_noise)
+        return None, f"no hyperbola: the points lie {worst:.1f} times the noise away from it"
+    for name, value, least in (("a", a, rows[:, 0].min()), ("c", c, rows[:, 1].min())):
+        if value < 0.01 * least or value > 1.19 * least:
+            return None, f"no hyperbola: {name} would lie at the end of its range"
+    samples = bootstrap(points, (time_noise, memory_noise), seed, repeats)
+    intervals = {name: tuple(np.percentile(samples[:, i], [5, 95])) for i, name in enumerate("abc")}
+    return Law(a, b, c, intervals, misfit_time, misfit_memory, left_out(points, (time_noise, memory_noise))), ""
+
+
+def no_effect(points: list[Point]) -> str | None:
+    """A knob whose points cannot be told apart: it may not exist in this version, or do nothing for this program."""
+    from scipy.stats import kruskal
+
+    for axis in ("times", "memories"):
+        groups = [getattr(p, axis) for p in points]
+        together = np.concatenate(groups)
+        if np.ptp(together) > 0 and kruskal(*groups).pvalue < 0.01:
+            return None
+    return "no effect seen: the points cannot be told apart"
+
+
+def bootstrap(points: list[Point], levels: tuple[float, float], seed: int, repeats: int) -> np.ndarray:
+    """The law again from resampled runs, and every other time from resampled points too."""
+    random = np.random.default_rng(seed)
+    found = []
+    for number in range(repeats):
+        drawn = medians(resampled(points, random))
+        if number % 2:
+            keep = random.integers(0, len(drawn), len(drawn))
+            if len(set(keep)) < 4:
+                continue
+            drawn = drawn[keep]
+        found.append(fit_once(drawn[:, 0], drawn[:, 1], *levels)[:3])
+    return np.array(found)
+
+
+def left_out(points: list[Point], levels: tuple[float, float]) -> float:
+    """How far the law of the others misses each inner point along memory, as a typical relative error."""
+    rows = medians(points)
+    misses = []
+    for index in np.argsort(rows[:, 0])[1:-1]:
+        others = np.delete(rows, index, axis=0)
+        a, b, c = fit_once(others[:, 0], others[:, 1], *levels)[:3]
+        if rows[index, 0] > a:
+            misses.append(abs(math.log((c + b / (rows[index, 0] - a)) / rows[index, 1])))
+    return float(np.median(misses)) if misses else math.inf
+
+
+def resampled(points: list[Point], random: np.random.Generator) -> list[Point]:
+    return [
+        Point(p.knob, random.choice(p.times, len(p.times)), random.choice(p.memories, len(p.memories)))
+        for p in points
+    ]
+
+
+# ---- one curve against another -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A ratio of two curves over the range that both reach: its mean with a 95 % interval, and the worst place."""
+
+    ratio: float
+    low: float
+    high: float
+    worst: float
+    range_low: float
+    range_high: float
+
+
+@dataclass(frozen=True)
+class Dominance:
+    verdict: str  # dominates, better on average, crosses, dominated, worse on average, cannot tell
+    time: Mean | None  # at equal memory
+    memory: Mean | None  # at equal time
+    crosses_at: float | None
+    reach: str
+
+
+def staircase(rows: np.ndarray) -> np.ndarray:
+    """The points that no other beats in both, by rising memory."""
+    ordered = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+    kept, best = [], math.inf
+    for time, memory in ordered:
+        if time < best:
+            kept.append((time, memory))
+            best = time
+    return np.array(kept)
+
+
+def time_at(front: np.ndarray, memories: np.ndarray) -> np.ndarray:
+    return np.exp(np.interp(np.log(memories), np.log(front[:, 1]), np.log(front[:, 0])))
+
+
+def ratios(arm: np.ndarray, other: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Log time ratios of two sets of points at given memories."""
+    return np.log(time_at(staircase(arm), places) / time_at(staircase(other), places))
+
+
+@dataclass(frozen=True)
+class Over:
+    """Log ratios of two curves at the places of their common range, and again from resampled runs."""
+
+    places: np.ndarray
+    middle: np.ndarray
+    drawn: np.ndarray  # one row a repeat
+
+    def mean(self) -> Mean:
+        bounds = np.percentile(self.drawn.mean(axis=1), [2.5, 97.5])
+        worst = np.percentile(self.drawn.max(axis=1), 95)
+        values = (float(np.exp(v)) for v in (self.middle.mean(), *bounds, worst))
+        return Mean(*values, float(self.places[0]), float(self.places[-1]))
+
+    def never_worse(self) -> bool:
+        return bool(np.percentile(self.drawn.max(axis=1), 95) < 0)
+
+    def never_better(self) -> bool:
+        return bool(np.percentile(-self.drawn.min(axis=1), 95) < 0)
+
+
+def over(arm: list[Point], other: list[Point], swap: bool, seed: int) -> Over | None:
+    """Time at equal memory (or, swapped, memory at equal time) at nine places of the common range, or at the one place
+    of a curve that is a single point; None without such a range.
+    """
+    turn = slice(None, None, -1 if swap else 1)
+    mine, theirs = (medians(points)[:, turn] for points in (arm, other))
+    fronts = staircase(mine), staircase(theirs)
+    low, high = max(f[:, 1].min() for f in fronts), min(f[:, 1].max() for f in fronts)
+    lone = min(len(f) for f in fronts) == 1 and low <= high
+    if not (high > low * 1.02 or lone):
+        return None
+    places = np.exp(np.linspace(math.log(low), math.log(high), 1 if lone else 9))
+    random = np.random.default_rng(seed)
+    again = [resampled_medians(points, random, REPEATS)[:, :, turn] for points in (arm, other)]
+    drawn = np.array([ratios(a, b, places) for a, b in zip(*again, strict=True)])
+    return Over(places, ratios(mine, theirs, places), drawn)
+
+
+def resampled_medians(points: list[Point], random: np.random.Generator, repeats: int) -> np.ndarray:
+    """`medians` of that many resamplings of the runs at once: repeat, point, axis."""
+
+    def again(values: np.ndarray) -> np.ndarray:
+        return np.median(values[random.integers(0, len(values), (repeats, len(values)))], axis=1)
+
+    return np.stack([np.stack([again(p.times), again(p.memories)], axis=-1) for p in points], axis=1)
+
+
+def compare(arm: list[Point], other: list[Point], seed: int) -> Dominance:
+    """Which curve is better, and how sure that is. Never from the two default points alone."""
+    time, memory = over(arm, other, False, seed), over(arm, other, True, seed)
+    if time is None or memory is None:
+        return Dominance(apart(arm, other), time and time.mean(), memory and memory.mean(), None, reach(arm, other))
+    means, crossing, verdict = (time.mean(), memory.mean()), None, "cannot tell"
+    if time.never_worse() and memory.never_worse():
+        verdict = "dominates"
+    elif time.never_better() and memory.never_better():
+        verdict = "dominated"
+    elif (crossing := crosses(time)) is not None:
+        verdict = "crosses"
+    elif all(mean.high < 1 for mean in means):
+        verdict = "better on average"
+    elif all(mean.low > 1 for mean in means):
+        verdict = "worse on average"
+    return Dominance(verdict, *means, crossing, reach(arm, other))
+
+
+def apart(arm: list[Point], other: list[Point]) -> str:
+    """Curves without a common range: one may still lie wholly below and left of the other."""
+    for mine, theirs, word in ((arm, other, "dominates"), (other, arm, "dominated")):
+        slowest, largest = (max(float(np.max(getattr(p, axis))) for p in mine) for axis in ("times", "memories"))
+        fastest, least = (min(float(np.min(getattr(p, axis))) for p in theirs) for axis in ("times", "memories"))
+        if slowest < fastest and largest < least:
+            return word
+    return "cannot tell"
+
+
+def crosses(time: Over) -> float | None:
+    """The memory at which the better curve changes, where both sides of it are sure."""
+    low, high = np.percentile(time.drawn, [2.5, 97.5], axis=0)
+    sure = np.where(high < 0, -1, np.where(low > 0, 1, 0))
+    known = np.nonzero(sure)[0]
+    for before, after in zip(known[:-1], known[1:], strict=True):
+        if sure[before] != sure[after]:
+            inner = slice(before, after + 1)
+            order = np.argsort(time.middle[inner])
+            return float(np.exp(np.interp(0.0, time.middle[inner][order], np.log(time.places[inner])[order])))
+    return None
+
+
+def reach(arm: list[Point], other: list[Point]) -> str:
+    """What only one of the two can do."""
+    said = []
+    for axis, low in (("memories", "smaller"), ("times", "faster")):
+        mine, theirs = (min(float(np.median(getattr(p, axis))) for p in points) for points in (arm, other))
+        spread = max(noise(arm)[axis == "memories"], noise(other)[axis == "memories"])
+        if mine < theirs * (1 - max(0.02, 3 * spread)):
+            said.append(f"{low} than the other ever gets")
+    return " and ".join(said)

@@ -1,0 +1,35 @@
+"""The figures of a comparison's runs that decide: which runs count where, and what time and memory mean there."""
+
+from collections.abc import Callable
+from typing import Any
+
+Document = dict[str, Any]
+FLOOR_BYTES = 64 * 1024
+
+
+def runs_of(entry: Document, kind: str, knob: str | None = None) -> list[Document]:
+    """The runs of one kind at one value of the arm's knob; None is the unset one, the default point."""
+    return [run for run in entry["runs"] if run["kind"] == kind and run.get("knob") == knob]
+
+
+def rounds_of(document: Document, kind: str) -> set[int]:
+    return {run["round"] for entry in document["arms"].values() for run in entry["runs"] if run["kind"] == kind}
+
+
+def time_of(document: Document) -> Callable[[dict[str, Any]], float]:
+    """The figure that decides about time; for a program's own number, where more is better, its inverse."""
+    settings = document["settings"]
+    if settings["metric_regex"]:
+        return (
+            (lambda run: 1.0 / run["metric"])
+            if settings.get("metric_better", "more") == "more"
+            else (lambda run: run["metric"])
+        )
+    key = {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
+    return lambda run: max(run[key], 1e-6)
+
+
+def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
+    key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
+    base = document["baseline_bytes"]
+    return lambda run: max(run[key] - base, FLOOR_BYTES)

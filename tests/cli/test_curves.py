@@ -1,0 +1,122 @@
+"""The law of time and space, and curves against curves, where the truth is known. A false curve would send users after
+a setting that does nothing; a missed one would leave them with two default points, which tell nothing.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from mortise import curves
+from mortise.curves import Point
+
+A, B, C = 1.0, 30.0, 60.0
+
+
+def law(knobs=7, runs=3, noise=0.03, a=A, b=B, c=C, seed=0, spread=(0.15, 3.0)):
+    """Runs of a program that keeps to the law exactly but for noise, mostly in time as on real machines."""
+    random = np.random.default_rng(seed)
+    latent = a * np.exp(np.linspace(math.log(spread[0]), math.log(spread[1]), knobs))
+    return [
+        Point(
+            str(i),
+            (a + u) * np.exp(random.normal(0, noise, runs)),
+            (c + b / u) * np.exp(random.normal(0, 0.005, runs)),
+        )
+        for i, u in enumerate(latent)
+    ]
+
+
+def cloud(pairs, runs=5, noise=0.02, seed=0):
+    random = np.random.default_rng(seed)
+    return [
+        Point(str(i), t * np.exp(random.normal(0, noise, runs)), m * np.exp(random.normal(0, 0.005, runs)))
+        for i, (t, m) in enumerate(pairs)
+    ]
+
+
+def test_the_fit_recovers_the_law():
+    """Median errors over repeated experiments of 7 values and 3 runs each: a within 5 %, b 15 %, c 4 %."""
+    errors = []
+    for seed in range(12):
+        points = law(seed=seed)
+        rows = curves.medians(points)
+        a, b, c = curves.fit_once(rows[:, 0], rows[:, 1], *curves.noise(points))[:3]
+        errors.append((abs(a / A - 1), abs(b / B - 1), abs(c / C - 1)))
+    a, b, c = np.median(errors, axis=0)
+    assert a <= 0.05 and b <= 0.15 and c <= 0.04
+
+
+def test_a_law_comes_with_intervals_that_hold_it():
+    found, why = curves.fit(law(knobs=9, runs=5, noise=0.02, seed=4), seed=1, repeats=40)
+    assert found is not None, why
+    for name, truth in (("a", A), ("b", B), ("c", C)):
+        low, high = found.intervals[name]
+        assert low * 0.97 <= truth <= high * 1.03, name
+    assert found.left_out_error < 0.1 and found.misfit_time < 0.05
+
+
+@pytest.mark.parametrize(
+    "points, why",
+    (
+        (cloud([(1, 100), (2, 80)]), "distinct points"),
+        (cloud([(1.0, 100)] * 6), "distinct points|no effect seen"),
+        (cloud([(1.3, 60), (0.57, 90), (0.43, 93), (0.35, 99), (0.3, 108), (0.28, 60), (0.9, 61)]), "no hyperbola"),
+        (cloud([(1, 50), (2, 100), (3, 150), (4, 200), (5, 250), (6, 300)]), "no hyperbola"),
+        (cloud([(5, 50), (4, 100), (3, 150), (2, 200), (1, 250)]), "no hyperbola"),
+    ),
+    ids=("two points", "a knob that does nothing", "a decay knob's staircase", "a rising line", "a falling line"),
+)
+def test_no_false_curve(points, why):
+    import re
+
+    found, said = curves.fit(points, seed=1, repeats=4)
+    assert found is None and re.search(why, said), said
+
+
+def test_a_knob_without_effect_is_said_to_have_none():
+    flat = [Point(str(i), np.random.default_rng(i).normal(1, 0.03, 8), np.full(8, 100.0 + i * 0.5)) for i in range(6)]
+    same_memory = [Point(p.knob, p.times, np.random.default_rng(9 + int(p.knob)).normal(100, 1, 8)) for p in flat]
+    assert "no effect seen" in (curves.no_effect(same_memory) or "")
+
+
+def test_twenty_percent_in_b_and_c_dominates():
+    found = curves.compare(
+        law(runs=5, b=B * 0.8, c=C * 0.8, noise=0.02, seed=1), law(runs=5, noise=0.02, seed=2), seed=3
+    )
+    assert found.verdict == "dominates"
+    assert found.time.worst < 1 and found.memory.worst < 1 and "smaller" in found.reach
+    other = curves.compare(
+        law(runs=5, noise=0.02, seed=2), law(runs=5, b=B * 0.8, c=C * 0.8, noise=0.02, seed=1), seed=3
+    )
+    assert other.verdict == "dominated"
+
+
+def test_identical_curves_never_dominate():
+    for seed in range(8):
+        found = curves.compare(law(runs=5, seed=seed), law(runs=5, seed=seed + 100), seed=seed)
+        assert found.verdict not in ("dominates", "dominated"), seed
+
+
+def test_curves_that_cross_say_where():
+    """One has less memory but more time: they meet where c1 + b1/(t-a1) = c2 + b2/(t-a2)."""
+    lean = law(runs=7, a=1.4, c=40, noise=0.01, seed=1)
+    fast = law(runs=7, a=1.0, c=80, noise=0.01, seed=2)
+    times = np.linspace(1.45, 8, 200000)
+    gap = (40 + B / (times - 1.4)) - (80 + B / (times - 1.0))
+    where = times[np.nonzero(np.diff(np.sign(gap)))[0][0]]
+    truth = 40 + B / (where - 1.4)
+    found = curves.compare(lean, fast, seed=3)
+    assert found.verdict == "crosses"
+    assert found.crosses_at == pytest.approx(truth, rel=0.15)
+
+
+def test_curves_without_a_common_range():
+    better, worse = cloud([(1, 10), (1.1, 9)]), cloud([(5, 100), (6, 90)])
+    assert curves.compare(better, worse, 1).verdict == "dominates"
+    assert curves.compare(worse, better, 1).verdict == "dominated"
+    assert curves.compare(cloud([(1, 100)]), cloud([(5, 10)]), 1).verdict == "cannot tell"
+
+
+def test_the_staircase_leaves_out_what_is_beaten():
+    rows = np.array([(3.0, 10.0), (2.0, 20.0), (2.5, 30.0), (1.0, 40.0), (1.0, 50.0)])
+    assert curves.staircase(rows).tolist() == [[3.0, 10.0], [2.0, 20.0], [1.0, 40.0]]

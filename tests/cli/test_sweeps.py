@@ -1,0 +1,166 @@
+"""Turning a knob: the grammar that users type, and what comes of it. Without the unset point a sweep compares settings
+with each other and never with what the user has today.
+"""
+
+import json
+import os
+
+import jsonschema
+import pytest
+from mortise import sweeps
+from mortise.arms import Arm
+from mortise.errors import WrongUse
+
+from cli.conftest import compile_c
+from cli.test_commands import schema
+
+ARMS = {"glibc", "jemalloc", "best"}
+
+
+@pytest.mark.parametrize(
+    "text, arm, name, values",
+    (
+        ("GOGC={25,50,100}", None, "GOGC", ("unset", "25", "50", "100")),
+        ("OCAMLRUNPARAM=o={20..320*2}", None, "OCAMLRUNPARAM", ("unset", "20", "40", "80", "160", "320")),
+        ("best:OCAMLRUNPARAM=a=2,o={20,40}", "best", "OCAMLRUNPARAM", ("unset", "20", "40")),
+        (
+            "jemalloc:MALLOC_CONF=dirty:{unset,0,10},muzzy:0",
+            "jemalloc",
+            "MALLOC_CONF",
+            ("unset", "0", "10"),
+        ),
+        ("@heap={1..9+4}", None, "@heap", ("unset", "1", "5", "9")),
+        ("X={5,5,unset,5}", None, "X", ("unset", "5")),
+    ),
+)
+def test_the_grammar_always_adds_unset(text, arm, name, values):
+    sweep = sweeps.parse(text, ARMS)
+    assert (sweep.arm, sweep.name, sweep.values) == (arm, name, values)
+
+
+@pytest.mark.parametrize("preset", sweeps.PRESETS)
+def test_every_preset_is_a_sweep_of_at_least_five_values(preset):
+    for text in sweeps.PRESETS[preset]:
+        head = text.split(":")[0]
+        assert len(sweeps.parse(text, {head} | ARMS).values) >= 6
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    (
+        ("GOGC=100", "exactly one pair of braces"), ("A={1}{2}", "exactly one pair of braces"), ("A={}", "got 0"),
+        ("gogo", "did you mean 'go'"), ("jemaloc:A={1}", "did you mean 'jemalloc'"), ("A={9..1*2}", "never reaches"),
+        ("A={1..9*1}", "never reaches"), ("A={1..2..3}", ""), ("A={0..100000+1}", "1 to 64"),
+        ("@heap={1,2}", "no '{heap}'"),
+    ),
+)  # fmt: skip
+def test_wrong_sweeps_are_refused_in_one_line(cli, text, said):
+    if not said:
+        assert sweeps.parse(text, ARMS).values == ("unset", "1..2..3")
+        return
+    assert said in cli.refused(2, "compare", "--arms", "glibc,jemalloc=env:X=1", "--sweep", text, "--", "true")
+
+
+def test_one_knob_an_arm(cli):
+    line = cli.refused(
+        2, "compare", "--arms", "glibc,toy", "--sweep", "A={1,2}", "--sweep", "toy:B={1,2}", "--", "true"
+    )
+    assert "two sweeps" in line
+
+
+def test_what_a_point_sets():
+    arm = Arm("best", "environment", env={"OCAMLRUNPARAM": "a=2"})
+    sweep = sweeps.parse("OCAMLRUNPARAM=o={20}", ARMS)
+    assert sweeps.applied(sweep, "20", arm, ["p"]) == ({"OCAMLRUNPARAM": "a=2,o=20"}, ["p"])
+    assert sweeps.applied(sweep, "unset", arm, ["p"]) == ({}, ["p"])
+    inside = sweeps.parse("@heap={20}", ARMS)
+    assert sweeps.applied(inside, "20", arm, ["p", "--heap={heap}m"]) == ({}, ["p", "--heap=20m"])
+    assert sweeps.applied(inside, "unset", arm, ["p", "--heap={heap}m"]) == ({}, ["p"])
+
+
+KNOB = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* Keeps to mem = c + b / (time - a): KNOB is the memory given, work is what that memory saves. SCALE scales b. */
+int main(void) {
+  const char* knob = getenv("KNOB");
+  double megabytes = knob ? atof(knob) : 16, scale = getenv("SCALE") ? atof(getenv("SCALE")) : 1;
+  if (megabytes < 2) { fprintf(stderr, "heap too small\\n"); return 3; }
+  size_t bytes = (size_t)((megabytes + 8) * scale * 1048576);
+  char* block = malloc(bytes);
+  if (block == NULL) return 1;
+  memset(block, 1, bytes);
+  volatile unsigned long sum = 0;
+  for (long i = 0; i < (long)(2e7 + 6.4e8 / megabytes * scale); i++) sum += (unsigned long)block[i & 4095];
+  puts(sum ? "done" : "nothing");
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def knob(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("knob")
+    (folder / "knob.c").write_text(KNOB)
+    return compile_c(folder / "knob.c", folder / "knob")
+
+
+def test_a_sweep_on_real_runs(cli, knob, tmp_path):
+    out, page = tmp_path / "out.json", tmp_path / "out.html"
+    arms = ["--arms", "plain=env:SCALE=1,lean=env:SCALE=0.6", "--sweep", "KNOB={1,4,8,16,32,64,128}", "--rounds", "8"]
+    done = cli("compare", *arms, "--json", str(out), "--html", str(page), "--seed", "2", "--", str(knob))
+    document = json.loads(out.read_text())
+    jsonschema.validate(document, schema("compare"))
+    for name in ("plain", "lean"):
+        curve = document["curves"][name]
+        assert [p["knob"] for p in curve["points"]] == ["unset", "4", "8", "16", "32", "64", "128"]
+        assert "exit status 3" in curve["died"]["1"], "a value at which the program dies is a result"
+        assert document["arms"][name]["died"]["1"]["deaths"] == 3 and document["arms"][name]["failure"] is None
+    assert document["dominance"]["lean"]["verdict"] == "dominates", document["dominance"]
+    assert "lean against plain: dominates" in done.stdout and done.returncode == 0
+    assert "by default" in page.read_text()
+    again = cli("compare", "--replay", str(out), "--json", str(tmp_path / "again.json"))
+    assert again.stdout == done.stdout
+    assert (tmp_path / "again.json").read_bytes() == out.read_bytes()
+
+
+def test_a_knob_of_the_arguments_and_a_single_arm(cli, tmp_path):
+    out = tmp_path / "out.json"
+    options = ["--sweep", "@n={1,2}", "--check", "exit", "--rounds", "2", "--json", str(out)]
+    done = cli("compare", "--arms", "glibc", *options, "--", "sh", "-c", "echo $0 $#", "a", "-n{n}")
+    document = json.loads(out.read_text())
+    assert done.returncode == 3 and "control" not in document
+    assert [p["knob"] for p in document["curves"]["glibc"]["points"]] == ["unset", "1", "2"]
+    assert "distinct points" in document["curves"]["glibc"]["why_not"]
+
+
+def test_gates(cli, churn, tmp_path):
+    words = [
+        "--check",
+        "exit",
+        "--rounds",
+        "12",
+        "--arms",
+        f"few=cmd:{churn} 1000 4",
+        "--arms",
+        f"many=cmd:{churn} 900000 8",
+    ]
+    for gate, status in (
+        ("many slower 50%", 4),
+        ("many larger 10%", 4),
+        ("many faster 5%", 0),
+        ("many smaller 5%", 0),
+    ):
+        done = cli("compare", *words, "--fail-if", gate, "--json", str(tmp_path / "o.json"), "--", str(churn))
+        assert done.returncode == status, (gate, done.stdout)
+        assert f"gate '{gate}': {'hit' if status else 'clear'}" in done.stdout
+        jsonschema.validate(json.loads((tmp_path / "o.json").read_text()), schema("compare"))
+    assert "did you mean 'many'" in cli.refused(2, "compare", *words, "--fail-if", "mny slower 1%", "--", str(churn))
+    assert "expected for example" in cli.refused(2, "compare", *words, "--fail-if", "many bad", "--", str(churn))
+
+
+def test_parse_all_needs_arms_that_exist():
+    with pytest.raises(WrongUse):
+        sweeps.parse_all(["nobody:X={1}"], [Arm("a", "shipped")], ["p"])
+    assert os.environ.get("KNOB") is None
