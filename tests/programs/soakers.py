@@ -2,6 +2,8 @@
 
 import contextlib
 import hashlib
+import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ import psutil
 from programs import inputs
 from programs.servers import memcached_load, nginx_load
 from programs.serving import at_once, mariadb_server, memcached_server, nginx_server, postgres_server, redis_server
-from programs.stage import Stage
+from programs.stage import Failed, Stage
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,16 +139,24 @@ def java(stage: Stage) -> Iterator[Load]:
         yield Load(lambda number: session.ask(str(number % 7)), lambda: memory_of(session.process.pid))
 
 
+def compilations(target: str) -> list[list[str]]:
+    """The compiler's command lines for a target of this project, without their outputs."""
+    record = ROOT / "build/compile_commands.json"
+    if not record.is_file():
+        raise Failed(f"{record} does not exist; make it with: make build")
+    lines = [shlex.split(each["command"]) for each in json.loads(record.read_text()) if target in each["command"]]
+    return [[word for at, word in enumerate(line) if "-o" not in (word, line[at - 1])] for line in lines]
+
+
 @soaker("compiler")
 def compiler(stage: Stage) -> Iterator[Load]:
-    """The project's own library is compiled again and again; the memory told is the peak of one compilation."""
-    source = ROOT / "abi/malloc.cpp"
-    peak = 0
+    """The sources of the project's own library are compiled; the memory told is the largest of one compiler."""
+    commands = compilations("mortise-hslab.dir")
+    peaks = []
 
     def play(number: int) -> str:
-        nonlocal peak
-        peak = stage.peak_of("g++", "-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", f"-I{ROOT}",
-                             f"-I{ROOT}/include", f"-I{ROOT}/build", "-c", source, "-o", "out.o")
-        return hashlib.sha256((stage.room / "out.o").read_bytes()).hexdigest()
+        peaks[:] = [stage.peak_of(*command, "-o", f"{index}.o") for index, command in enumerate(commands)]
+        objects = (stage.room / f"{index}.o" for index in range(len(commands)))
+        return hashlib.sha256(b"".join(each.read_bytes() for each in objects)).hexdigest()
 
-    yield Load(play, lambda: peak)
+    yield Load(play, lambda: max(peaks))
