@@ -115,7 +115,7 @@ MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
 MORTISE_COLD void* allocate_aligned(std::size_t align, std::size_t size) noexcept {
   if (align <= kMinAlign) return allocate({.size = size});
   if (align > kRequestMax / 2 + 1) return fail(EINVAL);
-  return allocate_slow(size, std::bit_ceil(align), false);
+  return allocate({.size = size, .align = std::bit_ceil(align)});
 }
 
 /// Returns the error instead of setting errno; `*out` is written on success only.

@@ -60,9 +60,8 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
       while (got < n) {
         Span* s = fullest(k);
         if (!s && !(s = add_span(t, k, c))) break;
-        const unsigned bin_before = Fit::bin_of(s->free, s->capacity);
         got += carve(s, c, out + got, n - got);
-        file(k, s, bin_before);
+        refile(k, s, c);
       }
       k.live += got;
       return got;
@@ -72,12 +71,18 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       PerClass& k = classes_[c];
       Held held(k.lock);
-      for (unsigned i = 0; i < n; ++i) {
+      for (unsigned i = 0; i < n;) {  // a drained magazine is mostly runs of blocks of one span: lists move once a run
         Span* s = index().span_of(in[i]);
-        mark_free(s, c, in[i]);
-        const bool was_full = s->free++ == 0;
-        if (was_full) k.partial[Fit::bin_of(s->free, s->capacity)].push(s);
-        else refile(k, s, Fit::bin_of(s->free - 1, s->capacity));
+        std::byte* const base = index().base_of(s);
+        const std::size_t bytes = Index::bytes_of(s);
+        const unsigned first = i;
+        MORTISE_CHECK(s->state == SpanState::slab && s->size_class == c, Fault::invalid_free, Block(in[i], 0));
+        do mark_free(s, c, base, in[i]);
+        while (++i < n && static_cast<std::size_t>(in[i] - base) < bytes);
+        const bool was_full = s->free == 0;
+        s->free += i - first;
+        if (was_full) enlist(k, s, c);
+        else refile(k, s, c);
         if (s->free == s->capacity) retire(t, k, s);
       }
       k.live -= n;
@@ -140,7 +145,7 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
           for (Span* s = classes_[c].partial[bin].first(); s; s = s->next) {
             MORTISE_AUDIT(s->state == SpanState::slab && s->size_class == c);
             MORTISE_AUDIT(s->free > 0 && s->free <= s->capacity && s->bump <= s->capacity);
-            MORTISE_AUDIT(Fit::bin_of(s->free, s->capacity) == bin);
+            MORTISE_AUDIT(s->bin == bin && Fit::bin_of(s->free, Geometry::per_capacity(c)) == bin);
             MORTISE_AUDIT(Bitmap(index().bits_of(s)).count(s->capacity) + (s->capacity - s->bump) == s->free);
           }
         }
@@ -173,7 +178,7 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
       s->bump = 0;
       s->hint = 0;
       index().set_class(s, c);
-      k.partial[Fit::bin_of(s->free, s->capacity)].push(s);
+      enlist(k, s, c);
       ++k.spans;
       return s;
     }
@@ -199,21 +204,20 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
       s->free -= got;
       return got;
     }
-    void file(PerClass& k, Span* s, unsigned bin_before) noexcept {
-      if (s->free == 0) k.partial[bin_before].remove(s);
-      else refile(k, s, bin_before);
+    // A span is in the list that its `bin` names, unless it is full.
+    static void enlist(PerClass& k, Span* s, unsigned c) noexcept {
+      s->bin = static_cast<std::uint8_t>(Fit::bin_of(s->free, Geometry::per_capacity(c)));
+      k.partial[s->bin].push(s);
     }
-    static void refile(PerClass& k, Span* s, unsigned bin_before) noexcept {
-      const unsigned bin = Fit::bin_of(s->free, s->capacity);
-      if (bin == bin_before) return;
-      k.partial[bin_before].remove(s);
-      k.partial[bin].push(s);
+    static void refile(PerClass& k, Span* s, unsigned c) noexcept {
+      if (s->free && Fit::bin_of(s->free, Geometry::per_capacity(c)) == s->bin) return;
+      k.partial[s->bin].remove(s);
+      if (s->free) enlist(k, s, c);
     }
 
-    void mark_free(Span* s, unsigned c, std::byte* p) noexcept {
+    void mark_free(Span* s, unsigned c, std::byte* base, std::byte* p) noexcept {
       const Block b{p, Classes::size_of(c), c};
-      MORTISE_CHECK(s->state == SpanState::slab && s->size_class == c, Fault::invalid_free, b);
-      const auto offset = static_cast<std::size_t>(p - index().base_of(s));
+      const auto offset = static_cast<std::size_t>(p - base);
       const unsigned i = Geometry::index_of(c, offset);
       MORTISE_CHECK(i * Classes::size_of(c) == offset && i < s->bump, Fault::invalid_free, b);
       Bitmap bits(index().bits_of(s));
@@ -223,12 +227,11 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
     }
     /// An empty span stays while it is the only one with room; otherwise it goes back.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
-      const unsigned bin = Fit::bin_of(s->free, s->capacity);
-      const bool only_one = k.partial[bin].first() == s && k.partial[bin].last() == s && fullest(k) == s;
+      const bool only_one = k.partial[s->bin].first() == s && k.partial[s->bin].last() == s && fullest(k) == s;
       if (!only_one) give_back(t, k, s);
     }
     void give_back(Thread& t, PerClass& k, Span* s) noexcept {
-      k.partial[Fit::bin_of(s->free, s->capacity)].remove(s);
+      k.partial[s->bin].remove(s);
       --k.spans;
       std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);
       index().set_class(s, kNoClass);

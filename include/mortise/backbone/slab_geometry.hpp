@@ -14,6 +14,9 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
   static constexpr std::size_t span_bytes(unsigned c) noexcept { return std::size_t{kFacts[c].granules} * kGranule; }
   static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
 
+  /// 2^32 over the capacity, rounded down.
+  static constexpr std::uint32_t per_capacity(unsigned c) noexcept { return kFacts[c].per_capacity; }
+
   /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
   static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
@@ -23,7 +26,7 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
   static constexpr unsigned kShift = 40;
   struct Facts {
     std::uint64_t reciprocal;
-    std::uint32_t granules, capacity;
+    std::uint32_t granules, capacity, per_capacity;
   };
   static constexpr auto make_facts() {
     std::array<Facts, Classes::kCount + 1> facts{};
@@ -31,8 +34,9 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
       const std::size_t size = Classes::size_of(c);
       const std::size_t blocks = size <= 32_KiB ? 8 : 4;
       const std::size_t granules = round_up(size * blocks, kGranule) / kGranule;
+      const std::size_t capacity = granules * kGranule / size;
       facts[c] = {((std::uint64_t{1} << kShift) + size - 1) / size, static_cast<std::uint32_t>(granules),
-                  static_cast<std::uint32_t>(granules * kGranule / size)};
+                  static_cast<std::uint32_t>(capacity), static_cast<std::uint32_t>((std::uint64_t{1} << 32) / capacity)};
     }
     return facts;
   }

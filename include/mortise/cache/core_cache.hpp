@@ -1,6 +1,6 @@
 // A cache of free blocks for each core: the hit path of malloc and free. No lock, no atomic read-modify-write.
 //
-//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            22 instructions
+//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            23 instructions
 //                  │ no: larger class by arithmetic            │ empty: refill() ── a batch from below
 //   free(p)    ── class map (PageIndex) ──────────── section: push to this core's magazine ── done             23 instructions
 //                                                              │ full: spill() ── half of it below
@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
@@ -44,7 +45,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
 
     MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
       if (r.size >= gate_) [[unlikely]] return {};
-      const unsigned c = Classes::small_class_of(r.size);
+      const unsigned c = Classes::class_of(r.size);
       std::byte* p = os::magazine_pop(area_, table_, place_of(c));
       if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
@@ -77,7 +78,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
       for (auto& set : table_) set = &closed_[0];
-      gate_ = Classes::kTableBytes + 1;
+      gate_ = Classes::kMaxBytes + 1;
       return true;
     }
 
@@ -134,10 +135,14 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     static constexpr unsigned kSetsMax = os::kCpusMax;
     static constexpr unsigned kFullShareCpus = 16;
     static constexpr unsigned kFirstLimit = 4;
-    static constexpr std::size_t kSetBytes = (Classes::kCount + 1) * os::Magazine::kStride;
-    static_assert(os::Magazine::kSlots < 64, "a batch is counted in a byte");
 
-    static constexpr std::size_t place_of(unsigned c) noexcept { return std::size_t{c} << os::Magazine::kStrideLog2; }
+    static constexpr unsigned slots_of(unsigned c) noexcept {
+      const std::size_t fit = kBytesPerClass / Classes::size_of(c);
+      return static_cast<unsigned>(fit < 4 ? 4 : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
+    }
+    static constexpr std::size_t kSetBytes = (Classes::kCount + 1) * os::Magazine::kStride;
+    MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
+
     static os::Magazine& magazine(std::byte* set, unsigned c) noexcept {
       return *reinterpret_cast<os::Magazine*>(set + place_of(c));
     }
@@ -145,14 +150,14 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       return reinterpret_cast<const volatile os::Magazine*>(set + place_of(c))->count;
     }
     unsigned limit_max(unsigned c) const noexcept {
-      const std::size_t fit = kBytesPerClass / share_ / Classes::size_of(c);
-      return static_cast<unsigned>(fit < 4 ? 4 : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
+      const unsigned most = slots_of(c) / share_;
+      return most < 4 ? 4 : most;
     }
 
     // -- misses
 
     MORTISE_COLD std::byte* refill(Thread& t, unsigned c) noexcept {
-      std::byte* batch[os::Magazine::kSlots];
+      std::byte* batch[os::Magazine::kSlots / 2 + 1];
       const unsigned limit = widen(c);
       const unsigned got = this->below.allocate_batch(t, c, batch, limit / 2 + 1);
       if (!got) return nullptr;
@@ -168,7 +173,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       const unsigned c = b.class_index();
       const unsigned limit = widen(c);
       if (os::magazine_push(area_, table_, place_of(c), b.ptr)) return;
-      std::byte* batch[os::Magazine::kSlots + 1];
+      std::byte* batch[os::Magazine::kSlots / 2 + 1];
       unsigned n = os::magazine_take(area_, table_, place_of(c), batch, limit / 2);
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);

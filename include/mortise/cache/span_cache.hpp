@@ -18,18 +18,20 @@
 #include "mortise/data/list.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/policy/huge.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
 
-template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanCache {
+template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, Lock Sync = FutexLock> struct SpanCache {
   static constexpr const char* kName = "SpanCache";
   static constexpr const char* kWhat = "free spans, merged, reused best fit, purged when idle; serves large blocks";
   static constexpr const char* kNeeds = "PageIndex directly below";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Purge", Purge::kName).number("purge_delay_ms", Purge::kDelayMs).policy("Sync", Sync::kName);
+    out.layer(kName, kWhat).policy("Purge", Purge::kName).number("purge_delay_ms", Purge::kDelayMs)
+        .policy("Huge", Huge::kName).policy("Sync", Sync::kName);
   }
 
   template <Indexed Below> class Over : public Passthrough<Below> {
@@ -106,8 +108,10 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
       return {b.ptr, Index::bytes_of(s), kNoClass};
     }
 
-    /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not.
+    /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not. Not when a resident span is
+    /// there to be copied to: copying is cheaper than touching the fresh part of a moved block for the first time.
     Block resize_by_moving(Thread& t, Block b, std::size_t bytes) noexcept {
+      if (has_dirty(bytes)) return {};
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
       const std::size_t moved = b.size < target.size ? b.size : target.size;
@@ -279,6 +283,11 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
       if (s) remove(s);
       return s;
     }
+    bool has_dirty(std::size_t bytes) noexcept {
+      if (bytes > Index::kReachBytes) return false;
+      Held held(lock_);
+      return find(dirty_, static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule));
+    }
     static Span* find(Bins& bins, std::uint32_t need) noexcept {
       constexpr unsigned kLooks = 16;  // in a bin of mixed sizes; the next bin fits for sure
       for (unsigned bin = next_filled(bins, bin_of(need)); bin < kBins; bin = next_filled(bins, bin + 1)) {
@@ -312,10 +321,13 @@ template <class Purge = purge::AfterDelay<>, Lock Sync = FutexLock> struct SpanC
       const std::size_t least = std::size_t{need} * kGranule;
       std::size_t wish = grown_bytes_ / 8;
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
+      const bool is_huge = grown_bytes_ >= Huge::kFromBytes;
+      if (is_huge) wish = round_up(wish, huge::kPageBytes);
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
       if (!b) b = this->below.allocate(t, {.size = least});
       if (!b) return nullptr;
+      if (is_huge) os::advise_huge(b.ptr, b.size);
       grown_bytes_ += b.size;
       Span* s = index().span_of(b.ptr);
       s->since_ms = 0;

@@ -42,6 +42,10 @@ inline bool purge(std::byte* at, std::size_t bytes) noexcept {
   return memory_call(SYS_madvise, reinterpret_cast<long>(at), static_cast<long>(bytes), MADV_DONTNEED) == 0;
 }
 
+/// Asks for huge pages in a range: a first touch then brings 2 MiB at once, and the range needs fewer TLB entries.
+/// Without effect where the system has them switched off or always on.
+inline void advise_huge(std::byte* at, std::size_t bytes) noexcept { syscall(SYS_madvise, at, bytes, MADV_HUGEPAGE); }
+
 /// Moves the pages of `from` to `to`, which is mapped memory whose contents are lost. `from` is left unmapped.
 inline bool move(std::byte* from, std::byte* to, std::size_t bytes) noexcept {
   const long size = static_cast<long>(bytes);

@@ -35,14 +35,14 @@ namespace mortise::os {
 
 /// A bounded stack of free blocks of one size class; only ever changed by sections, or while its set is out of the table.
 struct Magazine {
-  static constexpr unsigned kSlots = 63;
-  static constexpr std::size_t kStride = 512;
-  static constexpr unsigned kStrideLog2 = 9;
+  static constexpr unsigned kSlots = 127;
+  static constexpr std::size_t kStride = 1024;  // a power of two: the place is on the path from free's pointer to its store
+
   std::uint32_t count;
   std::uint32_t limit;  ///< how many it may hold; 0 = closed
   std::byte* slot[kSlots];
 };
-static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's address is its class times the stride");
+static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's place is its class times the stride");
 
 /// What stands in for the kernel's area where restartable sequences are not to be had. One a thread, in its thread record.
 struct OwnArea {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mortise::fit {
 
@@ -10,15 +11,18 @@ namespace mortise::fit {
 struct FullestFirst {
   static constexpr const char* kName = "FullestFirst";
   static constexpr unsigned kBins = 4;
-  /// The list for a span with `free` of `capacity` blocks free; lists are searched from 0 up.
-  static unsigned bin_of(unsigned free, unsigned capacity) noexcept { return (free - 1) * kBins / capacity; }
+  /// The list for a span with `free` blocks free; lists are searched from 0 up. `reciprocal` is 2^32 over its capacity, rounded
+  /// down: a multiplication where a division would cost more than the rest of a release.
+  static unsigned bin_of(unsigned free, std::uint32_t reciprocal) noexcept {
+    return static_cast<unsigned>(std::uint64_t{free - 1} * reciprocal * kBins >> 32);
+  }
 };
 
 /// The span that was used last: one list, no moves, warm in the cache; fragments more.
 struct LatestFirst {
   static constexpr const char* kName = "LatestFirst";
   static constexpr unsigned kBins = 1;
-  static unsigned bin_of(unsigned, unsigned) noexcept { return 0; }
+  static unsigned bin_of(unsigned, std::uint32_t) noexcept { return 0; }
 };
 
 // -- for backbones that keep free chunks in a tree (data/treap.hpp). `Of<Chunk>` holds the order of the tree and the search.

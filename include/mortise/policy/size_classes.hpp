@@ -14,14 +14,13 @@ namespace mortise::classes {
 
 /// Geometric classes: `kSteps` equal steps between one power of two and the next, from 16 bytes to `kMaxBytesT`.
 /// With 8 steps a block is at most 12.5 % larger than asked above 128 bytes; below, classes are 16 bytes apart.
-/// Small sizes find their class by one table load; the larger ones by arithmetic. O(1). Static facts, no state.
+/// A size finds its class by one load from a table of a byte for each 16 bytes of size. O(1). Static facts, no state.
 template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometric {
   static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
   static_assert(is_power_of_two(kMaxBytesT), "the largest class is a power of two");
   static constexpr const char* kName = "Geometric";
   static constexpr std::size_t kMaxBytes = kMaxBytesT;
   static constexpr std::size_t kQuantum = kMinAlign;
-  static constexpr std::size_t kTableBytes = 16_KiB;  ///< sizes up to here are looked up
 
  private:
   static constexpr std::size_t kLinearBytes = kQuantum * kSteps;  // up to here steps are one quantum
@@ -39,11 +38,9 @@ template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometri
   /// Block size of class `c`, 1..kCount; 0 for kNoClass.
   static constexpr std::size_t size_of(unsigned c) { return kSizes[c]; }
 
-  /// The smallest class whose blocks hold `n` bytes, for n <= kTableBytes: one load.
-  MORTISE_HOT static constexpr unsigned small_class_of(std::size_t n) { return kClassOf[(n + kQuantum - 1) / kQuantum]; }
-
-  /// The same for any n <= kMaxBytes.
-  static constexpr unsigned class_of(std::size_t n) { return n <= kTableBytes ? small_class_of(n) : class_by_arithmetic(n); }
+  /// The smallest class whose blocks hold `n` bytes, for n <= kMaxBytes: one load. A size that is a multiple of a power of two
+  /// gets a class whose size is one too, which is how alignments are served.
+  MORTISE_HOT static constexpr unsigned class_of(std::size_t n) { return kClassOf[(n + kQuantum - 1) / kQuantum]; }
 
  private:
   static constexpr std::size_t size_by_arithmetic(unsigned c) {
@@ -58,13 +55,13 @@ template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometri
     return sizes;
   }
   static constexpr auto make_class_of() {
-    std::array<std::uint8_t, kTableBytes / kQuantum + 1> classes{};
+    std::array<std::uint8_t, kMaxBytes / kQuantum + 1> classes{};
     for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<std::uint8_t>(class_by_arithmetic(i * kQuantum));
     return classes;
   }
   static_assert(kCount < 256, "a class fits a byte");
   static constexpr std::array<std::uint32_t, kCount + 1> kSizes = make_sizes();
-  static constexpr std::array<std::uint8_t, kTableBytes / kQuantum + 1> kClassOf = make_class_of();
+  static constexpr std::array<std::uint8_t, kMaxBytes / kQuantum + 1> kClassOf = make_class_of();
 };
 
 /// Powers of two: the fewest classes, up to half of a block wasted.

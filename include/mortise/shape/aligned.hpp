@@ -1,5 +1,5 @@
 // Alignments beyond the natural one, without searching: a block whose size is a multiple of the alignment, in a slab that starts
-// at a multiple of it, is aligned. So a request is enlarged to a class of such a size; what no class can serve goes to the spans.
+// at a multiple of it, is aligned. So a request is enlarged to a multiple of its alignment; beyond 16 KiB the spans serve it.
 //
 // Progress: as below. Placement: above everything that must see the enlarged size; needs size classes and spans below.
 #pragma once
@@ -19,31 +19,24 @@ struct Aligned {
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
 
-    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
-      if (r.align > kMinAlign) [[unlikely]] return allocate_aligned(t, r);
-      return this->below.allocate(t, r);
-    }
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t, enlarged(r)); }
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
-      if (r.align > kMinAlign) [[unlikely]] return {};
-      return this->below.allocate_hit(t, r);
+      return this->below.allocate_hit(t, enlarged(r));
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }
 
    private:
-    MORTISE_COLD Block allocate_aligned(Thread& t, Request r) noexcept {
-      if (r.size <= Classes::kMaxBytes && r.align <= kAlignMax) {
-        for (unsigned c = Classes::class_of(r.size); c <= Classes::kCount; ++c) {
-          if (Classes::size_of(c) % r.align) continue;
-          Request fitting = r;
-          fitting.size = Classes::size_of(c);
-          fitting.align = kMinAlign;
-          Block b = this->below.allocate(t, fitting);
-          return b;
-        }
+    /// A size that is a multiple of the alignment: its class's size is one as well. Beyond kAlignMax: too large for the slabs.
+    MORTISE_HOT static Request enlarged(Request r) noexcept {
+      if (r.align <= kMinAlign) return r;
+      r.size = round_up(r.size ? r.size : 1, r.align);
+      if (r.align <= kAlignMax) {
+        if (r.size <= Classes::kMaxBytes) r.align = kMinAlign;
+      } else if (r.size <= Classes::kMaxBytes) {
+        r.size = Classes::kMaxBytes + 1;
       }
-      if (r.size <= Classes::kMaxBytes) r.size = Classes::kMaxBytes + 1;  // not a slab's any more
-      return this->below.allocate(t, r);
+      return r;
     }
     static constexpr std::size_t kAlignMax = 16_KiB;  // slabs start at multiples of the smallest granule at least
   };

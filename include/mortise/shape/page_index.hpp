@@ -42,7 +42,8 @@ struct Span {
   std::uint8_t size_class;
   SpanState state;
   std::uint64_t since_ms;   ///< free: when it became so
-  std::uint64_t unused[2];
+  std::uint8_t bin;         ///< slab: which of its class's lists it is in
+  std::uint8_t unused[15];
 };
 static_assert(sizeof(Span) == 64, "a descriptor is one cache line");
 
