@@ -77,8 +77,12 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
         const std::size_t bytes = Index::bytes_of(s);
         const unsigned first = i;
         MORTISE_CHECK(s->state == SpanState::slab && s->size_class == c, Fault::invalid_free, Block(in[i], 0));
-        do mark_free(s, c, base, in[i]);
-        while (++i < n && static_cast<std::size_t>(in[i] - base) < bytes);
+        {
+          BitRun run(index().bits_of(s));
+          do mark_free(s, c, base, in[i], run);
+          while (++i < n && static_cast<std::size_t>(in[i] - base) < bytes);
+          s->hint = run.lowest(s->hint);
+        }
         const bool was_full = s->free == 0;
         s->free += i - first;
         if (was_full) enlist(k, s, c);
@@ -191,12 +195,14 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
       unsigned got = 0;
       if (released) {
         std::uint64_t* const words = index().bits_of(s);
+        const unsigned most = n < released ? n : released;
         unsigned w = s->hint;
-        while (got < n && got < released) {
-          while (!words[w]) ++w;
-          const auto bit = static_cast<unsigned>(std::countr_zero(words[w]));
-          words[w] &= words[w] - 1;
-          out[got++] = base + (w * 64 + bit) * size;
+        for (;; ++w) {
+          std::uint64_t word = words[w];
+          std::byte* const at = base + w * 64 * size;
+          for (; word && got < most; word &= word - 1) out[got++] = at + static_cast<unsigned>(std::countr_zero(word)) * size;
+          words[w] = word;
+          if (got == most) break;
         }
         s->hint = static_cast<std::uint16_t>(w);
       }
@@ -215,15 +221,12 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
       if (s->free) enlist(k, s, c);
     }
 
-    void mark_free(Span* s, unsigned c, std::byte* base, std::byte* p) noexcept {
+    void mark_free(const Span* s, unsigned c, const std::byte* base, std::byte* p, BitRun& run) noexcept {
       const Block b{p, Classes::size_of(c), c};
       const auto offset = static_cast<std::size_t>(p - base);
       const unsigned i = Geometry::index_of(c, offset);
       MORTISE_CHECK(i * Classes::size_of(c) == offset && i < s->bump, Fault::invalid_free, b);
-      Bitmap bits(index().bits_of(s));
-      MORTISE_CHECK(!bits.test(i), Fault::double_free, b);
-      bits.set(i);
-      if (i / 64 < s->hint) s->hint = static_cast<std::uint16_t>(i / 64);
+      MORTISE_CHECK(run.set(i), Fault::double_free, b);
     }
     /// An empty span stays while it is the only one with room; otherwise it goes back.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
