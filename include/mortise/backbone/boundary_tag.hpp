@@ -11,7 +11,7 @@
 // A tag is the chunk's size with two bits: this chunk is in use, the one before is in use. Memory comes from below in regions;
 // regions that lie side by side become one. Each region ends in a tag of an empty chunk in use, so that merging stops there.
 //
-// Bound: allocation and release O(log free chunks) expected. 8 bytes a block, at most 15 more by rounding.
+// Bound: that of the Fit slot's free set; all else is constant but for growing. 8 bytes a block, at most 15 more by rounding.
 // Progress: blocking, one lock. Source: boundary tags [Knuth73]; the shared last word as in [Lea00]; fits as in [Wilson95].
 // Placement: directly above a source with one window of addresses. Above it anything, a thread cache for instance.
 #pragma once
@@ -19,9 +19,9 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
-#include "mortise/data/treap.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/policy/fit.hpp"
+#include "mortise/policy/purge.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
@@ -46,12 +46,12 @@ struct Chunk {
   void set_footer() noexcept { reinterpret_cast<std::size_t*>(next())[-1] = size(); }
 };
 
-template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
+template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::AtOnce> struct BoundaryTag {
   static constexpr const char* kName = "BoundaryTag";
   static constexpr const char* kWhat = "blocks of any size between tags; free neighbours merge at once";
   static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap, BrkHeap, StaticHeap)";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Fit", Fit::kName).policy("Sync", Sync::kName).number("tag_bytes", sizeof(std::size_t));
+    out.layer(kName, kWhat).policy("Fit", Fit::kName).policy("Sync", Sync::kName).policy("Purge", Purge::kName);
   }
 
   template <Contiguous Below> class Over : public Passthrough<Below> {
@@ -59,9 +59,10 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
     using typename Passthrough<Below>::Thread;
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
     static constexpr std::size_t kTag = sizeof(std::size_t);
-    static constexpr std::size_t kChunkMin = Fit::kTracksLargest ? 48 : 32;
+    using FreeSet = typename Fit::template FreeSet<Chunk>;
+    static constexpr std::size_t kChunkMin = FreeSet::kChunkMin;
     static constexpr std::size_t kGrowMin = 256_KiB;
-    static constexpr std::size_t kPurgeBytes = 128_KiB;  ///< released blocks of this size give their pages back at once
+    static constexpr std::size_t kPurgeBytes = 128_KiB;  ///< with purge::AtOnce, released blocks of this size give their pages back
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
@@ -74,35 +75,21 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       if (r.size > Below::kReach || r.align > Below::kReach) return {};
       const std::size_t need = chunk_bytes(r.size);
       const std::size_t slack = r.align > kMinAlign ? r.align + kChunkMin : 0;
-      Chunk* c;
-      {
-        Held held(lock_);
-        c = fit_.find(tree_, need + slack);
-        if (!c && !(c = grow(t, need + slack))) return {};
-        tree_.remove(c);
-        if (slack) c = skip_to_alignment(c, r.align);
-        use(c, need);
-        live_ += c->size();
-      }
+      Chunk* const c = with(lock_, [&] { return take(t, need, slack, r.align); });
+      if (!c) return {};
       if (r.zeroed) std::memset(c->bytes(), 0, r.size);
       return {c->bytes(), c->size() - kTag};
     }
 
     void release(Thread&, Block b) noexcept {
-      Held held(lock_);
-      Chunk* c = checked(b.ptr);
-      live_ -= c->size();
-      const std::size_t bytes = c->size();
-      std::byte* const inside = c->start() + sizeof(Chunk);
-      free(c);
-      if (bytes >= kPurgeBytes) purge_inside(inside, bytes - sizeof(Chunk) - kTag);
+      with(lock_, [&] { take_back(b); });
     }
 
     bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < extent_; }
     Block block_of(std::byte* p) noexcept { return {p, 0}; }
     Block measure(Block b) noexcept { return {b.ptr, checked(b.ptr)->size() - kTag}; }
 
-    /// Grows into a free chunk behind it, or splits off what is too much. O(log free chunks).
+    /// Grows into a free chunk behind it, or splits off what is too much.
     Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
       if (bytes > Below::kReach) return {};
       const std::size_t need = chunk_bytes(bytes);
@@ -112,7 +99,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       if (need > have) {
         Chunk* n = c->next();
         if (n->is_in_use() || have + n->size() < need) return {};
-        tree_.remove(n);
+        free_.remove(n);
         set_size(c, have + n->size());
         c->next()->tag |= Chunk::kPreviousInUse;
       }
@@ -130,7 +117,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       std::size_t given = 0;
       {
         Held held(lock_);
-        tree_.each([&](Chunk* c) { given += purge_inside(c->start() + sizeof(Chunk), c->size() - sizeof(Chunk) - kTag); });
+        free_.each([&](Chunk* c) { given += purge_inside(c->start() + sizeof(Chunk), c->size() - sizeof(Chunk) - kTag); });
       }
       return given + trim_below(this->below, t);
     }
@@ -157,9 +144,9 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
     /// Walks every chunk of every region and reports heap_inconsistent when tags, footers or the tree disagree. O(chunks).
     void audit() noexcept {
       Held held(lock_);
-      MORTISE_AUDIT(tree_.is_sound());
+      MORTISE_AUDIT(free_.is_sound());
       std::size_t in_tree = 0, in_tree_bytes = 0;
-      tree_.each([&](Chunk* c) {
+      free_.each([&](Chunk* c) {
         ++in_tree;
         in_tree_bytes += c->size();
         MORTISE_AUDIT(!c->is_in_use() && c->is_previous_in_use());
@@ -203,6 +190,26 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       return c;
     }
 
+    // -- inside the critical section
+
+    Chunk* take(Thread& t, std::size_t need, std::size_t slack, std::size_t align) noexcept {
+      Chunk* c = free_.find(need + slack);
+      if (!c && !(c = grow(t, need + slack))) return nullptr;
+      free_.remove(c);
+      if (slack) c = skip_to_alignment(c, align);
+      use(c, need);
+      live_ += c->size();
+      return c;
+    }
+    void take_back(Block b) noexcept {
+      Chunk* c = checked(b.ptr);
+      live_ -= c->size();
+      const std::size_t bytes = c->size();
+      std::byte* const inside = c->start() + sizeof(Chunk);
+      free(c);
+      if (Purge::kDelayMs == 0 && bytes >= kPurgeBytes) purge_inside(inside, bytes - sizeof(Chunk) - kTag);
+    }
+
     /// Cuts `c` after `bytes`; the rest is neither free nor in use yet, but its neighbours' tags hold.
     static Chunk* cut(Chunk* c, std::size_t bytes) noexcept {
       Chunk* rest = reinterpret_cast<Chunk*>(c->start() + bytes);
@@ -216,7 +223,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       if (c->size() >= need + kChunkMin) {
         rest = cut(c, need);
         rest->set_footer();
-        tree_.insert(rest);
+        free_.insert(rest);
       }
       c->tag |= Chunk::kInUse;
       if (!rest) c->next()->tag |= Chunk::kPreviousInUse;
@@ -227,26 +234,27 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       Chunk* aligned = cut(c, round_up(at, align) - address_of(c->bytes()));
       aligned->tag &= ~Chunk::kPreviousInUse;
       c->set_footer();
-      tree_.insert(c);
+      free_.insert(c);
       return aligned;
     }
-    /// Makes a chunk in use free, merged with its free neighbours.
-    void free(Chunk* c) noexcept {
+    /// Makes a chunk in use free, merged with its free neighbours; returns the merged chunk.
+    Chunk* free(Chunk* c) noexcept {
       Chunk* n = c->next();
       if (!n->is_in_use()) {
-        tree_.remove(n);
+        free_.remove(n);
         set_size(c, c->size() + n->size());
       }
       if (!c->is_previous_in_use()) {
         Chunk* p = c->previous();
-        tree_.remove(p);
+        free_.remove(p);
         set_size(p, p->size() + c->size());
         c = p;
       }
       c->tag &= ~Chunk::kInUse;
       c->set_footer();
       c->next()->tag &= ~Chunk::kPreviousInUse;
-      tree_.insert(c);
+      free_.insert(c);
+      return c;
     }
 
     /// More memory from below, joined to the last region when it lies right behind it. A free chunk, in the tree.
@@ -279,8 +287,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
       }
       c->next()->tag = Chunk::kInUse;  // the closing chunk: empty, in use; its tag is the last word of the memory
       c->tag |= Chunk::kInUse;
-      free(c);
-      return fit_.find(tree_, need);
+      return free(c);
     }
 
     std::size_t purge_inside(std::byte* from, std::size_t bytes) noexcept {
@@ -292,9 +299,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock> struct BoundaryTag {
     }
 
     Sync lock_;
-    using Search = typename Fit::template Of<Chunk>;
-    [[no_unique_address]] Search fit_;
-    Treap<typename Search::Order> tree_;
+    FreeSet free_;
     std::byte* origin_ = nullptr;
     std::size_t extent_ = 0, page_bytes_ = 4096, live_ = 0, grown_ = 0;
     Region* regions_ = nullptr;

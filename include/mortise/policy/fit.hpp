@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mortise/data/treap.hpp"
+#include "mortise/data/two_level_lists.hpp"
+
 namespace mortise::fit {
 
 /// The span with the fewest free blocks: others get the chance to become empty and go back. Costs a move between lists when a
@@ -25,7 +28,7 @@ struct LatestFirst {
   static unsigned bin_of(unsigned, std::uint32_t) noexcept { return 0; }
 };
 
-// -- for backbones that keep free chunks in a tree (data/treap.hpp). `Of<Chunk>` holds the order of the tree and the search.
+// -- for backbones with boundary tags. `FreeSet<Chunk>` keeps the free chunks and finds one: insert, remove, find, each, is_sound.
 
 namespace detail {
 template <class Chunk> struct ByAddress {
@@ -44,25 +47,23 @@ template <class Chunk> struct BySize {
 };
 }  // namespace detail
 
-/// The lowest address that fits.
+/// The lowest address that fits. O(log n) expected.
 struct FirstFit {
   static constexpr const char* kName = "FirstFit";
-  static constexpr bool kTracksLargest = true;
-  template <class Chunk> struct Of {
-    using Order = detail::ByAddress<Chunk>;
-    template <class Tree> Chunk* find(const Tree& tree, std::size_t bytes) noexcept { return tree.first_of_weight(bytes); }
+  template <class Chunk> struct FreeSet : Treap<detail::ByAddress<Chunk>> {
+    static constexpr std::size_t kChunkMin = 48;
+    Chunk* find(std::size_t bytes) noexcept { return this->first_of_weight(bytes); }
   };
 };
 
-/// The lowest address that fits, from where the last search ended; round again from the start.
+/// The lowest address that fits, from where the last search ended; round again from the start. O(log n) expected.
 struct NextFit {
   static constexpr const char* kName = "NextFit";
-  static constexpr bool kTracksLargest = true;
-  template <class Chunk> struct Of {
-    using Order = detail::ByAddress<Chunk>;
-    template <class Tree> Chunk* find(const Tree& tree, std::size_t bytes) noexcept {
-      Chunk* c = tree.first_of_weight_from(bytes, last_);
-      if (!c) c = tree.first_of_weight(bytes);
+  template <class Chunk> struct FreeSet : Treap<detail::ByAddress<Chunk>> {
+    static constexpr std::size_t kChunkMin = 48;
+    Chunk* find(std::size_t bytes) noexcept {
+      Chunk* c = this->first_of_weight_from(bytes, last_);
+      if (!c) c = this->first_of_weight(bytes);
       if (c) last_ = c;
       return c;
     }
@@ -72,16 +73,21 @@ struct NextFit {
   };
 };
 
-/// The smallest that fits; the lowest address among equals.
+/// The smallest that fits; the lowest address among equals. O(log n) expected.
 struct BestFit {
   static constexpr const char* kName = "BestFit";
-  static constexpr bool kTracksLargest = false;
-  template <class Chunk> struct Of {
-    using Order = detail::BySize<Chunk>;
-    template <class Tree> Chunk* find(const Tree& tree, std::size_t bytes) noexcept {
-      return tree.lower_bound([bytes](const Chunk* c) { return c->size() >= bytes; });
+  template <class Chunk> struct FreeSet : Treap<detail::BySize<Chunk>> {
+    static constexpr std::size_t kChunkMin = 32;
+    Chunk* find(std::size_t bytes) noexcept {
+      return this->lower_bound([bytes](const Chunk* c) { return c->size() >= bytes; });
     }
   };
+};
+
+/// The first of the next larger step of sizes: at most a sixteenth larger than asked. O(1).
+struct GoodFit {
+  static constexpr const char* kName = "GoodFit";
+  template <class Chunk> using FreeSet = TwoLevelLists<Chunk>;
 };
 
 }  // namespace mortise::fit

@@ -1,0 +1,108 @@
+// Free chunks in lists by size, two levels of bitmaps over the lists: insertion, removal and search in constant time.
+//
+//   first level   one bit for each power of two       ... 2^7  2^8  2^9 ...
+//   second level  sixteen equal steps within it             └► 256 272 288 ... 496     a list each
+//
+// A search rounds the size up to the next step, so that the first chunk of any list it finds is large enough: good fit, at most a
+// sixteenth larger than asked, plus what merging leaves. Source: [Masmano04] TLSF.
+// Progress: not synchronised; whoever holds the lock of the structure it is part of may call. Placement: data.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "mortise/core/bits.hpp"
+
+namespace mortise {
+
+/// `Chunk` has `size()`, a multiple of 16, and the links `left` and `right`. All zero is a valid empty set. Every operation but the
+/// walks is O(1).
+template <class Chunk> class TwoLevelLists {
+ public:
+  static constexpr std::size_t kChunkMin = 32;
+
+  void insert(Chunk* c) noexcept {
+    const Place p = place_of(c->size());
+    Chunk*& first = list(p);
+    c->left = nullptr;
+    c->right = first;
+    if (first) first->left = c;
+    first = c;
+    second_[p.level] |= static_cast<std::uint16_t>(1u << p.step);
+    first_ |= std::uint64_t{1} << p.level;
+  }
+
+  void remove(Chunk* c) noexcept {
+    const Place p = place_of(c->size());
+    if (c->right) c->right->left = c->left;
+    if (c->left) {
+      c->left->right = c->right;
+      return;
+    }
+    list(p) = c->right;
+    if (c->right) return;
+    second_[p.level] &= static_cast<std::uint16_t>(~(1u << p.step));
+    if (!second_[p.level]) first_ &= ~(std::uint64_t{1} << p.level);
+  }
+
+  /// A chunk of at least `bytes`, still in its list, or null.
+  Chunk* find(std::size_t bytes) const noexcept {
+    const Place p = place_of(rounded_to_step(bytes));
+    if (p.level >= kLevels) return nullptr;
+    if (const unsigned steps = second_[p.level] & (~0u << p.step)) return list(p.level, steps);
+    const std::uint64_t levels = p.level + 1 < 64 ? first_ & (~std::uint64_t{0} << (p.level + 1)) : 0;
+    if (!levels) return nullptr;
+    const auto level = static_cast<unsigned>(std::countr_zero(levels));
+    return list(level, second_[level]);
+  }
+
+  template <class Visit> void each(Visit visit) const noexcept {
+    for (const auto& level : lists_)
+      for (Chunk* c : level)
+        for (; c; c = c->right) visit(c);
+  }
+
+  /// True when every chunk is in its size's list, links agree and the bitmaps say which lists are filled. O(chunks).
+  bool is_sound() const noexcept {
+    for (unsigned level = 0; level < kLevels; ++level) {
+      if ((second_[level] != 0) != (first_ >> level & 1)) return false;
+      for (unsigned step = 0; step < kSteps; ++step) {
+        Chunk* const first = lists_[level][step];
+        if ((first != nullptr) != (second_[level] >> step & 1)) return false;
+        for (Chunk *before = nullptr, *c = first; c; before = c, c = c->right) {
+          const Place p = place_of(c->size());
+          if (p.level != level || p.step != step || c->left != before) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr unsigned kStepsLog2 = 4, kSteps = 1u << kStepsLog2;
+  static constexpr unsigned kLinearLog2 = 8;  // below 256 bytes steps are 16 bytes, as far apart as sizes are
+  static constexpr unsigned kLevels = 44 - kLinearLog2;
+  struct Place {
+    unsigned level, step;
+  };
+  static Place place_of(std::size_t size) noexcept {
+    if (size < (std::size_t{1} << kLinearLog2)) return {0, static_cast<unsigned>(size >> kStepsLog2)};
+    const unsigned top = log2_floor(size);
+    return {top - kLinearLog2 + 1, static_cast<unsigned>(size >> (top - kStepsLog2)) & (kSteps - 1)};
+  }
+  static std::size_t rounded_to_step(std::size_t size) noexcept {
+    if (size < (std::size_t{1} << kLinearLog2)) return size;
+    return size + (std::size_t{1} << (log2_floor(size) - kStepsLog2)) - 1;
+  }
+  Chunk*& list(Place p) noexcept { return lists_[p.level][p.step]; }
+  Chunk* list(unsigned level, unsigned steps) const noexcept {
+    return lists_[level][static_cast<unsigned>(std::countr_zero(steps))];
+  }
+
+  std::uint64_t first_ = 0;
+  std::uint16_t second_[kLevels] = {};
+  Chunk* lists_[kLevels][kSteps] = {};
+};
+
+}  // namespace mortise
