@@ -18,6 +18,12 @@ inline std::byte* map(std::size_t bytes) noexcept {
   return is_mapped_result(r) ? reinterpret_cast<std::byte*>(r) : nullptr;
 }
 
+/// The same for a range of which little may ever be touched: not counted against the system's commitment.
+inline std::byte* map_sparse(std::size_t bytes) noexcept {
+  const long r = memory_call(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1L, 0L);
+  return is_mapped_result(r) ? reinterpret_cast<std::byte*>(r) : nullptr;
+}
+
 enum class MapAt { done, taken, refused };
 
 /// Maps `bytes` of zeroed, private memory at exactly `at`. `taken`: something else lies there. `refused`: no memory.

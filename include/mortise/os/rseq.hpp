@@ -31,6 +31,15 @@ extern "C" {
 [[gnu::weak]] extern const unsigned int __rseq_size;
 }
 
+// Sanitizers do not see what a section does. gcc and clang name them differently.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define MORTISE_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define MORTISE_SANITIZED 1
+#endif
+#endif
+
 namespace mortise::os {
 
 /// A bounded stack of free blocks of one size class; only ever changed by sections, or while its set is out of the table.
@@ -59,10 +68,10 @@ struct RseqArea {
 };
 
 inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
-  constexpr unsigned kFeatureSizeTag = 27;  // AT_RSEQ_FEATURE_SIZE
-  constexpr std::size_t kConcurrencyIdAt = 24, kCpuIdAt = 4;
+  [[maybe_unused]] constexpr unsigned kFeatureSizeTag = 27;  // AT_RSEQ_FEATURE_SIZE
+  [[maybe_unused]] constexpr std::size_t kConcurrencyIdAt = 24, kCpuIdAt = 4;
   RseqArea area;
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
   if (&__rseq_size && __rseq_size >= 20 && own_of_this_thread) {
     const auto* kernels = static_cast<const std::byte*>(__builtin_thread_pointer()) + __rseq_offset;
     const auto cpu = *reinterpret_cast<const volatile std::int32_t*>(kernels + kCpuIdAt);

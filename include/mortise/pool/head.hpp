@@ -114,19 +114,6 @@ struct PairHead {
   LockFreeBin bin_;
 };
 
-// ThreadSanitizer follows the compiler's atomics, not the two-word exchange, which is written in assembly.
-#if defined(__SANITIZE_THREAD__)
-#define MORTISE_POOL_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MORTISE_POOL_TSAN 1
-#endif
-#endif
-#if defined(MORTISE_POOL_TSAN)
-using DefaultHead = IndexHead;
-#else
 using DefaultHead = AsymmetricHead;
-#endif
-#undef MORTISE_POOL_TSAN
 
 }  // namespace mortise::pools

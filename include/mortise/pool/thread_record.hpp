@@ -39,8 +39,11 @@ MORTISE_HOT ThreadRecord& this_thread() noexcept {
   return thread_record;
 }
 
+/// Out of line: some compilers would fold the address into a vector instruction, which linkers cannot relax.
+[[gnu::noinline]] inline const os::OwnArea* own_area() noexcept { return &thread_record.area; }
+
 /// Where this process finds core indices. Reads the calling thread's area: any thread's answer holds for all.
-inline os::RseqArea find_area() noexcept { return os::find_rseq_area(&thread_record.area); }
+inline os::RseqArea find_area() noexcept { return os::find_rseq_area(own_area()); }
 
 /// The pool of `count` that `Rule` names for the calling thread.
 template <DistributionRule Rule> MORTISE_HOT unsigned pool_of_caller(const os::RseqArea& area, unsigned count) noexcept {

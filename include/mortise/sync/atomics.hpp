@@ -24,6 +24,19 @@
 #include <cstdint>
 #include <type_traits>
 
+// ThreadSanitizer does not see what assembly does: the two-word exchange tells it.
+#if defined(__SANITIZE_THREAD__)
+#define MORTISE_TELL_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MORTISE_TELL_TSAN 1
+#endif
+#endif
+#if defined(MORTISE_TELL_TSAN)
+extern "C" void __tsan_acquire(void* word);
+extern "C" void __tsan_release(void* word);
+#endif
+
 namespace mortise {
 
 /// The order of an operation: `Order::relaxed`, `acquire`, `release`, `acq_rel` or `seq_cst`. There is no default on
@@ -156,7 +169,9 @@ class AtomicPair {
   [[gnu::always_inline]] bool compare_exchange(T& expected, T desired) noexcept {
     Halves old = __builtin_bit_cast(Halves, expected);
     const Halves next = __builtin_bit_cast(Halves, desired);
+    before_exchange();
     const bool swapped = swap(old, next);
+    after_exchange();
     if (!swapped) expected = __builtin_bit_cast(T, old);
     return swapped;
   }
@@ -164,7 +179,10 @@ class AtomicPair {
   /// Puts `desired` into the second half if `expected` is there, whatever the first half holds; else copies what is
   /// there into `expected`. The order of success is acq_rel, of failure acquire. Half as wide and cheaper than the pair.
   [[gnu::always_inline]] bool compare_exchange_high(std::uint64_t& expected, std::uint64_t desired) noexcept {
-    return __atomic_compare_exchange_n(&value_.high, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    before_exchange();
+    const bool swapped = __atomic_compare_exchange_n(&value_.high, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    after_exchange();
+    return swapped;
   }
 
  private:
@@ -172,6 +190,17 @@ class AtomicPair {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
   };
+
+  [[gnu::always_inline]] void before_exchange() noexcept {
+#if defined(MORTISE_TELL_TSAN)
+    __tsan_release(&value_);
+#endif
+  }
+  [[gnu::always_inline]] void after_exchange() noexcept {
+#if defined(MORTISE_TELL_TSAN)
+    __tsan_acquire(&value_);
+#endif
+  }
 
   [[gnu::always_inline]] bool swap(Halves& old, const Halves& next) noexcept {
 #if defined(__x86_64__)

@@ -1,0 +1,322 @@
+// The misses of BlockPool: refill, spill, growth, the search before a failure, waiting, trimming, fork. See block_pool.hpp.
+#pragma once
+
+#include <sys/mman.h>
+
+#include "mortise/pool/block_pool.hpp"
+
+namespace mortise::pools {
+
+inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std::size_t align, bool keeps) noexcept {
+  if (region_ || !options.maximum || options.maximum == kNoSlot || !bytes || !is_power_of_two(align) || align > kAlignMax) return false;
+  constexpr std::size_t kLine = 64;
+  const os::Facts facts = os::read_facts(own_area());
+  const std::size_t step = options.padded && align < kLine ? kLine : align;
+  const std::size_t stride = round_up(bytes, step);
+  const unsigned shards = facts.cpus < Transfer::kShardsMax ? facts.cpus : Transfer::kShardsMax;
+
+  const std::size_t table_at = kControlBytes;
+  const std::size_t shards_at = round_up(table_at + Magazines::kTableBytes + Magazines::kSetsBytes, alignof(Transfer::Shard));
+  const std::size_t nodes_at = shards_at + shards * sizeof(Transfer::Shard);
+  const std::size_t slots_at = round_up(nodes_at + options.maximum * sizeof(Node), kAlignMax);
+  std::size_t slots_bytes, all;
+  if (stride < bytes || __builtin_mul_overflow(stride, std::size_t{options.maximum}, &slots_bytes)) return false;
+  if (__builtin_add_overflow(slots_at + kAlignMax, slots_bytes, &all) || all > SIZE_MAX / 2) return false;
+  all = round_up(all, kControlBytes);
+  region_ = os::map_sparse(all);
+  if (!region_) return false;
+  region_bytes_ = all;
+  page_bytes_ = facts.page_bytes;
+  // The kernel aligns to its own pages; larger alignments start further in.
+  std::byte* const base = region_ + (round_up(address_of(region_), kAlignMax) - address_of(region_));
+  control_ = ::new (static_cast<void*>(base)) Control{};
+  os::memory_call(SYS_madvise, reinterpret_cast<long>(base), kControlBytes, MADV_WIPEONFORK);
+  control_->alive.store(1, Order::relaxed);
+
+  pool_front front = options.front;
+  const bool can_restart = facts.can_restart && facts.rseq.is_kernels;
+  if (front == pool_front::automatic || (front == pool_front::cores && !can_restart))
+    front = can_restart ? pool_front::cores : pool_front::threads;
+  const std::uint32_t share = options.maximum / (2 * facts.cpus);
+  const unsigned limit = share < 1 ? 1 : share > Magazines::kBlocksMax ? Magazines::kBlocksMax : share;
+  batch_ = front == pool_front::none ? 1 : limit / 2 + 1;
+  keeps_ = keeps;
+  slots_ = Slots(base + slots_at, reinterpret_cast<Node*>(base + nodes_at), stride, options.maximum);
+  auto* const shard = reinterpret_cast<Transfer::Shard*>(base + shards_at);
+  for (unsigned i = 0; i < shards; ++i) ::new (static_cast<void*>(shard + i)) Transfer::Shard{};
+  shared_.start(shard, shards);
+  magazines_.start(base + table_at, facts.rseq, front, limit);
+  return true;
+}
+
+inline Taken BlockPool::acquire_slow() noexcept {
+  if (!region_) [[unlikely]] return {};
+  heal_if_forked();
+  if (magazines_.is_locked_kind())
+    if (std::byte* const block = magazines_.pop_locked()) return {block, false};
+  if (const Taken taken = take_shared(); taken.block) return taken;
+  return sweep();
+}
+
+/// What can be had without a lock: a chain, a bare slot, a new slot.
+inline Taken BlockPool::take_shared() noexcept {
+  if (magazines_.lacks_own()) [[unlikely]] make_own();
+  std::byte* blocks[kChainMax];
+  if (unsigned n = shared_.pop(slots_, magazines_.place(), blocks)) {
+    // The magazine gives back last what it got last: the front of the chain, which is the warmest, goes in last.
+    for (unsigned i = 1, j = n - 1; i < j; ++i, --j) {
+      std::byte* const cold = blocks[j];
+      blocks[j] = blocks[i];
+      blocks[i] = cold;
+    }
+    const unsigned kept = magazines_.give(blocks + 1, n - 1);
+    if (kept < n - 1) give_chain(blocks + 1 + kept, n - 1 - kept);
+    note_high_water();
+    return {blocks[0], false};
+  }
+  if (keeps_) {
+    std::byte* const block = take_bare();
+    if (block) note_high_water();
+    return {block, true};
+  }
+  const unsigned n = carve(blocks, batch_);
+  if (!n) return {};
+  const unsigned kept = magazines_.give(blocks + 1, n - 1);
+  if (kept < n - 1) give_chain(blocks + 1 + kept, n - 1 - kept);
+  note_high_water();
+  return {blocks[0], true};
+}
+
+inline std::byte* BlockPool::take_bare() noexcept {
+  if (!region_) return nullptr;
+  const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
+  if (FreeLink* const link = bare_.pop(links, [this] { add(repeats_); })) {
+    bare_count_.fetch_sub(1, Order::relaxed);
+    return slots_.at(slots_.index_of(link));
+  }
+  std::byte* block;
+  return carve(&block, 1) ? block : nullptr;
+}
+
+inline void BlockPool::release_bare(std::byte* block) noexcept {
+  const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
+  bare_count_.fetch_add(1, Order::relaxed);
+  bare_.push(links, &slots_.node(slots_.index_of(block)).link, [this] { add(repeats_); });
+  ring(1);
+}
+
+/// Up to `n` slots that were never used. Lock-free.
+inline unsigned BlockPool::carve(std::byte** blocks, unsigned n) noexcept {
+  std::uint32_t first = carved_.load(Order::relaxed), end;
+  do {
+    const std::uint32_t left = slots_.maximum() - first;
+    if (!left) return 0;
+    end = first + (left < n ? left : n);
+  } while (!carved_.compare_exchange_weak(first, end, Order::relaxed));
+  for (std::uint32_t i = first; i < end; ++i) blocks[i - first] = slots_.at(i);
+  return end - first;
+}
+
+/// Everything else was empty: what lies in other magazines? Whoever comes second finds what the first collected.
+inline Taken BlockPool::sweep() noexcept {
+  Held held(control_->lock);
+  Taken taken = take_shared();
+  if (!taken.block && !control_->bell.waiters() && magazines_.idle()) {
+    add(steals_);
+    collect_magazines();
+    taken = take_shared();
+    magazines_.open_all();
+  }
+  if (!taken.block) add(failures_);
+  return taken;
+}
+
+/// Under the lock. Leaves the magazines shut.
+inline void BlockPool::collect_magazines() noexcept {
+  magazines_.shut_all([this](std::byte* const* blocks, unsigned n) { give_chain(blocks, n); });
+}
+
+inline void BlockPool::release_slow(std::byte* block) noexcept {
+  heal_if_forked();
+  if (magazines_.is_locked_kind() && magazines_.push_locked(block)) return;
+  if (magazines_.lacks_own()) [[unlikely]] {
+    if (make_own() && magazines_.give(&block, 1)) return;
+  }
+  std::byte* blocks[kChainMax];
+  blocks[0] = block;
+  const unsigned n = 1 + magazines_.take(blocks + 1, batch_ - 1);
+  give_chain(blocks, n);
+}
+
+inline void BlockPool::give_chain(std::byte* const* blocks, unsigned n) noexcept {
+  shared_.push(slots_, magazines_.place(), blocks, n);
+  ring(n);
+}
+
+inline void BlockPool::ring(unsigned n) noexcept {
+  if (control_->bell.ring()) [[unlikely]] os::futex_wake(control_->bell.word(), static_cast<int>(n));
+}
+
+/// The lock is taken only if nobody holds it: a caller that cannot have it goes without a magazine this time.
+inline bool BlockPool::make_own() noexcept {
+  if (!control_->lock.try_lock()) return false;
+  magazines_.make_own(control_->bell.waiters() != 0);
+  control_->lock.unlock();
+  return true;
+}
+
+inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
+  Taken taken = acquire_slow();
+  if (taken.block || timeout_ns == 0 || !region_) return taken;
+  const std::int64_t start = now_ns();
+  {
+    Held held(control_->lock);
+    if (control_->bell.enter()) collect_magazines();
+  }
+  for (;;) {
+    const std::uint32_t seen = control_->bell.seen();
+    taken = take_shared();
+    if (taken.block) break;
+    std::int64_t left = -1;
+    if (timeout_ns > 0) {
+      left = timeout_ns - (now_ns() - start);
+      if (left <= 0) break;
+    }
+    os::futex_wait(control_->bell.word(), seen, left);
+  }
+  {
+    Held held(control_->lock);
+    if (control_->bell.leave()) magazines_.open_all();
+  }
+  note_wait(now_ns() - start, taken.block != nullptr);
+  return taken;
+}
+
+template <class Destroy> void BlockPool::drain(Destroy&& destroy) noexcept {
+  if (!region_) return;
+  heal_if_forked();
+  Held held(control_->lock);
+  collect_magazines();
+  std::byte* blocks[kChainMax];
+  while (const unsigned n = shared_.pop(slots_, 0, blocks))
+    for (unsigned i = 0; i < n; ++i) destroy(blocks[i]);
+}
+
+template <class Destroy> std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
+  if (!region_) return 0;
+  heal_if_forked();
+  Held held(control_->lock);
+  add(trims_);
+  collect_magazines();
+  // Idle slots are marked in their nodes, so that the list of them needs no memory and comes out in order of address.
+  std::byte* blocks[kChainMax];
+  while (const unsigned n = shared_.pop(slots_, 0, blocks))
+    for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), kIdleMark);
+  const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
+  while (FreeLink* const link = bare_.pop(links, [] {})) mark(slots_.index_of(link), kBareMark);
+
+  const std::uint32_t carved = carved_.load(Order::acquire);
+  unsigned n = 0;
+  for (std::uint32_t i = 0; i < carved && keep; ++i) {
+    if (mark_of(i) != kIdleMark) continue;
+    mark(i, 0);
+    --keep;
+    blocks[n++] = slots_.at(i);
+    if (n == batch_) give_chain(blocks, n), n = 0;
+  }
+  if (n) give_chain(blocks, n), n = 0;
+  if (keeps_) {
+    for (std::uint32_t i = 0; i < carved; ++i) {
+      if (mark_of(i) != kIdleMark) continue;
+      destroy(slots_.at(i));
+      mark(i, kBareMark);
+      bare_count_.fetch_add(1, Order::relaxed);
+    }
+  }
+  const std::size_t bytes = purge_marked(carved);
+  for (std::uint32_t i = carved; i-- > 0;) {
+    if (mark_of(i) == kBareMark) {
+      mark(i, 0);
+      bare_.push(links, &slots_.node(i).link, [] {});
+    } else if (mark_of(i) == kIdleMark) {
+      mark(i, 0);
+      blocks[n++] = slots_.at(i);
+      if (n == batch_) give_chain(blocks, n), n = 0;
+    }
+  }
+  if (n) give_chain(blocks, n);
+  if (!control_->bell.waiters()) magazines_.open_all();
+  ring(carved);
+  return bytes;
+}
+
+/// Gives back the whole pages inside runs of marked slots.
+inline std::size_t BlockPool::purge_marked(std::uint32_t carved) noexcept {
+  std::size_t bytes = 0;
+  for (std::uint32_t i = 0; i < carved;) {
+    std::uint32_t end = i;
+    while (end < carved && mark_of(end) >= kBareMark) ++end;
+    if (end > i) {
+      const std::uintptr_t low = round_up(address_of(slots_.at(i)), page_bytes_);
+      const std::uintptr_t high = round_down(address_of(slots_.at(end - 1)) + slots_.stride(), page_bytes_);
+      if (low < high && os::purge(reinterpret_cast<std::byte*>(low), high - low)) bytes += high - low;
+    }
+    i = end + 1;
+  }
+  return bytes;
+}
+
+/// In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand shut.
+inline void BlockPool::heal() noexcept {
+  Held held(control_->lock);
+  if (control_->alive.load(Order::relaxed)) return;
+  magazines_.reset_after_fork();
+  magazines_.open_all();
+  control_->alive.store(1, Order::release);
+}
+
+inline void BlockPool::note_high_water() noexcept {
+  const std::uint32_t idle = shared_.idle() + bare_count_.load(Order::relaxed);
+  const std::uint32_t carved = carved_.load(Order::relaxed);
+  if (idle < carved) raise(high_water_, carved - idle);
+}
+
+inline void BlockPool::note_wait(std::int64_t ns, bool got) noexcept {
+  const auto length = static_cast<std::uint64_t>(ns > 0 ? ns : 0);
+  const std::uint64_t us = length / 1000;
+  const unsigned bucket = us ? log2_floor(us) + 1 : 0;
+  constexpr unsigned kLast = pool_statistics::kWaitBuckets - 1;
+  add(waits_);
+  if (!got) add(timeouts_);
+  add(wait_ns_, length);
+  raise(wait_ns_max_, length);
+  add(wait_histogram_[bucket < kLast ? bucket : kLast]);
+}
+
+inline pool_statistics BlockPool::statistics() noexcept {
+  pool_statistics s;
+  if (!region_) return s;
+  heal_if_forked();
+  const auto get = [](const Atomic<std::uint64_t>& counter) { return counter.load(Order::relaxed); };
+  s.maximum = slots_.maximum();
+  s.created = carved_.load(Order::relaxed);
+  s.bare = bare_count_.load(Order::relaxed);
+  s.idle = shared_.idle() + magazines_.idle();
+  s.in_use = s.created > s.idle + s.bare ? s.created - s.idle - s.bare : 0;
+  s.high_water = high_water_.load(Order::relaxed);
+  s.capacity_slack = magazines_.slack();
+  s.refills = shared_.pops();
+  s.spills = shared_.pushes();
+  s.failures = get(failures_);
+  s.steals = get(steals_);
+  s.contention = shared_.repeats() + get(repeats_);
+  s.trims = get(trims_);
+  s.waits = get(waits_);
+  s.timeouts = get(timeouts_);
+  s.wait_ns = get(wait_ns_);
+  s.wait_ns_max = get(wait_ns_max_);
+  for (unsigned i = 0; i < pool_statistics::kWaitBuckets; ++i) s.wait_histogram[i] = get(wait_histogram_[i]);
+  return s;
+}
+
+}  // namespace mortise::pools

@@ -1,0 +1,168 @@
+// What stands before the shared part: magazines, one for each core or one for each of a few threads.
+//
+// They can be shut: then every call misses and meets the others in the shared part. That is how objects are collected that lie
+// idle in front of other cores, and how a release finds out that somebody waits, without a look at anything on the hit path.
+//
+//   shut_all   cores: point every table entry at the closed set, restart running sections (membarrier); the sets are now ours
+//              locked: take each lock and set the limit to 0
+//   open_all   the reverse
+//
+// Progress: pop and push are wait-free but for restarts; shut_all and open_all belong to one caller at a time, who holds the
+// pool's lock.
+#pragma once
+
+#include <sched.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mortise/os/cpus.hpp"
+#include "mortise/os/rseq.hpp"
+#include "mortise/pool/locked_magazine.hpp"
+#include "mortise/pool/options.hpp"
+#include "mortise/pool/thread_record.hpp"
+
+namespace mortise::pools {
+
+class Magazines {
+ public:
+  static constexpr unsigned kSetsMax = os::kCpusMax;
+  static constexpr unsigned kLocked = 64;
+  static constexpr std::size_t kTableBytes = kSetsMax * sizeof(std::byte*);
+  static constexpr std::size_t kSetsBytes = kSetsMax * os::Magazine::kStride;
+  static constexpr unsigned kBlocksMax = os::Magazine::kSlots;
+  static_assert(kLocked * sizeof(LockedMagazine) <= kSetsBytes, "both kinds lie in the same place");
+
+  /// Shut for ever until started: a call finds the closed set at index 0 of the area that stands in for the kernel's.
+  Magazines() noexcept {
+    area_.offset = reinterpret_cast<const std::byte*>(own_area()) - static_cast<const std::byte*>(__builtin_thread_pointer());
+    area_.index_at = area_.offset;
+  }
+
+  /// `room`: zeroed memory of kTableBytes and kSetsBytes. `limit`: how many a magazine may hold.
+  void start(std::byte* room, const os::RseqArea& area, pool_front front, unsigned limit) noexcept {
+    area_ = area;
+    front_ = front;
+    limit_ = limit;
+    table_ = reinterpret_cast<std::byte**>(room);
+    sets_ = room + kTableBytes;
+    for (unsigned i = 0; i < kSetsMax; ++i) table_[i] = closed();
+  }
+
+  MORTISE_HOT std::byte* pop_hit() const noexcept { return os::magazine_pop(area_, table_, 0); }
+  MORTISE_HOT bool push_hit(std::byte* block) const noexcept { return os::magazine_push(area_, table_, 0, block); }
+
+  bool is_locked_kind() const noexcept { return front_ == pool_front::threads || front_ == pool_front::cpus; }
+  pool_front front() const noexcept { return front_; }
+
+  /// A number that spreads callers over the shards.
+  unsigned place() const noexcept {
+    if (front_ == pool_front::cores) return os::rseq_index(area_);
+    if (front_ == pool_front::threads) return this_thread().number;
+    return by_core::pool_of({area_}, kSetsMax);
+  }
+
+  std::byte* pop_locked() noexcept { return mine().pop(); }
+  bool push_locked(std::byte* block) noexcept { return mine().push(block); }
+
+  unsigned take(std::byte** out, unsigned n) noexcept {
+    if (front_ == pool_front::cores) return os::magazine_take(area_, table_, 0, out, n);
+    return is_locked_kind() ? mine().take(out, n) : 0;
+  }
+  unsigned give(std::byte* const* in, unsigned n) noexcept {
+    if (n == 0) return 0;
+    if (front_ == pool_front::cores) return os::magazine_give(area_, table_, 0, in, n);
+    return is_locked_kind() ? mine().give(in, n) : 0;
+  }
+
+  /// Whether the caller's magazine has never been used. The one to call `make_own` then.
+  bool lacks_own() noexcept {
+    if (front_ == pool_front::cores) {
+      const unsigned i = os::rseq_index(area_);
+      return i < kSetsMax && !is_made(i).load(Order::acquire);
+    }
+    return is_locked_kind() && !is_made(locked_index()).load(Order::acquire);
+  }
+  /// Under the pool's lock. `shut`: it is to stay shut for now.
+  void make_own(bool shut) noexcept {
+    const unsigned i = front_ == pool_front::cores ? os::rseq_index(area_) : locked_index();
+    if (i >= kSetsMax || is_made(i).load(Order::relaxed)) return;
+    if (front_ == pool_front::cores) set(i).limit = limit_;
+    is_made(i).store(1, Order::release);
+    if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
+    if (!shut) open(i);
+  }
+
+  /// Calls `collect(blocks, n)` with what each magazine held. Afterwards all calls miss, until open_all.
+  template <class Collect> void shut_all(Collect&& collect) noexcept {
+    std::byte* blocks[kBlocksMax];
+    const unsigned used = used_.load(Order::acquire);
+    if (front_ == pool_front::cores) {
+      for (unsigned i = 0; i < used; ++i) store_table(i, closed());
+      os::rseq_restart_all();  // sections that still saw the old entries have ended or start again
+      for (unsigned i = 0; i < used; ++i) {
+        os::Magazine& m = set(i);
+        const unsigned n = m.count;
+        if (!n) continue;
+        for (unsigned k = 0; k < n; ++k) blocks[k] = m.slot[n - 1 - k];
+        m.count = 0;
+        collect(blocks, n);
+      }
+    } else if (is_locked_kind()) {
+      for (unsigned i = 0; i < used; ++i)
+        if (const unsigned n = locked(i).set_limit(0, blocks)) collect(blocks, n);
+    }
+  }
+  void open_all() noexcept {
+    for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
+      if (is_made(i).load(Order::relaxed)) open(i);
+  }
+
+  /// How many lie in all magazines: exact when they rest.
+  std::uint32_t idle() noexcept {
+    std::uint32_t all = 0;
+    for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
+      all += is_locked_kind() ? locked(i).count_now()
+                              : static_cast<std::uint32_t>(reinterpret_cast<const volatile os::Magazine*>(&set(i))->count);
+    return all;
+  }
+  std::uint32_t slack() const noexcept {
+    std::uint32_t made = 0;
+    for (unsigned i = 0; i < used_.load(Order::acquire); ++i) made += is_made(i).load(Order::relaxed);
+    return made * limit_;
+  }
+  /// In the child of a fork: holders of locks may be gone.
+  void reset_after_fork() noexcept {
+    if (is_locked_kind())
+      for (unsigned i = 0; i < kLocked; ++i) locked(i).held.store(0, Order::relaxed);
+    if (front_ == pool_front::cores) os::rseq_register_restart();
+  }
+
+ private:
+  std::byte* closed() noexcept { return reinterpret_cast<std::byte*>(&closed_); }
+  os::Magazine& set(unsigned i) const noexcept { return *reinterpret_cast<os::Magazine*>(sets_ + i * os::Magazine::kStride); }
+  LockedMagazine& locked(unsigned i) const noexcept { return reinterpret_cast<LockedMagazine*>(sets_)[i]; }
+  LockedMagazine& mine() const noexcept { return locked(locked_index()); }
+  unsigned locked_index() const noexcept { return place() % kLocked; }
+  Atomic<std::uint8_t>& is_made(unsigned i) noexcept { return made_[i]; }
+  const Atomic<std::uint8_t>& is_made(unsigned i) const noexcept { return made_[i]; }
+  void store_table(unsigned i, std::byte* to) noexcept { __atomic_store_n(&table_[i], to, __ATOMIC_RELEASE); }
+  void open(unsigned i) noexcept {
+    std::byte* none[1];
+    if (front_ == pool_front::cores) store_table(i, sets_ + i * os::Magazine::kStride);
+    else locked(i).set_limit(limit_, none);
+  }
+
+  // What a hit reads comes first.
+  os::RseqArea area_;
+  std::byte** table_ = &no_table_;
+  std::byte* sets_ = nullptr;
+  pool_front front_ = pool_front::none;
+  unsigned limit_ = 0;
+  Atomic<std::uint32_t> used_{0};
+  Atomic<std::uint8_t> made_[kSetsMax] = {};
+  os::Magazine closed_{};
+  std::byte* no_table_ = reinterpret_cast<std::byte*>(&closed_);
+};
+
+}  // namespace mortise::pools

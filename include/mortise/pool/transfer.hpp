@@ -1,0 +1,91 @@
+// The shared part of a pool: stacks of chains of free slots, one stack a shard.
+//
+//   shard 0: head ─▶ [chain of 32] ─▶ [chain of 32]        A magazine that runs empty takes a chain, one that is full gives one:
+//   shard 1: head ─▶ [chain of 32]                         one exchange for 32 objects.
+//   shard 2: head ─▶ (empty: look at the next shard)
+//
+// Progress: push and pop are lock-free; pop looks at each shard once.
+#pragma once
+
+#include <cstdint>
+
+#include "mortise/pool/head.hpp"
+#include "mortise/pool/slots.hpp"
+
+namespace mortise::pools {
+
+inline constexpr unsigned kChainMax = 64;
+
+/// All zero is a valid empty one, of no shards.
+class Transfer {
+ public:
+  static constexpr unsigned kShardsMax = 8;
+  struct alignas(128) Shard {
+    DefaultHead head;
+    Atomic<std::uint32_t> idle{0};        ///< slots in chains here; changed once a chain, with it
+    Atomic<std::uint64_t> repeats{0}, pushes{0}, pops{0};
+  };
+
+  void start(Shard* shards, unsigned count) noexcept {
+    shards_ = shards;
+    count_ = count;
+  }
+
+  /// Gives `n` slots, at least one and at most kChainMax, as one chain. The first is popped first.
+  void push(const Slots& slots, unsigned where, std::byte* const* blocks, unsigned n) noexcept {
+    std::uint32_t next = kNoSlot;
+    for (unsigned i = n; i-- > 0;) {
+      const std::uint32_t index = slots.index_of(blocks[i]);
+      slots.node(index).next = next;
+      next = index;
+    }
+    Node& first = slots.node(next);
+    first.count.store(n, Order::relaxed);
+    Shard& shard = shards_[where % count_];
+    shard.idle.fetch_add(n, Order::relaxed);  // before the chain can be popped: the sum never falls below zero
+    shard.pushes.fetch_add(1, Order::relaxed);
+    shard.head.push(links(slots), &first.link, [&shard] { shard.repeats.fetch_add(1, Order::relaxed); });
+  }
+
+  /// Takes one chain into `blocks`, which has room for kChainMax; from shard `where`, or from the next one that has any.
+  unsigned pop(const Slots& slots, unsigned where, std::byte** blocks) noexcept {
+    for (unsigned k = 0; k < count_; ++k) {
+      Shard& shard = shards_[(where + k) % count_];
+      FreeLink* const link = shard.head.pop(links(slots), [&shard] { shard.repeats.fetch_add(1, Order::relaxed); });
+      if (!link) continue;
+      std::uint32_t index = slots.index_of(link);
+      const unsigned n = slots.node(index).count.load(Order::relaxed);
+      for (unsigned i = 0; i < n; ++i) {
+        blocks[i] = slots.at(index);
+        index = slots.node(index).next;
+      }
+      shard.idle.fetch_sub(n, Order::relaxed);
+      shard.pops.fetch_add(1, Order::relaxed);
+      return n;
+    }
+    return 0;
+  }
+
+  std::uint32_t idle() const noexcept {
+    std::uint32_t all = 0;
+    for (unsigned i = 0; i < count_; ++i) all += shards_[i].idle.load(Order::relaxed);
+    return all;
+  }
+  std::uint64_t repeats() const noexcept { return sum(&Shard::repeats); }
+  std::uint64_t pushes() const noexcept { return sum(&Shard::pushes); }
+  std::uint64_t pops() const noexcept { return sum(&Shard::pops); }
+  unsigned shards() const noexcept { return count_; }
+
+ private:
+  static Links links(const Slots& slots) noexcept { return {reinterpret_cast<std::byte*>(&slots.node(0)), sizeof(Node)}; }
+  std::uint64_t sum(Atomic<std::uint64_t> Shard::* counter) const noexcept {
+    std::uint64_t all = 0;
+    for (unsigned i = 0; i < count_; ++i) all += (shards_[i].*counter).load(Order::relaxed);
+    return all;
+  }
+
+  Shard* shards_ = nullptr;
+  unsigned count_ = 0;
+};
+
+}  // namespace mortise::pools
