@@ -19,6 +19,7 @@
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/pool/locked_magazine.hpp"
+#include "mortise/pool/transfer.hpp"
 #include "mortise/pool/options.hpp"
 #include "mortise/pool/thread_record.hpp"
 
@@ -30,7 +31,8 @@ class Magazines {
   static constexpr unsigned kLocked = 64;
   static constexpr std::size_t kTableBytes = kSetsMax * sizeof(std::byte*);
   static constexpr std::size_t kSetsBytes = kSetsMax * os::Magazine::kStride;
-  static constexpr unsigned kBlocksMax = os::Magazine::kSlots;
+  static constexpr unsigned kBlocksMax = 63;  // half of it and one more are a chain
+  static_assert(kBlocksMax <= os::Magazine::kSlots && kBlocksMax <= LockedMagazine::kSlots && kBlocksMax < kChainMax);
   static_assert(kLocked * sizeof(LockedMagazine) <= kSetsBytes, "both kinds lie in the same place");
 
   /// Shut for ever until started: a call finds the closed set at index 0 of the area that stands in for the kernel's.
