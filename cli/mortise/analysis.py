@@ -33,7 +33,8 @@ def reference_logs(
 
 
 def memory_pairs(document: Document, entry: Document) -> np.ndarray:
-    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
+    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well.
+    """
     figure = memory_of(document)
     differences = paired(document, entry, "memory", figure)
     watched = [run for e in (entry, document["arms"][document["reference"]]) for run in runs_of(e, "memory")]
@@ -187,7 +188,8 @@ def control_says(document: Document) -> tuple[bool, str]:
 
 
 def winner(document: Document) -> str | None:
-    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller."""
+    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller.
+    """
     faster = [name for name in others(document) if verdict_of(document, name, "time") == stats.FASTER]
     return min(faster, key=lambda name: document["arms"][name]["vs_reference"]["time"]["ratio"]) if faster else None
 
@@ -267,3 +269,26 @@ def warnings(document: Document) -> list[str]:
                 f"note: {name}: the fastest runs give {formats.ratio(result['ratio_of_minima'])}, outside the interval"
             )
     return found
+
+
+def node_lines(document: Document) -> list[str]:
+    """What each machine of several says about each arm; never a time of one against a time of another."""
+    if len(document.get("nodes", {})) < 2:
+        return []
+    from scipy.stats import kruskal
+
+    said = [f"{len(document['nodes'])} machines: {', '.join(document['nodes'])}; ratios are within machines"]
+    for name in others(document):
+        entry = document["arms"][name]
+        if entry["failure"]:
+            continue
+        figure, groups = time_of(document), {}
+        theirs = reference_logs(document, entry, "time", figure)
+        for run in runs_of(entry, "time"):
+            if run["round"] in theirs:
+                groups.setdefault(run["node"], []).append(round(math.log(figure(run)) - theirs[run["round"]], 9))
+        shown = [f"{node} {formats.ratio(math.exp(float(np.median(g))))}" for node, g in groups.items()]
+        enough = len(groups) > 1 and min(map(len, groups.values())) > 2 and np.ptp(np.concatenate(list(groups.values())))
+        differ = enough and kruskal(*groups.values()).pvalue < 0.01
+        said.append(f"{name} by machine: {', '.join(shown)}" + ("; these machines disagree" if differ else ""))
+    return said

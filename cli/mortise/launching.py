@@ -1,4 +1,5 @@
-"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
+"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it.
+"""
 
 import hashlib
 import json

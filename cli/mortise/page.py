@@ -53,6 +53,7 @@ def render(document: dict[str, Any]) -> str:
         classes=[row_class(document, n) for n in document["arms"]],
         plots=[(name, heading, _html(name, figure)) for name, heading, figure in plots],
         plotly=get_plotlyjs(),
+        costs=costs(document),
         facts=facts(document),
         repeat=repeat(document),
         raw=formats.dumps(document).replace("</", "<\\/"),
@@ -181,6 +182,17 @@ def over_time(document: dict[str, Any]) -> go.Figure | None:
     figure.update_xaxes(title="seconds since the start")
     figure.update_yaxes(title="resident memory, MiB", rangemode="tozero")
     return figure
+
+
+def costs(document: dict[str, Any]) -> list[list[str]]:
+    """What each arm asked of the kernel, in the median of its time rounds: where time went that is not its own."""
+    rows = [["arm", "user", "system", "page faults", "involuntary switches"]]
+    for name, entry in document["arms"].items():
+        m = entry["medians"]
+        if "user_s" in m:
+            counts = [f"{m[key]:.0f}" for key in ("minor_faults", "involuntary_switches")]
+            rows.append([name, formats.seconds(m["user_s"]), formats.seconds(m["sys_s"]), *counts])
+    return rows
 
 
 def facts(document: dict[str, Any]) -> list[tuple[str, str]]:

@@ -44,6 +44,7 @@ class Settings:
     stdin: Path | None = None
     service: Service | None = None
     control: bool = True
+    fixed: bool = False  # a cell of a plan: just these rounds and one memory round, nothing is decided here
     fail_if: list[str] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
     sweep_texts: list[str] = field(default_factory=list)
@@ -124,6 +125,15 @@ class Session:
     def run(self) -> dict[str, Any]:
         steal = machine.steal_seconds()
         self.baseline()
+        try:
+            self.rounds()
+        except KeyboardInterrupt:
+            self.document["interrupted"] = True  # what was measured until then is reported
+        self.document["elapsed_s"] = round(time.monotonic() - self.started, 3)
+        self.document["steal_s"] = round(machine.steal_seconds() - steal, 3)
+        return self.document
+
+    def rounds(self) -> None:
         for number in range(self.settings.warmup):
             self.round("warmup", number)
         rounds = memory_rounds = 0
@@ -135,14 +145,10 @@ class Session:
                 self.round("memory", memory_rounds)
             if self.done(rounds):
                 break
-        while memory_rounds < MEMORY_ROUNDS_MIN or (
-            memory_rounds < self.memory_rounds_enough() and self.affords("memory", memory_rounds)
-        ):
+        least, enough = (1, 1) if self.settings.fixed else (MEMORY_ROUNDS_MIN, self.memory_rounds_enough())
+        while memory_rounds < least or (memory_rounds < enough and self.affords("memory", memory_rounds)):
             memory_rounds += 1
             self.round("memory", memory_rounds)
-        self.document["elapsed_s"] = round(time.monotonic() - self.started, 3)
-        self.document["steal_s"] = round(machine.steal_seconds() - steal, 3)
-        return self.document
 
     def baseline(self) -> None:
         """What the program's image holds before main, as it ships: the same figure is taken off every arm."""
@@ -215,6 +221,8 @@ class Session:
 
     def done(self, rounds: int) -> bool:
         """One look: whether everything that was asked is decided."""
+        if self.settings.fixed:
+            return False
         if self.swept:
             if rounds < SWEEP_FIRST_LOOK or rounds % stats.LOOK_EVERY:
                 return False
@@ -226,7 +234,8 @@ class Session:
         return stats.is_look(rounds) and self.all_decided()
 
     def all_decided(self) -> bool:
-        """An arm that is decided leaves the time rounds; the reference and its twin stay, and what a gate waits for."""
+        """An arm that is decided leaves the time rounds; the reference and its twin stay, and what a gate waits for.
+        """
         waiting = {gates.parse(text, list(self.document["arms"])).arm
                    for text, state in gates.states(self.document).items() if state == "open"}  # fmt: skip
         for name, verdict in analysis.verdicts(self.document).items():

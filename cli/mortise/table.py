@@ -101,7 +101,9 @@ def notes(document: dict[str, Any]) -> list[str]:
         f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, "
         f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
     ]
+    lines += ["interrupted: what had been measured until then"] * bool(document.get("interrupted"))
     lines += analysis.warnings(document)
+    lines += analysis.node_lines(document)
     lines += [f"gate '{text}': {state}" for text, state in document["gates"].items()]
     lines += curve_report.lines(document)
     return [*lines, f"verdict: {conclusion['sentence']}"]

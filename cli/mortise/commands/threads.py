@@ -44,7 +44,9 @@ def command(
     check(program[0])
     runtime = home.library("isolate")
     if runtime is None:
-        raise WrongUse(f"libmortise-isolate.so is missing (looked in {home.looked()}): run 'make build', or set MORTISE_HOME")
+        raise WrongUse(
+            f"libmortise-isolate.so is missing (looked in {home.looked()}): run 'make build', or set MORTISE_HOME"
+        )
     libraries = [str(runtime)]
     allocator = resolve(alloc)
     if allocator is not None:

@@ -1,0 +1,105 @@
+"""The options that say what to compare and how; `compare` and `plan` share them."""
+
+import re
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mortise import formats
+from mortise.errors import WrongUse
+
+
+def _option(name: str, text: str, *more: str, **limits: Any) -> Any:
+    return typer.Option(name, *more, help=text, **limits)
+
+
+Program = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="-- PROG [ARG]...", help="The program as you would start it; {tmp} is a fresh folder."),
+]
+Arms = Annotated[
+    list[str] | None,
+    _option(
+        "--arms",
+        "Arms, separated by commas; the first is the reference. "
+        "NAME, NAME:KEY=VALUE, PATH.so, LABEL=env:KEY=VALUE, LABEL=cmd:PROGRAM.",
+        "-a",
+    ),
+]
+Time = Annotated[str, _option("--time", "What counts as time: cpu (user + system) or wall.")]
+Mem = Annotated[str, _option("--mem", "What counts as memory: peak or avg, above the program's bare image.")]
+MetricRegex = Annotated[
+    str | None, _option("--metric-regex", "Compare the number this finds in the output, not time.")
+]
+MetricLess = Annotated[bool, _option("--metric-less", "Of that number, less is better (default: more).")]
+Resolve = Annotated[str, _option("--resolve", "Differences below this are of no interest.")]
+Budget = Annotated[str, _option("--budget", "How long to measure at most.")]
+Rounds = Annotated[int, _option("--rounds", "How many rounds at most.", min=1)]
+Warmup = Annotated[int, _option("--warmup", "Rounds that are run and not counted.", min=0)]
+SweepTexts = Annotated[
+    list[str] | None,
+    _option(
+        "--sweep",
+        "Turn a knob: [ARM:]VARIABLE=text{VALUE,...}, [ARM:]@NAME={VALUE,...} for {NAME} in the arguments, or a "
+        "preset: ocaml, go, java, node, jemalloc, mimalloc, tcmalloc, glibc, mortise.",
+    ),
+]
+FailIf = Annotated[list[str] | None, _option("--fail-if", "End with status 4 if for example 'hslab slower 3%'.")]
+Check = Annotated[str, _option("--check", "What must agree between arms: stdout (and exit status) or exit.")]
+Stdin = Annotated[Path | None, _option("--stdin", "A file that every run reads as its standard input.")]
+Ready = Annotated[str | None, _option("--ready", "For a server: a command that succeeds once it can be used.")]
+Load = Annotated[str | None, _option("--load", "For a server: the command that uses it; its time is the run's.")]
+Stop = Annotated[str | None, _option("--stop", "For a server: the command that ends it (default: SIGTERM).")]
+Timeout = Annotated[str, _option("--timeout", "One run that takes longer than this has failed.")]
+Seed = Annotated[int | None, _option("--seed", "For the order of the rounds (default: drawn, and printed).")]
+Json = Annotated[Path | None, _option("--json", "Write every run and conclusion (mortise.compare/1); '-' is stdout.")]
+Html = Annotated[Path | None, _option("--html", "Write the report as one HTML file that needs no network.")]
+Markdown = Annotated[Path | None, _option("--markdown", "Write the table as Markdown; '-' is stdout.")]
+
+
+def choice(option: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise WrongUse(f"{option} '{value}': expected {' or '.join(allowed)}")
+    return value
+
+
+def settings(given: dict[str, Any]) -> Any:
+    """What the options mean, or one line on which of them means nothing. Options that a command lacks keep defaults."""
+    from mortise.session import Settings
+
+    if given["stdin"] is not None and not given["stdin"].is_file():
+        raise WrongUse(f"no file '{given['stdin']}' for --stdin")
+    if given["metric_regex"] is not None:
+        try:
+            re.compile(given["metric_regex"])
+        except re.error as e:
+            raise WrongUse(f"--metric-regex '{given['metric_regex']}' is not a regular expression: {e}") from None
+    return Settings(
+        time=choice("--time", given["time"], ("cpu", "wall")),
+        memory=choice("--mem", given["mem"], ("peak", "avg")),
+        check=choice("--check", given["check"], ("stdout", "exit")),
+        resolve=formats.share(given["resolve"]),
+        budget_s=formats.span(given.get("budget", "1h")),
+        rounds_max=given["rounds"],
+        warmup=given["warmup"],
+        metric_regex=given["metric_regex"],
+        metric_better="less" if given["metric_less"] else "more",
+        seed=given["seed"] if given["seed"] is not None else secrets.randbelow(2**31),
+        timeout_s=formats.span(given["timeout"]),
+        stdin=given["stdin"],
+        service=service(given),
+        fail_if=given.get("fail_if") or [],
+        sweep_texts=given["sweep"] or [],
+    )
+
+
+def service(given: dict[str, Any]) -> Any:
+    from mortise.launching import Service
+
+    if not (given["ready"] or given["load"] or given["stop"]):
+        return None
+    if not given["load"]:
+        raise WrongUse("--ready and --stop describe a server: --load must say how to use it")
+    return Service(given["ready"], given["load"], given["stop"])

@@ -1,0 +1,36 @@
+"""Setting a comparison up: preflight, arms, sweeps and gates, all refused before anything runs."""
+
+from typing import Any
+
+from mortise import arms as arms_
+from mortise import doctor, gates, sweeps
+from mortise.errors import WrongUse
+from mortise.session import Session, Settings
+
+
+def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[list[arms_.Arm], doctor.Diagnosis]:
+    """The arms of a comparison and what preflight says; sweeps are filled into the settings."""
+    found = doctor.diagnose(program[0])
+    arms = arms_.parse_all(specs, found.as_shipped)
+    settings.sweeps = sweeps.parse_all(settings.sweep_texts, arms, program)
+    for text in settings.fail_if:
+        gates.parse(text, [arm.name for arm in arms])
+    if len(arms) < 2 and not settings.sweeps:
+        raise WrongUse("a comparison needs two arms or more (for example --arms glibc,hslab), or one and a --sweep")
+    if any(arm.kind not in ("environment", "command", "shipped") for arm in arms[1:]) or arms[0].preloads:
+        found.demand()
+    return arms, found
+
+
+def measure(program: list[str], specs: list[str], settings: Settings) -> dict[str, Any]:
+    """The whole comparison, with its progress on stderr."""
+    from mortise.progress import Line
+
+    arms, found = prepare(program, specs, settings)
+    with Line(settings.budget_s) as line:
+        line.preflight(found, len(arms), settings)
+        return Session(program, arms, settings, found.document(), line).run()
+
+
+def specs_of(arm_list: list[str] | None) -> list[str]:
+    return [spec for text in arm_list or [] for spec in arms_.split(text)]

@@ -1,0 +1,31 @@
+"""From a measured document to everything that is shown of it: the terminal, and the files that were asked for."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mortise import formats
+
+STDOUT = Path("-")
+
+
+def check(outputs: dict[str, Path | None]) -> None:
+    """Refuses before the measuring, not after it, what cannot be written."""
+    for path in outputs.values():
+        formats.check_writable(None if path == STDOUT else path)
+
+
+def report(document: dict[str, Any], outputs: dict[str, Path | None]) -> int:
+    """Shows the document and returns the exit status that its conclusion has."""
+    from mortise import analysis, page, table
+
+    document = analysis.conclude(document)
+    if STDOUT not in outputs.values():
+        table.show(document)
+    for kind, render in (("json", formats.dumps), ("markdown", table.markdown), ("html", page.render)):
+        path = outputs[kind]
+        if path == STDOUT:
+            os.write(1, render(document).encode())
+        elif path is not None:
+            formats.write(path, render(document))
+    return int(document["conclusion"]["exit_status"])

@@ -1,0 +1,102 @@
+"""The page in a real browser: it is what users send to colleagues, who have neither the tool nor perhaps a network.
+"""
+
+import json
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Opened:
+    """A page opened without a network, with everything it said and asked for."""
+
+    def __init__(self, page: Page, path):
+        self.page, self.said, self.asked = page, [], []
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.goto(f"file://{path}")
+        page.wait_for_selector(".js-plotly-plot .main-svg")
+
+
+@pytest.fixture
+def reported(cli, browser, churn, tmp_path):
+    """Compares, opens the page, and gives it with the document it was made from."""
+
+    def run(*words):
+        page, data = tmp_path / "a page with <odd> & signs.html", tmp_path / "data.json"
+        done = cli("compare", "--seed", "1", "--html", str(page), "--json", str(data), *words)
+        context = browser.new_context(offline=True, viewport={"width": 1200, "height": 900})
+        return Opened(context.new_page(), str(page).replace("%", "%25")), json.loads(data.read_text()), done
+
+    return run
+
+
+def test_the_page_stands_alone_and_draws_everything(reported, churn):
+    opened, document, _ = reported("--rounds", "4", "--arms", "glibc,toy", "--", str(churn), "200000", "5")
+    page = opened.page
+    assert opened.said == [] and len(opened.asked) == 1, "a page that says nothing and asks for nothing but itself"
+    assert page.locator("#verdict").inner_text() == document["conclusion"]["sentence"]
+    assert page.locator("#arms tbody tr").count() == 2
+    for plot in ("front", "runs", "memory"):
+        assert page.locator(f"#{plot} .main-svg").count() > 0, plot
+    assert page.locator("#runs .scatterlayer .point").count() == 8
+    assert json.loads(page.locator("#data").text_content())["arms"].keys() == document["arms"].keys()
+
+
+def test_hovering_shows_the_run(reported, churn):
+    opened, _, _ = reported("--rounds", "4", "--arms", "glibc,toy", "--", str(churn), "200000", "5")
+    point = opened.page.locator("#runs .scatterlayer .point").first
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    opened.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    opened.page.wait_for_selector("#runs .hoverlayer .hovertext")
+    assert "glibc, round 1" in opened.page.locator("#runs .hoverlayer").text_content()
+    assert opened.said == []
+
+
+def test_a_sweep_draws_its_curves_and_rings_the_default(reported):
+    words = [
+        "--arms",
+        "a=env:A=1,b=env:A=2",
+        "--sweep",
+        "K={1,2,3,4,5}",
+        "--rounds",
+        "3",
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.01",
+    ]
+    opened, document, _ = reported(*words)
+    assert opened.said == []
+    assert opened.page.locator("#curves .scatterlayer .point").count() == 2 * 6 + 2
+    labels = opened.page.locator("#curves .textpoint").all_text_contents()
+    assert sorted(set(labels)) == ["1", "2", "3", "4", "5", "unset"]
+    assert len(document["curves"]["a"]["points"]) == 6
+
+
+def test_names_and_outputs_cannot_write_into_the_page(reported):
+    nasty = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+    opened, _, done = reported(
+        "--rounds", "2", "--check", "exit", "--arms", "glibc,toy", "--", "sh", "-c", f": '{nasty}'"
+    )
+    assert opened.said == [] and len(opened.asked) == 1
+    assert nasty in opened.page.locator("h1").inner_text()
+    assert done.returncode == 3
+
+
+def test_a_failed_arm_is_shown_with_its_reason(reported):
+    opened, _, done = reported("--rounds", "2", "--arms", "a=env:CODE=0,b=env:CODE=1", "--", "sh", "-c", "exit $CODE")
+    assert done.returncode == 1 and opened.said == []
+    assert "ended with exit status" in opened.page.locator("tr.failed").inner_text()
