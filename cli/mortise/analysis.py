@@ -288,7 +288,8 @@ def node_lines(document: Document) -> list[str]:
             if run["round"] in theirs:
                 groups.setdefault(run["node"], []).append(round(math.log(figure(run)) - theirs[run["round"]], 9))
         shown = [f"{node} {formats.ratio(math.exp(float(np.median(g))))}" for node, g in groups.items()]
-        enough = len(groups) > 1 and min(map(len, groups.values())) > 2 and np.ptp(np.concatenate(list(groups.values())))
+        enough = len(groups) > 1 and min(map(len, groups.values())) > 2
+        enough = enough and np.ptp(np.concatenate(list(groups.values()))) > 0
         differ = enough and kruskal(*groups.values()).pvalue < 0.01
         said.append(f"{name} by machine: {', '.join(shown)}" + ("; these machines disagree" if differ else ""))
     return said
