@@ -21,7 +21,7 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr std::uintptr_t kWindowLow = kRegionHigh + (1ull << 40), kWindowHigh = kWindowLow + (16ull << 40);
+constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30), kWindowHigh = kRegionLow + (6ull << 40);
 constexpr std::size_t kRecordsMax = 4096;
 
 struct Record {

@@ -1,6 +1,7 @@
 // region.hpp: the address range that every thread maps alike, from which memory is given out after the first create.
 //
-//   0x100000000000                                                                     each arena: one file in memory
+//   10 TiB (0xa0000000000)                                                                each arena: one file in
+// memory
 //   | arena 0, 64 GB | arena 1 | ...                                   | arena 15 |    (threads take turns, so that
 // they
 //   | given | free | given |  never touched ...                                        do not meet in one file's locks)
@@ -14,7 +15,7 @@
 
 namespace mortise::isolate {
 
-inline constexpr std::uintptr_t kRegionLow = 0x100000000000;
+inline constexpr std::uintptr_t kRegionLow = 10ull << 40;
 inline constexpr std::size_t kArenaBytes = 64ull << 30;
 inline constexpr int kArenaCount = 16;
 inline constexpr std::uintptr_t kRegionHigh = kRegionLow + kArenaBytes * kArenaCount;

@@ -46,7 +46,9 @@ struct Chunk {
   void set_footer() noexcept { reinterpret_cast<std::size_t*>(next())[-1] = size(); }
 };
 
-template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::AtOnce> struct BoundaryTag {
+/// `kQuantum`: sizes of chunks are multiples of it, and blocks start at multiples of it.
+template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::AtOnce, std::size_t kQuantum = kMinAlign>
+struct BoundaryTag {
   static constexpr const char* kName = "BoundaryTag";
   static constexpr const char* kWhat = "blocks of any size between tags; free neighbours merge at once";
   static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap, BrkHeap, StaticHeap)";
@@ -74,7 +76,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Below::kReach || r.align > Below::kReach) return {};
       const std::size_t need = chunk_bytes(r.size);
-      const std::size_t slack = r.align > kMinAlign ? r.align + kChunkMin : 0;
+      const std::size_t slack = r.align > kQuantum ? r.align + (kChunkMin > kQuantum ? kChunkMin : kQuantum) : 0;
       Chunk* const c = with(lock_, [&] { return take(t, need, slack, r.align); });
       if (!c) return {};
       if (r.zeroed) std::memset(c->bytes(), 0, r.size);
@@ -175,7 +177,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::
     };
 
     static std::size_t chunk_bytes(std::size_t size) noexcept {
-      const std::size_t bytes = round_up(size + kTag, kMinAlign);
+      const std::size_t bytes = round_up(size + kTag, kQuantum);
       return bytes < kChunkMin ? kChunkMin : bytes;
     }
     static void set_size(Chunk* c, std::size_t size) noexcept { c->tag = size | (c->tag & Chunk::kBits); }
@@ -230,7 +232,7 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::
     }
     Chunk* skip_to_alignment(Chunk* c, std::size_t align) noexcept {
       if (is_aligned(c->bytes(), align)) return c;
-      const std::uintptr_t at = address_of(c->bytes() + kChunkMin);
+      const std::uintptr_t at = address_of(c->bytes() + (kChunkMin > kQuantum ? kChunkMin : kQuantum));
       Chunk* aligned = cut(c, round_up(at, align) - address_of(c->bytes()));
       aligned->tag &= ~Chunk::kPreviousInUse;
       c->set_footer();
@@ -259,11 +261,11 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::
 
     /// More memory from below, joined to the last region when it lies right behind it. A free chunk, in the tree.
     Chunk* grow(Thread& t, std::size_t need) noexcept {
-      std::size_t wish = need + 2 * kMinAlign;
+      std::size_t wish = need + 2 * kQuantum;
       const std::size_t share = grown_ / 8;
       if (wish < share) wish = share;
       Block b = this->below.allocate(t, {.size = wish < kGrowMin ? kGrowMin : wish});
-      if (!b) b = this->below.allocate(t, {.size = need + 2 * kMinAlign});
+      if (!b) b = this->below.allocate(t, {.size = need + 2 * kQuantum});
       if (!b) return nullptr;
       const auto end_in_window = static_cast<std::size_t>(b.end() - origin_);
       if (end_in_window > extent_) extent_ = end_in_window;
@@ -279,11 +281,11 @@ template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::
           this->below.release(t, b);
           return nullptr;
         }
-        *region = {regions_, b.ptr + kMinAlign, b.end()};
+        *region = {regions_, b.ptr + kQuantum, b.end()};
         regions_ = region;
         c = Chunk::of(region->begin);
-        c->tag = (b.size - kMinAlign) | Chunk::kPreviousInUse;
-        grown_ += b.size - kMinAlign;
+        c->tag = (b.size - kQuantum) | Chunk::kPreviousInUse;
+        grown_ += b.size - kQuantum;
       }
       c->next()->tag = Chunk::kInUse;  // the closing chunk: empty, in use; its tag is the last word of the memory
       c->tag |= Chunk::kInUse;
