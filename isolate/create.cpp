@@ -24,6 +24,7 @@
 #include "stack.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
+#include "watch.hpp"
 #include "watchdog.hpp"
 
 // What pthread_cleanup_push() of C expands to; also the base that pthread_exit() and cancellation unwind to.
@@ -140,7 +141,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
     if (error != 0) live_threads.fetch_sub(1);
   }
   if (error != 0) t.in_use.store(false);
-  else start_watchdog();
+  else start_watchdog(), start_watch();
   return error == ENOMEM ? EAGAIN : error;
 }
 

@@ -9,6 +9,7 @@
 #include "keys.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
+#include "watch.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -45,7 +46,10 @@ void stop_other_threads() noexcept {
 }
 
 void end_program(int status) noexcept {
-  if (self && is_leader() && raw_getpid() == self->pid.load()) stop_other_threads();
+  if (self && is_leader() && raw_getpid() == self->pid.load()) {
+    stop_other_threads();
+    write_watch_report();
+  }
   raw_syscall(SYS_exit_group, status);  // in another thread's process: the helper sees an end without `ended`
   __builtin_trap();
 }

@@ -30,6 +30,7 @@
 #include "signals.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
+#include "watch.hpp"
 #include "watchdog.hpp"
 #include "windows.hpp"
 
@@ -103,6 +104,7 @@ void become_program() noexcept {
   reset_ending();
   forget_helper();
   forget_watchdog();
+  forget_watch();
   self->pid.store(raw_getpid());
   forget_other_threads();
   tid_field(self->tcb) = raw_gettid();

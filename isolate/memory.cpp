@@ -20,10 +20,15 @@
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "thread.hpp"
 #include "windows.hpp"
 
 namespace mortise::isolate {
 namespace {
+
+void count(std::uint64_t Counts::*what) noexcept {
+  if (self) ++(self->counts.*what);
+}
 
 std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -57,6 +62,7 @@ void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) 
 }  // namespace
 
 void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  count(&Counts::mmap);
   if (bytes == 0 || offset % static_cast<off_t>(kPage)) return fail_map(EINVAL);
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
@@ -71,6 +77,7 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
 }
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {
+  count(&Counts::munmap);
   if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t at = address_of(low);
   bytes = page_ceil(bytes);
@@ -96,11 +103,13 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
 }
 
 int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
+  count(&Counts::mprotect);
   if (address_of(low) % kPage) return errno = EINVAL, -1;
   return fail(protect(address_of(low), page_ceil(bytes), protection));
 }
 
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
+  count(&Counts::madvise);
   const std::uintptr_t at = address_of(low);
   if (is_shared(at)) {
     if (advice == MADV_DONTNEED || advice == MADV_FREE) return fail(drop_contents(at, page_ceil(bytes)));

@@ -13,6 +13,23 @@
 namespace mortise::isolate {
 namespace {
 
+/// Adds a wait to what --watch tells of the thread.
+class CountedWait {
+ public:
+  CountedWait() noexcept { clock_gettime(CLOCK_MONOTONIC, &begin_); }
+  ~CountedWait() {
+    if (!self) return;
+    timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    ++self->counts.lock_waits;
+    const std::int64_t ns = (end.tv_sec - begin_.tv_sec) * 1'000'000'000 + end.tv_nsec - begin_.tv_nsec;
+    self->counts.lock_wait_ns += static_cast<std::uint64_t>(ns);
+  }
+
+ private:
+  timespec begin_;
+};
+
 bool take(MutexBytes& m) noexcept {
   int free = 0;
   return shared(m.lock).compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed);
@@ -20,6 +37,7 @@ bool take(MutexBytes& m) noexcept {
 
 /// Waits until the word could be taken. 0, ETIMEDOUT or EINVAL.
 __attribute__((noinline)) int wait_and_take(MutexBytes& m, Patience patience) noexcept {
+  const CountedWait counted;
   while (shared(m.lock).exchange(2, std::memory_order_acquire) != 0) {
     if (patience.deadline && !valid(*patience.deadline)) return EINVAL;
     if (futex_wait(&m.lock, 2, patience.deadline, patience.clock) == -ETIMEDOUT) return ETIMEDOUT;

@@ -12,6 +12,7 @@
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "watch.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -27,6 +28,7 @@ constinit void* task_argument = nullptr;
 void on_signal(int) {
   const int kept = errno;
   if (self) catch_up_rendezvous(*self);
+  if (watching()) answer_watch();
   errno = kept;
 }
 

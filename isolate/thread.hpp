@@ -31,6 +31,12 @@ struct Stack {
   bool from_program = false;  // pthread_attr_setstack: not ours to reuse
 };
 
+/// What --watch tells of each thread; plain counts, since only the thread itself adds to them.
+struct Counts {
+  std::uint64_t mmap = 0, munmap = 0, mprotect = 0, madvise = 0;
+  std::uint64_t lock_waits = 0, lock_wait_ns = 0;
+};
+
 struct Thread {
   std::atomic<bool> in_use{false};
   int index = 0;
@@ -48,6 +54,7 @@ struct Thread {
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
+  Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)
 };
 
