@@ -1,14 +1,16 @@
 """`mortise threads`: the program with one address space per thread. This process becomes the program, so its exit
-status is the program's.
+status is the program's; with --watch it stays behind, to show what was found.
 """
 
 import os
 import platform
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 import typer
 
-from mortise import arms, doctor, elf, home
+from mortise import arms, doctor, elf, formats, home, watching
 from mortise.commands.run import resolve
 from mortise.errors import Refusal, WrongUse
 
@@ -35,6 +37,11 @@ def command(
         False, "--trap-futex", help="Catch futex calls compiled into the program (OpenMP's libgomp makes such)."
     ),
     max_threads: int = typer.Option(255, "--max", min=2, max=1024, help="How many threads may live at once."),
+    watch: bool = typer.Option(
+        False, "--watch", help="Find the cache lines that threads fight over; costs time while the program runs."
+    ),
+    as_json: Path = typer.Option(None, "--json", metavar="FILE", help="With --watch: the findings as JSON."),
+    html: Path = typer.Option(None, "--html", metavar="FILE", help="With --watch: a heat map of the lines."),
     anyway: bool = typer.Option(False, "--anyway", help="Go on where the runtime would refuse, at your own risk."),
 ) -> None:
     """Run a program with one address space per thread. Exit status: the program's own; 78 if that cannot work."""
@@ -42,22 +49,44 @@ def command(
         raise CannotIsolate(f"this machine is {platform.machine()}: isolated threads need x86-64 with glibc")
     path = elf.resolve(program[0])
     check(program[0])
-    runtime = home.library("isolate")
-    if runtime is None:
-        raise WrongUse(
-            f"libmortise-isolate.so is missing (looked in {home.looked()}): run 'make build', or set MORTISE_HOME"
-        )
-    libraries = [str(runtime)]
-    allocator = resolve(alloc)
-    if allocator is not None:
-        libraries.append(allocator)
+    if (as_json or html) and not watch:
+        raise WrongUse("--json and --html hold what --watch finds: add --watch")
+    for report in (as_json, html):
+        formats.check_writable(report)
     environment = dict(os.environ)
-    environment["LD_PRELOAD"] = arms.preload(*libraries)
+    environment["LD_PRELOAD"] = arms.preload(*libraries(alloc, watch))
     environment["MORTISE_THREADS_MAX"] = str(max_threads)
     if trap_futex:
         environment["MORTISE_THREADS_TRAP"] = "1"
     if anyway:
         environment["MORTISE_THREADS_ANYWAY"] = "1"
+    if not watch:
+        become(path, program, environment)
+    status, findings = watching.run(path, program, environment)
+    watching.show(findings)
+    if as_json:
+        watching.write(as_json, formats.dumps(findings))
+    if html:
+        watching.write(html, watching.page(program, findings))
+    raise typer.Exit(status)
+
+
+def libraries(alloc: str, watch: bool) -> list[str]:
+    """What is preloaded: the runtime, for --watch the record of allocation sites, and the allocator."""
+    wanted = ["isolate", "isolate-sites"] if watch else ["isolate"]
+    found = []
+    for name in wanted:
+        library = home.library(name)
+        if library is None:
+            raise WrongUse(
+                f"libmortise-{name}.so is missing (looked in {home.looked()}): run 'make build', or set MORTISE_HOME"
+            )
+        found.append(str(library))
+    allocator = resolve(alloc)
+    return found if allocator is None else [*found, allocator]
+
+
+def become(path: Path, program: list[str], environment: dict[str, str]) -> NoReturn:
     sys.stdout.flush()
     try:
         os.execve(path, program, environment)

@@ -1,5 +1,5 @@
-// One line of planted false sharing (threads 1 and 2, neighbouring counters in one block), one of true sharing (threads 3
-// and 4, one atomic counter), and a thread that shares nothing. Runs for the time given in milliseconds.
+// One line of planted false sharing (threads 1 and 2, neighbouring counters in one block), one of true sharing
+// (threads 3 and 4, one atomic counter), and a thread that shares nothing. Runs for the time given in milliseconds.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void* work(void* argument) {
 
 int main(int count, char** arguments) {
   milliseconds = count > 1 ? atol(arguments[1]) : 1000;
-  neighbours = aligned_alloc(64, 64);      // allocation of the false sharing
+  neighbours = aligned_alloc(64, 64);  // allocation of the false sharing
   neighbours->left = neighbours->right = 0;
   atomic_counter = aligned_alloc(64, 64);  // allocation of the true sharing
   *atomic_counter = 0;

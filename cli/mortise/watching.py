@@ -1,0 +1,135 @@
+"""`mortise threads --watch`: runs the program watched; shows the findings as a table, JSON and a page."""
+
+import subprocess
+import tempfile
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from mortise import formats, screen
+from mortise.errors import RunFailed
+
+SHARE_MIN = 0.01    # lines with less of all rounds are noise of the runtime's own sampling
+LINE_BYTES = 64
+
+
+def run(path: Path, program: list[str], environment: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    """The program's status, as a shell would say it, and what was found."""
+    with tempfile.TemporaryDirectory(prefix="mortise-") as folder:
+        findings = Path(folder) / "findings.json"
+        done = subprocess.run(
+            program, executable=path, env=environment | {"MORTISE_THREADS_WATCH": str(findings)}, check=False
+        )
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        if not findings.exists():
+            raise RunFailed(
+                "nothing was watched: the program made no second thread, crashed, or said above why not", status or 1
+            )
+        return status, told(formats.load(findings, formats.THREADS))
+
+
+def told(raw: dict[str, Any]) -> dict[str, Any]:
+    """The findings with shares, places in the source, and nothing below the threshold."""
+    total = sum(line["rounds"] for line in raw["lines"])
+    lines = []
+    for line in sorted(raw["lines"], key=lambda one: -one["rounds"]):
+        share = line["rounds"] / total
+        if share < SHARE_MIN:
+            continue
+        line["share"] = round(share, 4)
+        if line["object"] and line["object"]["allocated_at"]:
+            line["object"]["allocated_at"]["source"] = source_of(line["object"]["allocated_at"])
+        lines.append(line)
+    return raw | {"lines": lines}
+
+
+def source_of(place: dict[str, Any]) -> str | None:
+    """file:line of a return address, where the module has debugging information and binutils is at hand."""
+    try:
+        done = subprocess.run(
+            ["addr2line", "-e", place["module"], hex(place["offset"] - 1)],
+            capture_output=True, text=True, check=False, timeout=30,
+        )
+    except OSError:
+        return None
+    found = done.stdout.strip().split(" (")[0]
+    return found if found and not found.startswith("??") and not found.endswith(":?") else None
+
+
+def what(line: dict[str, Any]) -> str:
+    """The object of a line, in words."""
+    if line["object"]:
+        place = line["object"]["allocated_at"]
+        if not place:
+            return f"block of {line['object']['bytes']} bytes"
+        where = place.get("source") or f"{Path(place['module']).name}+{place['offset']:#x}"
+        return f"block of {line['object']['bytes']} bytes allocated at {where}"
+    if line["global"]:
+        module = Path(line["global"]["module"]).name
+        return f"{line['global']['symbol'] or hex(line['global']['offset'])} in {module}"
+    return f"memory at {line['address']:#x}"
+
+
+def writers(line: dict[str, Any]) -> str:
+    return "; ".join(f"thread {w['thread']}: bytes {w['first_byte']}-{w['last_byte']}" for w in line["writers"])
+
+
+def show(findings: dict[str, Any]) -> None:
+    """The terminal's table: lines that threads fight over, then what each asked of the address space and waited for."""
+    lines = Table(box=screen.LINES, title="cache lines that two or more threads change", title_justify="left")
+    for column in ("share", "sharing", "what", "who changes which bytes"):
+        lines.add_column(column, overflow="fold")
+    for line in findings["lines"]:
+        lines.add_row(f"{line['share']:.0%}", line["sharing"], Text(what(line)), Text(writers(line)))
+    if findings["lines"]:
+        screen.out.print(lines)
+    else:
+        screen.out.print(f"no cache line is changed by two threads ({findings['rounds']} rounds of watching)")
+    threads = Table(box=screen.LINES, title="address space and locks, by thread", title_justify="left")
+    for column in ("thread", "mmap", "munmap", "mprotect", "madvise", "lock waits", "waited (ms)"):
+        threads.add_column(column, justify="right")
+    for t in findings["threads"]:
+        threads.add_row(
+            "main" if t["thread"] == 0 else str(t["thread"]), str(t["mmap"]), str(t["munmap"]), str(t["mprotect"]),
+            str(t["madvise"]), str(t["lock_waits"]), f"{t['lock_wait_ns'] / 1e6:.1f}",
+        )
+    screen.out.print(threads)
+
+
+def page(program: list[str], findings: dict[str, Any]) -> str:
+    """A heat map, one row a cache line and one cell a byte; everything inside, nothing fetched."""
+    rows = "".join(row(line) for line in findings["lines"]) or "<tr><td>no line is changed by two threads</td></tr>"
+    return f"""<!doctype html>
+<meta charset="utf-8"><title>mortise threads: {escape(" ".join(program))}</title>
+<style>
+body {{ font: 14px sans-serif; margin: 2em; }} td {{ padding: 0 .3em; white-space: nowrap; }}
+.b {{ width: 7px; height: 16px; padding: 0; border: 1px solid #eee; }} th {{ text-align: left; padding: 0 .3em; }}
+</style>
+<h1>Cache lines that two or more threads change</h1>
+<p>{escape(" ".join(program))}: {findings["rounds"]} rounds. A cell is a byte of a line; its colour is the thread that
+changes it, black where several do.</p>
+<table><tr><th>share</th><th>sharing</th><th colspan="{LINE_BYTES}">bytes 0-63</th><th>what</th><th>who</th></tr>
+{rows}</table>
+"""
+
+
+def row(line: dict[str, Any]) -> str:
+    cells = []
+    for byte in range(LINE_BYTES):
+        here = [w["thread"] for w in line["writers"] if w["first_byte"] <= byte <= w["last_byte"]]
+        shade = "#fff" if not here else "#000" if len(here) > 1 else f"hsl({here[0] * 67 % 360} 70% 55%)"
+        who = ", ".join(f"thread {t}" for t in here)
+        cells.append(f'<td class="b" style="background:{shade}" title="byte {byte}: {who or "nobody"}"></td>')
+    return (f'<tr><td>{line["share"]:.0%}</td><td>{line["sharing"]}</td>{"".join(cells)}'
+            f"<td>{escape(what(line))}</td><td>{escape(writers(line))}</td></tr>\n")
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise RunFailed(f"cannot write '{path}': {e.strerror}; name a file in a folder that can be written") from None
+

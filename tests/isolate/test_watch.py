@@ -1,0 +1,56 @@
+"""If these fail, --watch misses what threads fight over, or blames memory they do not fight over."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+from .conftest import ROOT, run
+from .test_refusals import mortise
+
+WATCH_MS = 4000     # of the watched program; rounds are held every few milliseconds
+
+
+@pytest.fixture(scope="module")
+def watched(program, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watch")
+    reports = ["--json", folder / "found.json", "--html", folder / "found.html"]
+    done = mortise("--watch", *reports, "--", program("planted"), WATCH_MS)
+    assert done.status == 0, done.err
+    return done, json.loads((folder / "found.json").read_text()), (folder / "found.html").read_text()
+
+
+def line_of(source, text):
+    return next(number for number, line in enumerate(source.read_text().splitlines(), 1) if text in line)
+
+
+def test_both_planted_lines_and_nothing_else(watched):
+    _, found, _ = watched
+    by_sharing = {line["sharing"]: line for line in found["lines"]}
+    assert len(found["lines"]) == 2 and set(by_sharing) == {"true", "false"}
+    assert [w["thread"] for w in by_sharing["false"]["writers"]] == [1, 2]
+    assert [w["thread"] for w in by_sharing["true"]["writers"]] == [3, 4]
+    source = ROOT / "tests/isolate/programs/planted.c"
+    for sharing, line in by_sharing.items():
+        at = line["object"]["allocated_at"]["source"]
+        assert at.endswith(f"planted.c:{line_of(source, f'allocation of the {sharing} sharing')}")
+        assert line["object"]["bytes"] == 64
+
+
+def test_bytes_of_false_sharing_are_apart(watched):
+    _, found, _ = watched
+    left, right = next(line for line in found["lines"] if line["sharing"] == "false")["writers"]
+    assert left["last_byte"] < 8 <= right["first_byte"] <= right["last_byte"] < 16
+
+
+def test_schema_table_and_page(watched):
+    done, found, page = watched
+    jsonschema.validate(found, json.loads((ROOT / "docs/schemas/threads.json").read_text()))
+    assert "cache lines that two or more threads change" in done.out and "lock waits" in done.out
+    assert page.count('class="b"') == 2 * 64 and not re.search(r'(src|href)="http', page)
+
+
+def test_reports_without_watching_are_refused(program, tmp_path):
+    done = mortise("--json", tmp_path / "x.json", "--", program("planted"))
+    assert done.status == 2 and "add --watch" in done.err
