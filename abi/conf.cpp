@@ -1,6 +1,5 @@
 // MORTISE_CONF="key=value,key=value" and MORTISE_<KEY>=value. The environment is ignored in set-uid programs. An unknown key or
 // a value that does not parse gives one warning line and changes nothing; a program never ends because of its settings.
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -106,11 +105,18 @@ void apply_list(const char* list) noexcept {
 
 }  // namespace
 
-void read_settings() noexcept {
+char* variable(char** environment, const char* name) noexcept {
+  const std::size_t length = strlen(name);
+  for (; environment && *environment; ++environment)
+    if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=') return *environment + length + 1;
+  return nullptr;
+}
+
+void read_settings(char** environment) noexcept {
   if (::getauxval(AT_SECURE)) return;
-  if (const char* list = getenv("MORTISE_CONF")) apply_list(list);
-#define X(name, variable) \
-  if (const char* value = getenv("MORTISE_" #variable)) apply({#name, strlen(#name)}, {value, strlen(value)});
+  if (const char* list = variable(environment, "MORTISE_CONF")) apply_list(list);
+#define X(key, name) \
+  if (const char* value = variable(environment, "MORTISE_" #name)) apply({#key, strlen(#key)}, {value, strlen(value)});
 #include "variables.inc"
 #undef X
 }

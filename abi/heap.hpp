@@ -26,6 +26,9 @@ extern constinit thread_local ThreadRecord<Heap::Thread> thread_record [[gnu::tl
 /// Starts the heap on first use and makes this thread's record. False when the system refuses memory. (start.cpp)
 bool prepare_thread() noexcept;
 
+/// Ends a miss: a thread whose end has been announced gives its record back at once. (start.cpp)
+void leave_if_ended() noexcept;
+
 /// This thread's record of the stack, or null before its first miss. A stack without thread state has none to wait for.
 MORTISE_HOT Heap::Thread* thread_if_ready() noexcept { return thread_record.ready(); }
 
@@ -57,7 +60,10 @@ struct Settings {
   bool only_self = false;
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
-void read_settings() noexcept;
+void read_settings(char** environment) noexcept;
+
+/// The value of a variable of `environment`, where it lies; null when it is not there.
+char* variable(char** environment, const char* name) noexcept;
 
 void print_statistics(int fd) noexcept;
 

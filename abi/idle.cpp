@@ -1,17 +1,20 @@
-// Giving memory back while the program sleeps: one small thread, started when there is first something to give back.
+// Giving memory back while the program sleeps: one small thread that exists only while there is something to give back.
 //
-//   free_slow ─► note_release: enough free pages? ─► start the thread, or wake it
+//   free_slow ─► note_release: enough free pages, or many misses? ─► start the thread, unless it is there
 //   the thread: every half delay, purge what has been free for the delay; when the program has made no miss for a while, empty
-//   the caches too; when nothing is left, sleep until woken.
+//   the caches too; when nothing is left, end.
 //
 // The thread is made by clone itself, not by pthread_create: that may allocate, and may run under the loader's locks. It has no
-// libc thread state, so it runs nothing of libc: our own code and bare system calls. All signals are blocked in it. It does not
-// exist in the child of a fork, which starts its own when it needs one.
+// libc thread state, so it runs nothing of libc that would need it: our own code and bare system calls. All signals are blocked
+// in it. It does not exist in the child of a fork, which starts its own when it needs one. A program at rest has no thread more
+// than it made itself, and may do what the kernel allows to a single thread only (unshare, setns).
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+
+#include <cstdlib>
 
 #include "abi/heap.hpp"
 #include "mortise/os/futex.hpp"
@@ -21,69 +24,77 @@
 namespace mortise::abi {
 namespace {
 
-constexpr std::size_t kEnoughBytes = 1_MiB;   // less is not worth a thread
-constexpr std::size_t kStackBytes = 128_KiB, kTlsBytes = 8_KiB;
-constexpr unsigned kQuietRounds = 6;          // rounds without a miss after which the caches are emptied
+constexpr std::size_t kEnoughBytes = 1_MiB;      // less is not worth a thread
+constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much in the caches
+constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
+constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
-constinit Atomic<std::uint32_t> asleep{0};    // 1 while the thread waits to be woken
-constinit Atomic<std::uint32_t> started{0};
-constinit Atomic<std::uint32_t> misses{0};    // counts note_release; a thread that looks twice sees whether the program allocates
-constinit Heap::Thread* own_record = nullptr; // the thread's record of the stack
+constinit Atomic<std::uint32_t> running{0};      // 1 from the decision to start the thread to its decision to end
+constinit Atomic<std::uint32_t> kernels_word{0}; // not 0 while the thread is on its stack; the kernel clears it at the very end
+constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two looks tell whether the program allocates
+constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
+constinit Heap::Thread* own_record = nullptr;    // the thread's record of the stack of layers
+constinit std::byte* own_stack = nullptr;        // kept from one thread to the next
+constinit std::byte* own_thread_pointer = nullptr;
 
 /// Zeroed bookkeeping memory is a record that has not attached: enough to trim with.
 template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   return reinterpret_cast<typename H::Thread*>(h.meta(sizeof(typename H::Thread)));
 }
 
+/// True when the thread has ended its work. Whoever frees takes the heap's lock and then looks at `running`; we clear `running`
+/// and then take the lock: one of us sees the other.
+bool may_end(std::uint32_t seen) noexcept {
+  misses_seen.store(seen, Order::relaxed);
+  running.store(0, Order::seq_cst);
+  return purge_below(heap) == 0 || running.exchange(1, Order::seq_cst) != 0;
+}
 
 [[maybe_unused]] void run() noexcept {
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-idle", 0L, 0L, 0L);
   std::uint32_t seen = misses.load(Order::relaxed);
   unsigned quiet = 0;
-  bool trimmed = false;
-  for (;;) {
+  for (bool trimmed = false;;) {
     const std::int64_t delay = purge_ms_below(heap);
     std::uint32_t never = 0;
     os::futex_wait(&never, 0, (delay > 0 ? delay / 2 + 1 : 50) * 1'000'000);
     const std::uint32_t now = misses.load(Order::relaxed);
     quiet = now == seen ? quiet + 1 : 0;
-    if (now != seen) trimmed = false;
     seen = now;
-    if (delay < 0) quiet = 0;
-    else if (quiet == kQuietRounds && !trimmed) {
+    const std::size_t waiting = purge_below(heap);
+    if (quiet == 0) trimmed = false;
+    if (quiet >= kQuietRounds && !trimmed && delay >= 0) {
       trim_below(heap, *own_record);
       trimmed = true;
-    } else if (purge_below(heap) == 0 && trimmed) {
-      asleep.store(1, Order::seq_cst);  // pairs with the load in note_release: one of us sees the other
-      if (misses.load(Order::seq_cst) == seen) os::futex_wait(&asleep, 1);
-      asleep.store(0, Order::relaxed);
-      quiet = 0;
+    } else if (quiet >= kQuietRounds && (delay < 0 || waiting == 0) && may_end(seen)) {
+      os::syscall(SYS_exit, 0L);
     }
   }
 }
 
 // Starts `run` on its own stack, with a thread pointer into its own block of zeros. Returns the kernel's answer.
 long start_thread(std::byte* stack_end, std::byte* thread_pointer) noexcept {
-  constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
+  constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+                          CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
   void (*entry)() noexcept = run;
   long result;
 #if defined(__x86_64__)
   register long tls asm("r8") = reinterpret_cast<long>(thread_pointer);
-  register long none asm("r10") = 0;
+  register void* word asm("r10") = &kernels_word;
   register void (*go)() noexcept asm("r12") = entry;
   asm volatile(
       "syscall\n test %%rax, %%rax\n jnz 1f\n"
       "xorl %%ebp, %%ebp\n call *%%r12\n ud2\n"
       "1:\n"
-      : "=a"(result) : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(0L), "r"(none), "r"(tls), "r"(go)
+      : "=a"(result) : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&kernels_word), "r"(word), "r"(tls), "r"(go)
       : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
   register long x8 asm("x8") = SYS_clone;
   register long x0 asm("x0") = kFlags;
   register std::byte* x1 asm("x1") = stack_end;
-  register long x2 asm("x2") = 0;
+  register void* x2 asm("x2") = &kernels_word;
   register std::byte* x3 asm("x3") = thread_pointer;
-  register long x4 asm("x4") = 0;
+  register void* x4 asm("x4") = &kernels_word;
   register void (*x20)() noexcept asm("x20") = entry;
   asm volatile("svc 0\n cbnz x0, 1f\n mov x29, #0\n blr x20\n brk #0\n 1:\n"
                : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x20) : "memory");
@@ -92,40 +103,52 @@ long start_thread(std::byte* stack_end, std::byte* thread_pointer) noexcept {
   return result;
 }
 
-MORTISE_COLD void start_or_wake() noexcept {
-  if (started.exchange(1, Order::acq_rel)) {
-    asleep.store(0, Order::relaxed);
-    os::futex_wake(&asleep, 1);
-    return;
-  }
+/// A stack and a block of zeros for thread-local memory, as far around the thread pointer as our own lies from it.
+bool prepare_memory() noexcept {
   if (!own_record) own_record = make_own_record(heap);
-  std::byte* const memory = own_record ? os::map(kStackBytes + kTlsBytes) : nullptr;
-  if (!memory) return;
-  std::byte* const thread_pointer = memory + kStackBytes + kTlsBytes / 2;
-  memcpy(thread_pointer, &thread_pointer, sizeof thread_pointer);  // the x86-64 ABI: the first word points to itself
+  if (!own_stack) {
+    const auto own = static_cast<std::size_t>(
+        std::abs(reinterpret_cast<std::byte*>(&thread_record) - static_cast<std::byte*>(__builtin_thread_pointer())));
+    const std::size_t reach = round_up(own + sizeof thread_record + kTlsMargin, kTlsMargin);
+    if (!(own_stack = os::map(kStackBytes + 2 * reach))) return false;
+    own_thread_pointer = own_stack + kStackBytes + reach;
+    memcpy(own_thread_pointer, &own_thread_pointer, sizeof own_thread_pointer);  // x86-64: the first word points to itself
+  }
+  return own_record != nullptr;
+}
+
+MORTISE_COLD void start_purging() noexcept {
+  if (running.exchange(1, Order::seq_cst)) return;
+  // The last thread may be about to leave its stack, which is a matter of microseconds.
+  for (unsigned tries = 0; kernels_word.load(Order::acquire) != 0; ++tries) {
+    if (tries == 100) return running.store(0, Order::seq_cst);
+    std::uint32_t never = 0;
+    os::futex_wait(&never, 0, 100'000);
+  }
+  if (!prepare_memory()) return running.store(0, Order::seq_cst);
   std::uint64_t all = ~std::uint64_t{0}, before;
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  const long id = start_thread(memory + kStackBytes, thread_pointer);
+  // Where the system refuses a thread, `running` stays 1: it is not asked again, and memory goes back by malloc_trim only.
+  start_thread(own_stack + kStackBytes, own_thread_pointer);
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
-  if (id < 0) os::unmap(memory, kStackBytes + kTlsBytes);  // no thread to be had; purging then waits for malloc_trim
 }
 
 }  // namespace
 
 void note_release() noexcept {
   if constexpr (Purges<Heap>) {
-    misses.store(misses.load(Order::relaxed) + 1, Order::relaxed);  // a lost count is harmless
-    if (started.load(Order::relaxed)) {
-      if (asleep.load(Order::seq_cst)) [[unlikely]] start_or_wake();
-    } else if (idle_bytes_below(heap) >= kEnoughBytes && purge_ms_below(heap) > 0 && !os::may_be_isolated()) {
-      start_or_wake();
-    }
+    const std::uint32_t count = misses.load(Order::relaxed) + 1;
+    misses.store(count, Order::relaxed);  // a lost count is harmless
+    if (running.load(Order::seq_cst)) return;
+    if (idle_bytes_below(heap) < kEnoughBytes && count - misses_seen.load(Order::relaxed) < kManyMisses) return;
+    if (purge_ms_below(heap) > 0 && !os::may_be_isolated()) start_purging();
   }
 }
 
 void reset_idle_after_fork() noexcept {
-  started.store(0, Order::relaxed);
-  asleep.store(0, Order::relaxed);
+  running.store(0, Order::relaxed);
+  kernels_word.store(0, Order::relaxed);
+  own_record = nullptr;  // the parent's thread may have been using it
 }
 
 }  // namespace mortise::abi

@@ -30,6 +30,7 @@ MORTISE_COLD static void* fail(int error) noexcept {
 [[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
   if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
   const Block b = heap.allocate(thread(), {.size = size, .align = align, .zeroed = zeroed});
+  leave_if_ended();
   return b ? b.ptr : fail(ENOMEM);
 }
 
@@ -61,6 +62,7 @@ template <auto kSlow = allocate_slow> MORTISE_HOT void* allocate(Request r) noex
     Block b = heap.block_of(ptr);
     if (b.size_class == kNoClass) b = heap.measure(b);
     heap.release(thread(), b);
+    leave_if_ended();
     note_release();
   }
   errno = error;

@@ -1,10 +1,10 @@
 // The first malloc, threads coming and going, fork, and what is printed when a program asks which allocator it runs on.
 //
 // The first call finds an all-zero heap whose gates are closed, takes the slow path, and starts it here: before libc is ready,
-// from the loader, or from another library's constructor. Our own constructor comes later and does what needs a working libc:
-// settings from the environment, fork handlers.
+// from the loader, or from another library's constructor. Our own constructor, which the loader runs before all others (the link
+// option initfirst), reads the settings. Fork handlers are registered at whichever comes first: those of other libraries may
+// allocate, and must find our locks open, so ours have to be the innermost.
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,10 +32,16 @@ template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
     static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
     T* t = record.state;
     record.state = nullptr;
+    record.ended = true;
     Held held(start_lock);
     memcpy(static_cast<void*>(t), &idle_records, sizeof idle_records);
     idle_records = t;
   }
+}
+
+template <class T> bool has_ended(const ThreadRecord<T>& record) noexcept {
+  if constexpr (!std::is_empty_v<T>) return record.ended;
+  return false;
 }
 
 void watch_thread() noexcept;
@@ -52,13 +58,14 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
     if (!t) return false;
     record.state = ::new (static_cast<void*>(t)) T{};
     attach_below(heap, *t);
-    watch_thread();
+    if (!record.ended) watch_thread();
   }
   return true;
 }
 
-// The end of a thread: a key whose destructor detaches it. Destructors of other keys may still allocate afterwards; the thread
-// then attaches again, and the destructor runs again.
+// The end of a thread: a key whose destructor detaches it. Destructors of other keys may still allocate afterwards, and libc
+// frees what it kept for the thread last of all, when nobody would tell us of the end any more. So from then on a thread that
+// needs a record has it for one miss only.
 constinit pthread_key_t exit_key = 0;
 constinit bool has_exit_key = false;
 
@@ -73,31 +80,31 @@ void watch_thread() noexcept {
   if (has_exit_key) pthread_setspecific(exit_key, &heap);
 }
 
-MORTISE_COLD bool start() noexcept {
-  Held held(start_lock);
-  if (const int s = state.load(Order::relaxed)) return s > 0;
-  facts = os::read_facts(&thread_record.area);
-  facts.watch_thread = watch_thread;
-  const bool ok = start_below(heap, facts);
-  state.store(ok ? 1 : -1, Order::release);
-  return ok;
-}
-
-void before_fork() noexcept {
-  lock_below(heap);
-}
-void after_fork_in_parent() noexcept {
-  unlock_below(heap);
-}
+void before_fork() noexcept { lock_below(heap); }
+void after_fork_in_parent() noexcept { unlock_below(heap); }
 void after_fork_in_child() noexcept {
   reset_below(heap);
   start_lock.reset();
   reset_idle_after_fork();
 }
 
-void leave_children_alone() noexcept {
+MORTISE_COLD bool start() noexcept {
+  {
+    Held held(start_lock);
+    if (const int s = state.load(Order::relaxed)) return s > 0;
+    facts = os::read_facts(&thread_record.area);
+    facts.watch_thread = watch_thread;
+    const bool ok = start_below(heap, facts);
+    state.store(ok ? 1 : -1, Order::release);
+    if (!ok) return false;
+  }
+  __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, &__dso_handle);  // may allocate
+  return true;
+}
+
+void leave_children_alone(char** environment) noexcept {
   // Takes our file's name out of LD_PRELOAD, in place: the list is separated by spaces or colons.
-  char* list = getenv("LD_PRELOAD");
+  char* list = variable(environment, "LD_PRELOAD");
   if (!list) return;
   constexpr const char* kFile = "libmortise-" MORTISE_TEXT(MORTISE_ALLOCATOR) ".so";
   char* const at = strstr(list, kFile);
@@ -107,7 +114,6 @@ void leave_children_alone() noexcept {
   char* last = at + strcspn(at, " :");
   if (*last) ++last;
   memmove(first, last, strlen(last) + 1);
-  if (!*list) unsetenv("LD_PRELOAD");
 }
 
 void say_hello() noexcept {
@@ -121,13 +127,16 @@ void say_hello() noexcept {
   line.flush();
 }
 
-[[gnu::constructor(101)]] void load() noexcept {
+/// Runs before libc's own constructor has set `environ`; glibc hands the environment to constructors, others set it before.
+[[gnu::constructor(101)]] void load([[maybe_unused]] int count, [[maybe_unused]] char** arguments, char** environment) noexcept {
+#if !defined(__GLIBC__)
+  environment = ::environ;
+#endif
   start();
   has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
-  __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, &__dso_handle);
-  read_settings();
+  read_settings(environment);
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
-  if (settings.only_self) leave_children_alone();
+  if (settings.only_self) leave_children_alone(environment);
   if (settings.verbose) say_hello();
 }
 
@@ -136,6 +145,10 @@ void say_hello() noexcept {
 }
 
 }  // namespace
+
+void leave_if_ended() noexcept {
+  if (has_ended(thread_record)) [[unlikely]] detach_thread(nullptr);
+}
 
 bool prepare_thread() noexcept {
   if (state.load(Order::acquire) <= 0) [[unlikely]]

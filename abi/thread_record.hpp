@@ -12,7 +12,8 @@ namespace mortise::abi {
 
 template <class T> struct ThreadRecord {
   os::OwnArea area;
-  T* state;  ///< null before the thread's first miss
+  T* state;    ///< null before the thread's first miss
+  bool ended;  ///< its end has been announced: it keeps no state between calls any more
 
   MORTISE_HOT T* ready() noexcept { return state; }
 };

@@ -47,7 +47,7 @@ function(mortise_allocator name)
   target_include_directories(mortise-${name} PRIVATE ${MORTISE_GENERATED})
   target_link_libraries(mortise-${name} PRIVATE mortise_inside)
   target_link_options(mortise-${name} PRIVATE -nodefaultlibs -Wl,--version-script=${MORTISE_GENERATED}/exports.map
-    -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined -Wl,--hash-style=gnu)
+    -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
   target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
   set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)
 

@@ -82,7 +82,8 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       return true;
     }
 
-    /// With an area of its own a thread has an index of its own; index 0 stays closed and serves threads beyond the table.
+    /// With an area of its own a thread has an index of its own; index 0 stays closed and serves threads beyond the table. What
+    /// a thread still frees after it has detached (libc does, last of all) goes below: an index taken then would be lost.
     void attach(Thread& t) noexcept {
       attach_below(this->below, t);
       if (!area_.is_kernels) take_index();
@@ -96,8 +97,8 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     std::size_t trim(Thread& t) noexcept {
       if (can_restart_) {
         for (unsigned i = 0; i < used_.load(Order::acquire); ++i) drain_core(t, i);
-      } else if (!area_.is_kernels && os::rseq_index(area_)) {
-        drain_set(t, sets_[os::rseq_index(area_)].load(Order::relaxed));
+      } else if (const std::uint32_t i = os::rseq_index(area_); !area_.is_kernels && i && i != kEnded) {
+        drain_set(t, sets_[i].load(Order::relaxed));
       }
       return trim_below(this->below, t);
     }
@@ -133,6 +134,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
 
    private:
     static constexpr unsigned kSetsMax = os::kCpusMax;
+    static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
     static constexpr unsigned kFullShareCpus = 16;
     static constexpr unsigned kFirstLimit = 4;
 
@@ -234,8 +236,8 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     }
     void give_index(Thread& t) noexcept {
       const auto i = static_cast<std::uint32_t>(own_area().index);
-      if (!i) return;
-      own_area().index = 0;
+      own_area().index = kEnded;
+      if (!i || i == kEnded) return;
       if (std::byte* set = sets_[i].load(Order::acquire)) drain_set(t, set);
       Held held(lock_);
       next_idle_[i] = static_cast<std::uint16_t>(idle_index_);
@@ -274,7 +276,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     bool can_restart_ = false;
     unsigned share_ = 1;
     void (*watch_thread_)() noexcept = nullptr;
-    std::byte* table_[kSetsMax] = {};
+    std::byte* table_[kSetsMax + 1] = {};
     alignas(64) std::byte closed_[kSetBytes] = {};
     FutexLock lock_;
     Atomic<std::uint32_t> used_{0};

@@ -1,0 +1,111 @@
+// What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory that is
+// locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start).
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <string>
+#include <vector>
+
+#include "life.hpp"
+
+namespace {
+
+using life::kMiB;
+
+thread_local char large_thread_local_memory[200'000];  // the purge thread has none of this
+
+void fill_and_free(std::size_t size, std::size_t total) {
+  std::vector<void*> held(total / size);
+  for (void*& p : held) memset(p = malloc(size), 0xab, size);
+  for (void* p : held) free(p);
+}
+
+int idle() {
+  large_thread_local_memory[7] = 1;
+  const unsigned threads = life::threads();
+  for (const std::size_t size : {std::size_t{200}, std::size_t{20'000}, 8 * kMiB}) {
+    const std::size_t before = life::resident();
+    fill_and_free(size, 64 * kMiB);
+    EXPECT(life::wait_for([&] { return life::resident() < before + 12 * kMiB; }));
+    EXPECT(life::wait_for([&] { return life::threads() == threads; }));
+    printf("%zu: %zu KiB before, %zu after\n", size, before >> 10, life::resident() >> 10);
+  }
+  return 0;
+}
+
+bool is_zero(const unsigned char* p, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    if (p[i]) return false;
+  return true;
+}
+
+int locked() {
+  const bool all = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
+  if (!all) {  // not allowed to lock everything: a piece of a block will do
+    auto* p = static_cast<unsigned char*>(malloc(8 * kMiB));
+    memset(p, 0xcd, 8 * kMiB);
+    EXPECT(mlock(p + kMiB, 16384) == 0);
+    free(p);
+  }
+  fill_and_free(kMiB, 16 * kMiB);
+  malloc_trim(0);
+  usleep(300'000);  // the purge thread has had its turn, or has not: neither may show
+  for (int i = 0; i < 10; ++i) {
+    auto* p = static_cast<unsigned char*>(calloc(1, 2 * kMiB));
+    EXPECT(p && is_zero(p, 2 * kMiB));
+    memset(p, 0xee, 2 * kMiB);
+    p = static_cast<unsigned char*>(realloc(p, 3 * kMiB));
+    EXPECT(p && p[0] == 0xee && p[2 * kMiB - 1] == 0xee);
+    free(p);
+  }
+  life::Churn churn(5);
+  churn.steps(5000);
+  churn.end();
+  printf("%s\n", all ? "all locked" : "a piece locked");
+  return 0;
+}
+
+/// These calls fail from now on with EPERM, as in a strict sandbox.
+void refuse(const std::vector<unsigned>& calls) {
+  std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
+  for (unsigned nr : calls) {
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
+    code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  }
+  code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+int guarded() {
+  refuse({SYS_mremap, SYS_madvise, SYS_clone, SYS_membarrier, SYS_sched_getaffinity});
+  for (int i = 0; i < 20; ++i) {
+    auto* p = static_cast<unsigned char*>(malloc(kMiB));
+    memset(p, 0x77, kMiB);
+    p = static_cast<unsigned char*>(realloc(p, 40 * kMiB));
+    EXPECT(p && p[0] == 0x77 && p[kMiB - 1] == 0x77);
+    p[40 * kMiB - 1] = 1;
+    free(p);
+    auto* z = static_cast<unsigned char*>(calloc(1, 20 * kMiB));
+    EXPECT(is_zero(z, 20 * kMiB));
+    memset(z, 1, 20 * kMiB);
+    free(z);
+    malloc_trim(0);
+  }
+  life::Churn churn(6);
+  churn.steps(20'000);
+  churn.end();
+  return 0;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string what = argv[1] ? argv[1] : "";
+  return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded() : 2;
+}

@@ -1,0 +1,99 @@
+"""Should any of these fail, a program would crash, hang or swell on the allocator at some point of its life."""
+
+import resource
+
+import pytest
+
+from support.allocators import BUILD, CARDS, NAMES, WAY_IDS, WAYS, library, program, run
+
+PLUGINS = BUILD / "tests/life"
+EVERY_WAY = pytest.mark.parametrize("name, rseq", WAYS, ids=WAY_IDS)
+EVERY_NAME = pytest.mark.parametrize("name", NAMES)
+PURGING = [n for n in NAMES if any("Purge" in layer["policies"] for layer in CARDS[n]["layers"])]
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("what", ["order", "churn", "handoff"])
+def test_threads_come_and_go(name, rseq, what):
+    run([program("life", "threads"), what], name, rseq=rseq).ok()
+
+
+@EVERY_WAY
+def test_forks_while_threads_allocate(name, rseq):
+    run([program("life", "forks")], name, rseq=rseq).ok()
+
+
+@EVERY_WAY
+def test_signals_in_all_threads(name, rseq):
+    run([program("life", "signals"), "rain"], name, rseq=rseq).ok()
+
+
+@pytest.mark.parametrize("name", [n for n, rseq in WAYS if not rseq])
+def test_a_signal_handler_may_allocate_what_hits(name):
+    """Restartable sequences make a hit safe to interrupt by another hit; no other way promises that."""
+    run([program("life", "signals"), "allocate"], name).ok()
+
+
+@pytest.mark.parametrize("name, rseq", [(n, False) for n in NAMES], ids=str)
+def test_a_trap_after_every_instruction(name, rseq):
+    run([program("life", "signals"), "step"], name, rseq=rseq).ok()
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("size", [100, 5000, 300_000])
+def test_memory_runs_out_and_comes_back(name, rseq, size):
+    limit = 100 << 20
+    run([program("life", "limits"), size], name, rseq=rseq,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).ok()
+
+
+@EVERY_NAME
+def test_strict_overcommit_counts_only_what_is_used(name):
+    """RLIMIT_DATA counts what vm.overcommit_memory=2 counts, private writable memory, for one process."""
+    limit = 24 << 20
+    run([program("life", "limits"), 100], name, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))).ok()
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("mib", [8, 12, 16, 32])
+def test_starts_in_little_address_space(name, mib):
+    """Either the program runs, or the loader says that it cannot map it: never a crash of ours."""
+    limit = mib << 20
+    done = run(["/bin/true"], name, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.status in (0, 127), (done.status, done.err)
+    if mib >= 16:
+        assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("name, rseq", [way for way in WAYS if way[0] in PURGING], ids=str)
+def test_a_sleeping_program_gives_its_memory_back(name, rseq):
+    run([program("life", "sleeper"), "idle"], name, rseq=rseq).ok()
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("what", ["locked", "guarded"])
+def test_memory_is_locked_or_calls_are_refused(name, what):
+    run([program("life", "sleeper"), what], name).ok()
+
+
+@EVERY_WAY
+def test_opened_late_beside_libcs_malloc(name, rseq):
+    assert run([program("life", "late"), library(name)], rseq=rseq).ok().out == "ok\n"
+
+
+@EVERY_WAY
+def test_a_library_that_comes_before(name, rseq):
+    """Its constructor allocates, its calloc is called from within dlsym, its fork handlers allocate."""
+    early = PLUGINS / "libprogram-life-early.so"
+    for order in ((early, library(name)), (library(name), early)):
+        done = run([program("life", "forks"), 3], name, rseq=rseq, env={"LD_PRELOAD": ":".join(map(str, order))}).ok()
+        assert "early: calloc called" in done.err
+
+
+@EVERY_NAME
+def test_deepbind_is_cleared_and_plugins_find_their_plugins(name):
+    """The inner plugin lies where only the outer one's own RUNPATH leads: the loader must see who calls."""
+    done = run([program("life", "plugins"), PLUGINS / "libprogram-life-outer.so"], name).ok()
+    users = {line for line in done.out.splitlines() if line.startswith("inner uses")}
+    assert users == {f"inner uses {library(name)}"}
+    assert done.out.endswith("ok\n")

@@ -1,0 +1,117 @@
+"""Should a setting be misread, or an environment be trusted that must not be, the user would run on something else."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+from support.allocators import NAMES, library, run
+
+EVERY_NAME = pytest.mark.parametrize("name", NAMES)
+
+
+def said(err: str) -> list[str]:
+    return [line for line in err.splitlines() if line.startswith("mortise")]
+
+
+@EVERY_NAME
+def test_says_nothing_by_itself(name):
+    done = run(["/bin/true"], name).ok()
+    assert done.out == done.err == ""
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("env", [{"MORTISE_VERBOSE": "1"}, {"MORTISE_CONF": "verbose=1"}, {"MORTISE_CONF": ",verbose=1,"}])
+def test_verbose_proves_which_allocator_is_active(name, env):
+    line, = said(run(["/bin/true"], name, env=env).ok().err)
+    assert re.fullmatch(rf"mortise \S+ {name} active pid=\d+ cpus=\d+ page=\d+ .*stats=none", line)
+
+
+def test_verbose_tells_the_fallback():
+    name = "hslab"
+    kernels, = said(run(["/bin/true"], name, env={"MORTISE_VERBOSE": "1"}).err)
+    own, = said(run(["/bin/true"], name, rseq=False, env={"MORTISE_VERBOSE": "1"}).err)
+    assert "caches=rseq" in kernels and "caches=own" in own
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("setting, complaint", [
+    ("purge_m=5", "unknown setting 'purge_m' is ignored; did you mean 'purge_ms'?"),
+    ("verbos=1", "unknown setting 'verbos' is ignored; did you mean 'verbose'?"),
+    ("nonsense", "unknown setting 'nonsense' is ignored"),
+    ("purge_ms=soon", "setting 'purge_ms' is ignored; it takes milliseconds, or -1 for never"),
+    ("purge_ms=-2", "setting 'purge_ms' is ignored"),
+    ("purge_ms=", "setting 'purge_ms' is ignored"),
+    ("purge_ms=99999999999999999999", "setting 'purge_ms' is ignored"),
+    ("stats=always", "setting 'stats' is ignored; it takes none or exit"),
+    ("verbose=yes", "setting 'verbose' is ignored; it takes 0 or 1"),
+    ("only_self=2", "setting 'only_self' is ignored; it takes 0 or 1"),
+    ("k" * 300 + "=1", "unknown setting 'kkkk"),
+])
+def test_a_bad_setting_gives_one_line_and_changes_nothing(name, setting, complaint):
+    done = run(["/bin/echo", "ran"], name, env={"MORTISE_CONF": setting}).ok()
+    line, = said(done.err)
+    assert line.startswith(f"mortise[{name}] warning: {complaint}")
+    assert done.out == "ran\n"
+
+
+@EVERY_NAME
+def test_good_settings_are_taken(name):
+    env = {"MORTISE_CONF": "purge_ms=250,stats=none", "MORTISE_VERBOSE": "1", "MORTISE_STATS": "exit"}
+    lines = said(run(["/bin/true"], name, env=env).ok().err)
+    assert lines[0].endswith("stats=exit")
+    assert any("live bytes" in line for line in lines[1:])
+    for value in ("0", "-1", "10000"):
+        assert len(said(run(["/bin/true"], name, env={"MORTISE_PURGE_MS": value, "MORTISE_VERBOSE": "1"}).ok().err)) == 1
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("others", [[], ["/nonexistent/other.so"]])
+def test_only_self_leaves_children_alone(name, others):
+    env = {"MORTISE_CONF": "only_self=1", "MORTISE_VERBOSE": "1"}
+    script = "echo shell=$LD_PRELOAD; /bin/sh -c 'grep -c libmortise /proc/self/maps; true'"
+    for preload in ([library(name), *others], [*others, library(name)]):
+        for separator in (":", " "):
+            env["LD_PRELOAD"] = separator.join(map(str, preload))
+            done = run(["/bin/sh", "-c", script], name, env=env).ok()
+            shell, count = done.out.splitlines()
+            assert "libmortise" not in shell and shell.strip("=: ").endswith("".join(others) or "shell")
+            assert count == "0"
+            assert len(said(done.err)) == 1, done.err
+
+
+@EVERY_NAME
+def test_children_inherit_the_preload(name):
+    done = run(["/bin/sh", "-c", "/bin/sh -c 'grep -c libmortise /proc/self/maps; true'"], name).ok()
+    assert int(done.out) > 0
+
+
+@EVERY_NAME
+def test_a_privileged_program_ignores_the_environment(name, tmp_path):
+    """A set-uid (or, without root, set-gid) program linked with the library: no setting of its caller reaches it."""
+    source = tmp_path / "greet.c"
+    source.write_text("#include <stdlib.h>\n#include <stdio.h>\n#include <sys/auxv.h>\n"
+                      "int main(void) { free(malloc(10)); printf(\"secure=%lu\\n\", getauxval(AT_SECURE)); return 0; }\n")
+    shutil.copy(library(name), tmp_path / library(name).name)
+    subprocess.run(["cc", "-O0", str(source), "-o", str(tmp_path / "greet"), "-Wl,--no-as-needed", str(tmp_path / library(name).name),
+                    f"-Wl,-rpath,{tmp_path}"], check=True)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        if folder.owner() != "root" or folder.parts[1] == "tmp" and len(folder.parts) > 2:
+            folder.chmod(folder.stat().st_mode | 0o755)
+    greet = tmp_path / "greet"
+    env = {"MORTISE_VERBOSE": "1", "MORTISE_CONF": "nonsense=1"}
+    usual = run([greet], env=env).ok()
+    assert usual.out == "secure=0\n" and len(said(usual.err)) == 2, usual.err
+    if os.geteuid() == 0:
+        greet.chmod(0o4755)
+        secure = run([greet], env=env, user=65534, group=65534, extra_groups=[])
+    else:
+        other = next(g for g in os.getgroups() if g != os.getegid())
+        os.chown(greet, -1, other)
+        greet.chmod(0o2755 | stat.S_ISGID)
+        secure = run([greet], env=env)
+    assert secure.ok().out == "secure=1\n"
+    assert secure.err == ""
