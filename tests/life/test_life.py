@@ -9,7 +9,7 @@ from support.allocators import BUILD, CARDS, NAMES, WAY_IDS, WAYS, library, prog
 PLUGINS = BUILD / "tests/life"
 EVERY_WAY = pytest.mark.parametrize("name, rseq", WAYS, ids=WAY_IDS)
 EVERY_NAME = pytest.mark.parametrize("name", NAMES)
-PURGING = [n for n in NAMES if any("Purge" in layer["policies"] for layer in CARDS[n]["layers"])]
+PURGING = [n for n in NAMES if any(layer["parameters"].get("purge_delay_ms", -1) > 0 for layer in CARDS[n]["layers"])]
 
 
 @EVERY_WAY
