@@ -258,6 +258,8 @@ def warnings(document: Document) -> list[str]:
         found.append(
             "warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work"
         )
+    if restless(document):
+        found.append("noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time")
     for name, entry in document["arms"].items():
         for run in entry["runs"]:
             if run["served"] is not None and 0 < run["served"] < 1:
@@ -269,6 +271,13 @@ def warnings(document: Document) -> list[str]:
                 f"note: {name}: the fastest runs give {formats.ratio(result['ratio_of_minima'])}, outside the interval"
             )
     return found
+
+
+def restless(document: Document) -> bool:
+    """Whether neighbours held up many runs: wall time far above the least that the same arm needed."""
+    runs = [(run["wall_s"], entry) for entry in document["arms"].values() for run in runs_of(entry, "time")]
+    held_up = [wall > 1.25 * min(r["wall_s"] for r in runs_of(entry, "time")) for wall, entry in runs]
+    return len(held_up) > 3 and sum(held_up) > len(held_up) / 3
 
 
 def node_lines(document: Document) -> list[str]:

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mortise import __version__, analysis, curve_report, faults, formats, gates, machine, stats
+from mortise import (
+    __version__,
+    analysis,
+    curve_report,
+    faults,
+    formats,
+    gates,
+    machine,
+    stats,
+)
 from mortise.arms import CONTROL, Arm
 from mortise.errors import RunFailed
 from mortise.launching import Launcher, Request, Service

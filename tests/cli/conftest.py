@@ -109,8 +109,7 @@ def toy(mortise_home: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that allocates, prints, and whose work is its first argument; the second is how many MiB it touches.
-    """
+    """A program that allocates, prints, and whose work is its first argument; the second is how many MiB it touches."""
     folder = tmp_path_factory.mktemp("churn")
     (folder / "churn.c").write_text("""
 #include <stdio.h>

@@ -1,5 +1,4 @@
-"""The launcher's figures are what every verdict stands on: a wrong peak or status here makes every comparison wrong.
-"""
+"""The launcher's figures are what every verdict stands on: a wrong peak or status here makes every comparison wrong."""
 
 import os
 import signal

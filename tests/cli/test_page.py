@@ -1,5 +1,4 @@
-"""The page in a real browser: it is what users send to colleagues, who have neither the tool nor perhaps a network.
-"""
+"""The page in a real browser: it is what users send to colleagues, who have neither the tool nor perhaps a network."""
 
 import json
 

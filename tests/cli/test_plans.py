@@ -1,5 +1,4 @@
-"""One comparison on many machines: the cells must say together what one session would, and never mix machines' times.
-"""
+"""One comparison on many machines: the cells must say together what one session would, and never mix times."""
 
 import json
 import subprocess
@@ -87,8 +86,7 @@ def test_wrong_use(cli, planned, tmp_path):
 
 
 def node(name: str, factor: float, slow: float, index: int) -> dict:
-    """A cell of a machine that is `slow` times slower in everything, and on which the arm takes `factor` of the time.
-    """
+    """A cell of a machine that is `slow` times slower in everything; the arm takes `factor` of the time there."""
 
     def runs(scale: float) -> list[dict]:
         return [{"kind": "time", "round": r, "knob": None, "cpu_s": slow * scale * (1 + r / 100), "wall_s": 1.0,

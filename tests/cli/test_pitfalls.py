@@ -1,0 +1,171 @@
+"""Traps that made comparisons wrong when they were met, each kept shut: see the table at the end of docs/compare.md.
+Those that belong to one part (launcher, statistics, curves, sweeps) are beside that part's tests.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+from mortise import analysis, machine
+from mortise.arms import Arm
+from mortise.launching import Launcher, Request
+
+from cli.conftest import ROOT, compile_c
+
+MIB = 1 << 20
+PURGE = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+/* 64 MiB for a moment; then it is given back, or kept, while the program idles. */
+int main(int count, char** values) {
+  size_t bytes = 64 << 20;
+  char* block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return 1;
+  memset(block, 1, bytes);
+  if (count > 1 && strcmp(values[1], "purge") == 0) munmap(block, bytes);
+  usleep(400000);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def purge(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("purge")
+    (folder / "purge.c").write_text(PURGE)
+    return compile_c(folder / "purge.c", folder / "purge")
+
+
+def measure(*words, memory=True, arm=None):
+    return Launcher().run(Request([str(w) for w in words], arm or Arm("shipped", "shipped"), memory=memory)).facts
+
+
+def test_the_peak_does_not_see_purging_and_the_average_does(purge):
+    kept, purged = measure(purge, "keep"), measure(purge, "purge")
+    assert kept["peak_rss_bytes"] == pytest.approx(purged["peak_rss_bytes"], rel=0.02)
+    assert purged["avg_rss_bytes"] < 0.6 * kept["avg_rss_bytes"]
+
+
+def test_average_memory_can_be_what_decides(cli, purge, tmp_path):
+    words = ["--mem", "avg", "--rounds", "4", "--json", str(tmp_path / "o.json")]
+    done = cli(
+        "compare", *words, "--arms", f"keep=cmd:{purge} keep", "--arms", f"purge=cmd:{purge} purge", "--", str(purge)
+    )
+    memory = json.loads((tmp_path / "o.json").read_text())["arms"]["purge"]["vs_reference"]["memory"]
+    assert memory["ratio"] < 0.6 and "average memory" in done.stdout
+
+
+def test_only_the_cheap_file_is_sampled_and_its_cost_is_small(purge):
+    """`smaps_rollup` costs 8 µs a resident MB and holds the program's mmap lock; `statm` costs microseconds."""
+    source = (ROOT / "cli/launcher/launcher.c").read_text()
+    assert "statm" in source and "smaps" not in source
+    facts = measure(purge, "keep")
+    assert facts["samples"] > 10 and facts["sampling_cost_s"] / facts["wall_s"] < 0.005
+
+
+def test_sampling_does_not_disturb_the_program(churn):
+    """CPU time of watched and unwatched runs in pairs: the median ratio is within what this machine can see."""
+    from mortise import stats
+
+    pairs = [[measure(churn, "400000", "8", memory=m)["cpu_s"] for m in (True, False)] for _ in range(16)]
+    found = stats.interval(*zip(*pairs, strict=True))
+    assert found.low < 1.02 and found.high > 0.98, found
+
+
+def test_huge_pages_governor_and_load_are_in_every_report():
+    facts = machine.facts()
+    assert facts["transparent_huge_pages"] in ("always", "madvise", "never", "unknown")
+    assert {"governor", "load", "virtual", "aslr", "counters", "cpus", "kernel", "page_bytes"} <= facts.keys()
+
+
+def test_runs_too_short_to_compare_are_said_to_be(cli):
+    assert (
+        "one run takes under 50 ms"
+        in cli("compare", "--rounds", "2", "--arms", "a=env:X=1,b=env:X=2", "--", "true").stdout
+    )
+
+
+def test_one_baseline_for_all_arms_so_that_fixed_costs_stay_charged(cli, churn, mortise_home, tmp_path):
+    """A library with 8 MiB of its own at start must not have them taken off again as its own 'baseline'."""
+    (tmp_path / "fat.c").write_text(
+        "#include <string.h>\nstatic char ballast[8 << 20];\n"
+        "__attribute__((constructor)) static void fill(void) { memset(ballast, 1, sizeof ballast); }\n"
+        + (mortise_home / "toy.c").read_text()
+    )
+    fat = compile_c(tmp_path / "fat.c", tmp_path / "libfat.so", "-shared", "-fPIC", "-fno-builtin")
+    cli(
+        "compare",
+        "--rounds",
+        "2",
+        "--arms",
+        f"glibc,fat={fat}",
+        "--json",
+        str(tmp_path / "o.json"),
+        "--",
+        str(churn),
+        "10",
+        "2",
+    )
+    arms = json.loads((tmp_path / "o.json").read_text())["arms"]
+    difference = arms["fat"]["medians"]["peak_rss_bytes"] - arms["glibc"]["medians"]["peak_rss_bytes"]
+    assert difference == pytest.approx(8 * MIB, rel=0.1)
+    assert arms["fat"]["vs_reference"]["memory"]["ratio"] > 3
+
+
+def test_user_time_alone_never_decides():
+    """The kernel splits user and system by ticks: only their sum is exact."""
+    text = (ROOT / "cli/mortise/figures.py").read_text()
+    assert "cpu_s" in text and "user_s" not in text
+
+
+def test_redis_as_shipped_is_jemalloc(cli):
+    """The baseline that many published comparisons call glibc."""
+    done = cli("doctor", "--json", "--", "redis-server")
+    document = json.loads(done.stdout)
+    assert document["as_shipped"] == "jemalloc"
+    assert any('"as shipped" is jemalloc, not glibc' in finding["text"] for finding in document["findings"])
+
+
+def test_glibc_in_front_of_a_linked_allocator(cli, tmp_path):
+    """Where the program brings its own allocator, the glibc arm has to be made, and is proven."""
+    ready = ["--ready", "redis-cli -s {tmp}/s ping", "--load", "redis-cli -s {tmp}/s info memory",
+             "--stop", "redis-cli -s {tmp}/s shutdown nosave", "--rounds", "1", "--warmup", "0"]  # fmt: skip
+    server = ["redis-server", "--port", "0", "--unixsocket", "{tmp}/s", "--save", "", "--dir", "{tmp}"]
+    cli("compare", *ready, "--arms", "as-shipped,glibc", "--json", str(tmp_path / "o.json"), "--", *server)
+    arms = json.loads((tmp_path / "o.json").read_text())["arms"]
+    assert "libjemalloc" in " ".join(arms["as-shipped"]["malloc_from"])
+    assert arms["glibc"]["served"] == 1 and arms["glibc"]["malloc_from"][0].endswith("libc.so.6")
+
+
+def test_the_guide_names_tests_that_exist():
+    guide = (ROOT / "docs/compare.md").read_text()
+    for name in set(re.findall(r"`(test_\w+)`", guide)):
+        assert (ROOT / f"tests/cli/{name}.py").exists(), name
+    for target in re.findall(r"\]\(([^)#]+)\)", guide):
+        assert (ROOT / "docs" / target).exists(), target
+
+
+def test_the_words_of_the_guide_are_the_words_of_the_tool():
+    guide = (ROOT / "docs/compare.md").read_text()
+    for word in ("can't tell", "no difference", "as measured", "dominates", "better on average"):
+        assert word in guide
+    result = {"ratio": 0.9, "verdict": "faster"}
+    assert analysis.word(result) == "10.0 % less"
+
+
+def test_the_cases_of_the_guide_are_well_formed(tmp_path):
+    subprocess.run(["bash", "-n", str(ROOT / "cli/cases/run.sh")], check=True)
+    subprocess.run(["bash", "-n", str(ROOT / "cli/demo/demo.sh")], check=True)
+    for name in ("server.c", "frag.c"):
+        compile_c(ROOT / "cli/cases" / name, tmp_path / name.removesuffix(".c"))
+    done = subprocess.run([str(tmp_path / "frag"), "1"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().isdigit()
+
+
+def test_a_noisy_machine_is_said_to_be_noisy():
+    quiet = {"arms": {"a": {"runs": [{"kind": "time", "wall_s": 1 + i / 100} for i in range(10)]}}}
+    noisy = {"arms": {"a": {"runs": [{"kind": "time", "wall_s": 1 + i % 2} for i in range(10)]}}}
+    assert not analysis.restless(quiet) and analysis.restless(noisy)
