@@ -32,6 +32,10 @@ def test_noise_around_a_level_passes():
     assert judge(course([100.0 + 15 * (step % 3) for step in range(30)]), STEADY) == []
 
 
+def test_a_level_of_crests_and_troughs_passes_wherever_the_readings_fall():
+    assert judge(course([60.0 if step % 5 == 0 or step > 22 else 15.0 for step in range(30)]), STEADY) == []
+
+
 def test_steady_growth_is_told_with_its_size():
     (told,) = judge(course([100.0 + 2 * step for step in range(30)]), STEADY)
     assert "memory grows by 2" in told and "allowed are" in told
