@@ -42,8 +42,9 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
     using Classes = SizeClassesT;
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
 
+    /// An empty block also for alignments that its classes do not promise: Aligned stands above where they are wanted.
     Block allocate(Thread& t, Request r) noexcept {
-      if (r.size > Classes::kMaxBytes) return {};
+      if (r.size > Classes::kMaxBytes || r.align > kMinAlign) return {};
       const unsigned c = Classes::class_of(r.size);
       std::byte* p;
       if (!allocate_batch(t, c, &p, 1)) return {};
@@ -143,6 +144,7 @@ template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, cla
 
     /// Walks every span that has room and reports heap_inconsistent when a count and a bitmap disagree. O(spans).
     void audit() noexcept {
+      if constexpr (Audits<Below>) this->below.audit();
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
         for (unsigned bin = 0; bin < Fit::kBins; ++bin) {

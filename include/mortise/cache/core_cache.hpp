@@ -44,7 +44,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
 
     MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
-      if (r.size >= gate_) [[unlikely]] return {};
+      if (r.size >= gate_ || r.align > kMinAlign) [[unlikely]] return {};
       const unsigned c = Classes::class_of(r.size);
       std::byte* p = os::magazine_pop(area_, table_, place_of(c));
       if (!p) [[unlikely]] return {};
@@ -56,7 +56,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     }
 
     Block allocate(Thread& t, Request r) noexcept {
-      if (r.size > Classes::kMaxBytes || !gate_) [[unlikely]] return this->below.allocate(t, r);
+      if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !gate_) [[unlikely]] return this->below.allocate(t, r);
       const unsigned c = Classes::class_of(r.size);
       std::byte* p = os::magazine_pop(area_, table_, place_of(c));
       if (!p && !(p = refill(t, c))) [[unlikely]] return {};
@@ -97,8 +97,9 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     std::size_t trim(Thread& t) noexcept {
       if (can_restart_) {
         for (unsigned i = 0; i < used_.load(Order::acquire); ++i) drain_core(t, i);
-      } else if (const std::uint32_t i = os::rseq_index(area_); !area_.is_kernels && i && i != kEnded) {
-        drain_set(t, sets_[i].load(Order::relaxed));
+      } else if (!area_.is_kernels) {
+        const std::uint32_t i = os::rseq_index(area_);
+        if (i && i < used_.load(Order::acquire)) drain_core(t, i);
       }
       return trim_below(this->below, t);
     }
@@ -149,7 +150,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       return *reinterpret_cast<os::Magazine*>(set + place_of(c));
     }
     static std::uint32_t count_of(const std::byte* set, unsigned c) noexcept {
-      return reinterpret_cast<const volatile os::Magazine*>(set + place_of(c))->count;
+      return __atomic_load_n(&reinterpret_cast<const os::Magazine*>(set + place_of(c))->count, __ATOMIC_RELAXED);
     }
     unsigned limit_max(unsigned c) const noexcept {
       const unsigned most = slots_of(c) / share_;
@@ -254,18 +255,19 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
         if (!set || table_[i] != set) return;  // none, or somebody else is at it
         __atomic_store_n(&table_[i], &closed_[0], __ATOMIC_RELEASE);
       }
-      // From here on no new section finds the set; those that run are restarted or have ended when this returns.
-      if (os::rseq_restart_all()) drain_set(t, set);
+      // From here on no new section finds the set; those that run are restarted or have ended when this returns. A set that
+      // only this thread uses is out of reach already, for its signal handlers too.
+      if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);
       __atomic_store_n(&table_[i], set, __ATOMIC_RELEASE);
     }
     void drain_set(Thread& t, std::byte* set) noexcept {
       if (!set) return;
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         os::Magazine& m = magazine(set, c);
-        if (m.limit) m.limit = kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c);
+        if (m.limit) __atomic_store_n(&m.limit, kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c), __ATOMIC_RELAXED);
         const unsigned n = m.count;
         if (!n) continue;
-        m.count = 0;
+        __atomic_store_n(&m.count, 0, __ATOMIC_RELAXED);  // tell() reads it meanwhile
         this->below.release_batch(t, c, m.slot, n);
       }
     }

@@ -7,6 +7,9 @@
 // resident are used first (a first touch costs hundreds of malloc/free pairs); then the smallest clean one; then it grows the
 // heap by an eighth, at least kGrowMin, so that the system is asked rarely.
 //
+// How pages are purged and moved is the source's affair (`purge_pages`, `move_pages`). Over a source that cannot purge, free
+// spans stay dirty and are cleared when zeroes are asked for.
+//
 // Progress: blocking (one lock). Purging never holds the lock while the kernel works.
 // Source: dirty/retained extents as in [Evans06] jemalloc; boundary tags [Knuth73] kept in descriptors.
 // Placement: directly above PageIndex; below whatever wants spans or large blocks.
@@ -21,6 +24,7 @@
 #include "mortise/policy/huge.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -66,18 +70,12 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
     void release(Thread&, Block b) noexcept {
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
-      if (delay_ms_ == 0 && os::purge(b.ptr, Index::bytes_of(s))) {
-        Held held(lock_);
-        large_bytes_ -= Index::bytes_of(s);
-        --large_count_;
-        insert(s, SpanState::clean);
-        return;
-      }
+      const bool is_clean = purge_ms() == 0 && purge_span(s);
       Held held(lock_);
       large_bytes_ -= Index::bytes_of(s);
       --large_count_;
       s->since_ms = os::now_ms();
-      insert(s, SpanState::dirty);
+      insert(s, is_clean ? SpanState::clean : SpanState::dirty);
     }
 
     /// Grows into a free neighbour or gives the tail back. O(1).
@@ -110,20 +108,20 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
 
     /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not. Not when a resident span is
     /// there to be copied to: copying is cheaper than touching the fresh part of a moved block for the first time.
-    Block resize_by_moving(Thread& t, Block b, std::size_t bytes) noexcept {
-      if (has_dirty(bytes)) return {};
+    Block resize_by_moving(Thread& t, Block b, std::size_t bytes) noexcept requires MovesPages<Below> {
+      if (bytes < b.size || has_dirty(bytes)) return {};
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
-      const std::size_t moved = b.size < target.size ? b.size : target.size;
-      if (!os::move(b.ptr, target.ptr, moved)) {
-        // The kernel may have unmapped the target before it refused (a block whose mapping is in pieces, before Linux 6.17).
-        if (os::map_at(target.ptr, moved) != os::MapAt::refused) release(t, target);
-        else lose_large(target);
+      const PagesMoved moved = this->below.move_pages(b.ptr, target.ptr, b.size);
+      if (moved == PagesMoved::no) {
+        release(t, target);
         return {};
       }
-      // The old place has lost its mapping; map it afresh, which makes it clean.
-      const bool mapped = os::map_at(b.ptr, moved) == os::MapAt::done;
-      if (!mapped) {
+      if (moved == PagesMoved::target_lost) {
+        lose_large(target);
+        return {};
+      }
+      if (moved == PagesMoved::source_lost) {
         lose_large(b);
         return target;
       }
@@ -131,7 +129,7 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       Span* old = index().span_of(b.ptr);
       large_bytes_ -= b.size;
       --large_count_;
-      insert(old, moved == b.size ? SpanState::clean : SpanState::dirty);
+      insert(old, SpanState::clean);
       return target;
     }
 
@@ -148,37 +146,40 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
           s = oldest_dirty(deadline_ms);
           if (!s) return given;
           remove(s);
-          const std::uint32_t piece = kPurgePieceBytes / kGranule;
+          constexpr std::uint32_t piece = kPurgePieceBytes / kGranule;
           if (s->granules > piece) {  // the rest stays where it can be used meanwhile
             Span* rest = index().set_span(s->head + piece, s->granules - piece, SpanState::dirty);
             rest->since_ms = s->since_ms;
             insert_as_is(rest);
           }
           index().set_span(s->head, s->granules > piece ? piece : s->granules, SpanState::large);  // ours alone
+          purging_.push(s);
+          purging_bytes_ += Index::bytes_of(s);
         }
-        const std::size_t bytes = Index::bytes_of(s);
-        const bool purged = os::purge(index().base_of(s), bytes);
+        const bool is_clean = purge_span(s);
         Held held(lock_);
-        if (!purged) {  // locked in memory (mlock): its bytes are still there, so it stays dirty, and is not tried again at once
+        purging_.remove(s);
+        purging_bytes_ -= Index::bytes_of(s);
+        if (!is_clean) {  // locked in memory (mlock): its bytes are still there, so it stays dirty, and is not tried again at once
           s->since_ms = os::now_ms();
           insert(s, SpanState::dirty);
           return given;
         }
-        given += bytes;
+        given += Index::bytes_of(s);
         insert(s, SpanState::clean);
       }
     }
     /// Purges what has been free for the delay. Returns the bytes that are dirty still.
     std::size_t purge_idle() noexcept {
-      if (delay_ms_ > 0) {
-        const std::uint64_t now = os::now_ms(), delay = static_cast<std::uint64_t>(delay_ms_);
-        purge_older_than(now > delay ? now - delay : 0);
+      if (const std::int64_t delay = purge_ms(); delay > 0) {
+        const std::uint64_t now = os::now_ms(), age = static_cast<std::uint64_t>(delay);
+        purge_older_than(now > age ? now - age : 0);
       }
-      return dirty_bytes_;
+      return idle_bytes();
     }
-    std::size_t idle_bytes() const noexcept { return dirty_bytes_; }
-    std::int64_t purge_ms() const noexcept { return delay_ms_; }
-    void set_purge_ms(std::int64_t ms) noexcept { delay_ms_ = ms; }
+    std::size_t idle_bytes() const noexcept { return dirty_bytes_.load(Order::relaxed); }
+    std::int64_t purge_ms() const noexcept { return delay_ms_.load(Order::relaxed); }
+    void set_purge_ms(std::int64_t ms) noexcept { delay_ms_.store(ms, Order::relaxed); }
 
     void lock_all() noexcept {
       lock_.lock();
@@ -188,9 +189,12 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       unlock_below(this->below);
       lock_.unlock();
     }
+    /// In the child nobody goes on with what other threads were purging: it is taken back as dirty.
     void reset_after_fork() noexcept {
       lock_.reset();
       reset_below(this->below);
+      while (Span* s = purging_.pop()) insert(s, SpanState::dirty);
+      purging_bytes_ = 0;
     }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
@@ -198,8 +202,16 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       u.live += large_bytes_;
       u.large += large_bytes_;
       u.large_count += large_count_;
-      u.dirty += dirty_bytes_;
+      u.dirty += idle_bytes() + purging_bytes_;
       u.purged += clean_bytes_;
+    }
+
+    /// Walks every free span and reports heap_inconsistent when lists, sums and descriptors disagree. O(free spans).
+    void audit() noexcept {
+      if constexpr (Audits<Below>) this->below.audit();
+      Held held(lock_);
+      MORTISE_AUDIT(audit_bins(dirty_, SpanState::dirty) == idle_bytes());
+      MORTISE_AUDIT(audit_bins(clean_, SpanState::clean) == clean_bytes_);
     }
 
    private:
@@ -217,7 +229,28 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       std::uint64_t filled[kBins / 64] = {};
     };
     Bins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
-    std::size_t& bytes_in(SpanState state) noexcept { return state == SpanState::dirty ? dirty_bytes_ : clean_bytes_; }
+    /// Changes the sum of bytes in spans of `state` by `bytes`, which may be a negative number in unsigned form.
+    void add_bytes(SpanState state, std::size_t bytes) noexcept {
+      if (state == SpanState::dirty) dirty_bytes_.store(idle_bytes() + bytes, Order::relaxed);  // read without the lock
+      else clean_bytes_ += bytes;
+    }
+    bool purge_span(Span* s) noexcept {
+      if constexpr (PurgesPages<Below>) return this->below.purge_pages(index().base_of(s), Index::bytes_of(s));
+      else return false;
+    }
+    std::size_t audit_bins(Bins& bins, SpanState state) noexcept {
+      std::size_t bytes = 0;
+      for (unsigned bin = 0; bin < kBins; ++bin) {
+        MORTISE_AUDIT(bins.list[bin].is_empty() == !(bins.filled[bin / 64] >> (bin % 64) & 1));
+        for (Span* s = bins.list[bin].first(); s; s = s->next) {
+          const Span& last = index().spans()[s->head + s->granules - 1];
+          MORTISE_AUDIT(s->state == state && bin_of(s->granules) == bin && s == &index().spans()[s->head]);
+          MORTISE_AUDIT(last.head == s->head && last.state == state);
+          bytes += Index::bytes_of(s);
+        }
+      }
+      return bytes;
+    }
     static bool is_free(const Span* s) noexcept { return s->state == SpanState::dirty || s->state == SpanState::clean; }
 
     void insert_as_is(Span* s) noexcept {
@@ -225,14 +258,14 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       const unsigned bin = bin_of(s->granules);
       bins.list[bin].push(s);
       bins.filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
-      bytes_in(s->state) += Index::bytes_of(s);
+      add_bytes(s->state, Index::bytes_of(s));
     }
     void remove(Span* s) noexcept {
       Bins& bins = bins_of(s->state);
       const unsigned bin = bin_of(s->granules);
       bins.list[bin].remove(s);
       if (bins.list[bin].is_empty()) bins.filled[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
-      bytes_in(s->state) -= Index::bytes_of(s);
+      add_bytes(s->state, std::size_t{0} - Index::bytes_of(s));
     }
     Span* neighbour_after(const Span* s) noexcept {
       const std::uint32_t at = s->head + s->granules;
@@ -276,24 +309,25 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       s->state = SpanState::none;
     }
 
-    /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none.
-    Span* take(std::uint32_t need) noexcept {
-      Span* s = find(dirty_, need);
-      if (!s) s = find(clean_, need);
+    static constexpr unsigned kLooks = 16;
+    /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none. In a bin
+    /// of mixed sizes it looks at the first `looks`; the next bin fits for sure.
+    Span* take(std::uint32_t need, unsigned looks = kLooks) noexcept {
+      Span* s = find(dirty_, need, looks);
+      if (!s) s = find(clean_, need, looks);
       if (s) remove(s);
       return s;
     }
     bool has_dirty(std::size_t bytes) noexcept {
       if (bytes > Index::kReachBytes) return false;
       Held held(lock_);
-      return find(dirty_, static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule));
+      return find(dirty_, static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule), kLooks);
     }
-    static Span* find(Bins& bins, std::uint32_t need) noexcept {
-      constexpr unsigned kLooks = 16;  // in a bin of mixed sizes; the next bin fits for sure
+    static Span* find(Bins& bins, std::uint32_t need, unsigned looks_max) noexcept {
       for (unsigned bin = next_filled(bins, bin_of(need)); bin < kBins; bin = next_filled(bins, bin + 1)) {
         Span* best = nullptr;
         unsigned looks = 0;
-        for (Span* s = bins.list[bin].first(); s && looks < kLooks; s = s->next, ++looks) {
+        for (Span* s = bins.list[bin].first(); s && looks < looks_max; s = s->next, ++looks) {
           if (s->granules >= need && (!best || s->granules < best->granules || (s->granules == best->granules && s->head < best->head)))
             best = s;
         }
@@ -326,7 +360,7 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
       if (!b) b = this->below.allocate(t, {.size = least});
-      if (!b) return nullptr;
+      if (!b) return take(need, ~0u);  // no more to be had: now every free span is worth a look
       if (is_huge) os::advise_huge(b.ptr, b.size);
       grown_bytes_ += b.size;
       Span* s = index().span_of(b.ptr);
@@ -366,9 +400,11 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
     }
 
     Sync lock_;
-    std::int64_t delay_ms_ = Purge::kDelayMs;
-    std::size_t dirty_bytes_ = 0, clean_bytes_ = 0, grown_bytes_ = 0, large_bytes_ = 0, large_count_ = 0;
+    Atomic<std::int64_t> delay_ms_{Purge::kDelayMs};
+    Atomic<std::size_t> dirty_bytes_{0};
+    std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_bytes_ = 0, large_count_ = 0;
     Bins dirty_, clean_;
+    List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock
   };
 };
 

@@ -109,6 +109,21 @@ template <class H> concept Purges = requires(H& h, std::int64_t ms) {
 /// Must be told once, before first use, the facts of the machine. False when it cannot work here.
 template <class H> concept Starts = requires(H& h, const os::Facts& f) { { h.start(f) } noexcept -> std::same_as<bool>; };
 
+/// Gives the pages of a range back to the system while the range stays usable. After true the range reads as zero; false: the
+/// pages are as they were.
+template <class H> concept PurgesPages = requires(H& h, std::byte* p, std::size_t n) {
+  { h.purge_pages(p, n) } noexcept -> std::same_as<bool>;
+};
+
+/// What became of pages that were to be moved. `source_lost`: the bytes are at their new place, but the old one could not be
+/// mapped again and is nobody's any more. `target_lost`: nothing was moved, and the new place is nobody's any more.
+enum class PagesMoved { no, yes, source_lost, target_lost };
+
+/// Moves the pages of one range of its own over those of another, and leaves fresh ones behind that read as zero.
+template <class H> concept MovesPages = requires(H& h, std::byte* from, std::byte* to, std::size_t n) {
+  { h.move_pages(from, to, n) } noexcept -> std::same_as<PagesMoved>;
+};
+
 /// Hands out memory for the bookkeeping of layers: zeroed, never released.
 template <class H> concept GivesMeta = requires(H& h, std::size_t n) { { h.meta(n) } noexcept -> std::same_as<std::byte*>; };
 
@@ -123,6 +138,9 @@ struct Usage {
   std::size_t large = 0;     ///< part of `live` that is in large blocks
   std::size_t large_count = 0;
 };
+
+/// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
+template <class H> concept Audits = requires(H& h) { h.audit(); };
 
 template <class H> concept Tells = requires(H& h, Usage& u) { { h.tell(u) } noexcept -> std::same_as<void>; };
 
@@ -168,6 +186,11 @@ template <Heap Below> class Passthrough {
   std::int64_t purge_ms() noexcept requires Purges<Below> { return below.purge_ms(); }
   bool start(const os::Facts& f) noexcept requires Starts<Below> { return below.start(f); }
   std::byte* meta(std::size_t n) noexcept requires GivesMeta<Below> { return below.meta(n); }
+  void audit() noexcept requires Audits<Below> { below.audit(); }
+  bool purge_pages(std::byte* p, std::size_t n) noexcept requires PurgesPages<Below> { return below.purge_pages(p, n); }
+  PagesMoved move_pages(std::byte* from, std::byte* to, std::size_t n) noexcept requires MovesPages<Below> {
+    return below.move_pages(from, to, n);
+  }
   void tell(Usage& u) noexcept requires Tells<Below> { below.tell(u); }
 
   [[no_unique_address]] Below below;

@@ -16,6 +16,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -28,26 +29,42 @@ enum class SpanState : std::uint8_t {
   clean,  ///< free, reads as zero when touched
 };
 
+/// A field that its owner writes under its own lock while a neighbour glances at it under another one. Relaxed: what the
+/// neighbour sees decides something only when it was written under the neighbour's lock too.
+template <class T> class Glanced {
+ public:
+  Glanced& operator=(const Glanced&) = delete;
+  operator T() const noexcept { return value_.load(Order::relaxed); }
+  Glanced& operator=(T value) noexcept {
+    value_.store(value, Order::relaxed);
+    return *this;
+  }
+
+ private:
+  Atomic<T> value_;
+};
+
 /// A run of granules. The descriptors of its first and last granule are kept true always, those between only for slabs.
 /// Owned by the layer that its state names, and written under that layer's lock.
 struct Span {
   Span* next;
   Span* prev;
-  std::uint32_t head;       ///< number of the first granule; every granule of a slab knows it
+  Glanced<std::uint32_t> head;  ///< number of the first granule; every granule of a slab knows it
   std::uint32_t granules;
   std::uint32_t capacity;   ///< slab: how many blocks
   std::uint32_t free;       ///< slab: how many of them are not in use
   std::uint32_t bump;       ///< slab: blocks from here on were never handed out
   std::uint16_t hint;       ///< slab: no bit is set in words before this one
   std::uint8_t size_class;
-  SpanState state;
+  Glanced<SpanState> state;
   std::uint64_t since_ms;   ///< free: when it became so
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
   std::uint8_t unused[15];
 };
 static_assert(sizeof(Span) == 64, "a descriptor is one cache line");
 
-/// A source whose blocks all lie in one window of addresses, with room for tables beside it.
+/// A source whose blocks all lie in one window of addresses, with room for tables beside it. Its memory reads as zero each time
+/// it is given out.
 template <class S>
 concept Contiguous = Heap<S> && requires(S& s, std::byte* p, std::size_t n) {
   { S::kGranule } -> std::convertible_to<std::size_t>;
@@ -78,8 +95,8 @@ struct PageIndex {
       if (origin_) return true;
       constexpr std::size_t granules = Below::kReach / kGranule;
       class_map_.at = this->below.side(round_up(granules, kStep));
-      spans_.at = this->below.side(granules * sizeof(Span));
-      bits_.at = this->below.side(granules * kBitmapBytes);
+      spans_.at = this->below.side(round_up(granules * sizeof(Span), kStep));
+      bits_.at = this->below.side(round_up(granules * kBitmapBytes, kStep));
       if (!class_map_.at || !spans_.at || !bits_.at) return false;
       origin_ = this->below.origin();
       return true;
@@ -107,7 +124,7 @@ struct PageIndex {
       this->below.release(t, {b.ptr, bytes, kNoClass});
     }
 
-    MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < extent_; }
+    MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
 
     /// The block at `p`, which `holds`: its class from the class map; unsized when it is a large one.
     MORTISE_HOT Block block_of(std::byte* p) const noexcept {
@@ -141,15 +158,18 @@ struct PageIndex {
     Span* set_span(std::uint32_t head, std::uint32_t granules, SpanState state) noexcept {
       Span& first = spans()[head];
       Span& last = spans()[head + granules - 1];
-      last.head = first.head = head;
-      last.state = first.state = state;
+      first.head = head;
+      first.state = state;
+      last.head = head;
+      last.state = state;
       first.granules = granules;
       return &first;
     }
     /// Tells every granule of a slab its class and its head.
     void set_class(Span* s, unsigned size_class) noexcept {
-      for (std::uint32_t i = 0; i < s->granules; ++i) spans()[s->head + i].head = s->head;
-      std::memset(class_map_.at + s->head, static_cast<int>(size_class), s->granules);
+      const std::uint32_t head = s->head;
+      for (std::uint32_t i = 0; i < s->granules; ++i) spans()[head + i].head = head;
+      std::memset(class_map_.at + head, static_cast<int>(size_class), s->granules);
     }
 
     void lock_all() noexcept {
@@ -166,7 +186,7 @@ struct PageIndex {
     }
 
    private:
-    static constexpr std::size_t kStep = 64_KiB;  // tables grow by this much at least
+    static constexpr std::size_t kStep = kGranule < 64_KiB ? kGranule : 64_KiB;  // tables grow by this much at least
     struct Table {
       std::byte* at = nullptr;
       std::size_t backed = 0;
@@ -185,7 +205,8 @@ struct PageIndex {
       if (end <= covered_) return true;
       if (!back(class_map_, end) || !back(spans_, end * sizeof(Span)) || !back(bits_, end * kBitmapBytes)) return false;
       covered_ = end;
-      extent_ = std::size_t{end} << kGranuleLog2;
+      // Whoever asks about a block got it after this; read without the lock in holds().
+      __atomic_store_n(&extent_, std::size_t{end} << kGranuleLog2, __ATOMIC_RELAXED);
       return true;
     }
 

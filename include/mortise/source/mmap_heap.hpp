@@ -13,16 +13,17 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/data/meta_arena.hpp"
-#include "mortise/os/entropy.hpp"
+#include "mortise/data/side_tables.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/window.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
 
 /// Every size is rounded up to `kGranule`, and every block is aligned to it. O(1) but for the kernel's work.
 /// Thread-safe. Errors: an empty block when the kernel refuses or the window is full.
-template <std::size_t kGranuleBytes = 64_KiB> class MmapHeap {
+template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWindowBytesMax> class MmapHeap {
  public:
   struct Thread {};
   using Classes = NoClasses;
@@ -30,8 +31,8 @@ template <std::size_t kGranuleBytes = 64_KiB> class MmapHeap {
   static constexpr const char* kWhat = "pages from mmap, inside one window of address space";
   static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
   static constexpr std::size_t kGranule = kGranuleBytes;
-  static constexpr std::size_t kReach = 4_TiB;       ///< the window: address space only
-  static constexpr std::size_t kSideReach = 64_GiB;  ///< behind it: address space for tables that grow with the heap
+  static constexpr std::size_t kReach = kReachBytes;                                 ///< the window: address space only
+  static constexpr std::size_t kSideReach = kReach / 64 > 1_MiB ? kReach / 64 : 1_MiB;  ///< behind it: for tables that grow
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("granule_bytes", kGranule); }
 
@@ -48,16 +49,20 @@ template <std::size_t kGranuleBytes = 64_KiB> class MmapHeap {
     if (!start_locked() || r.align > kGranule) return {};
     const std::size_t bytes = round_up(r.size ? r.size : 1, kGranule);
     if (bytes > kReach) return {};
+    std::size_t step = bytes;
     for (unsigned tries = 0; tries < kTries; ++tries) {
-      if (bytes > kReach - next_) next_ = 0;
+      if (next_ > kReach || bytes > kReach - next_) next_ = 0;
       std::byte* const at = origin_ + next_;
       const os::MapAt result = os::map_at(at, bytes);
       if (result == os::MapAt::refused) return {};
-      next_ += bytes;
       if (result == os::MapAt::done) {
+        next_ += bytes;
         mapped_ += bytes;
         return {at, bytes};
       }
+      // Past what is taken: step by step first, for the holes; then in leaps, so that a large heap is soon behind us.
+      next_ += step;
+      if (tries >= kTries / 2 && step < kReach / 2) step *= 2;
     }
     return {};
   }
@@ -70,6 +75,20 @@ template <std::size_t kGranuleBytes = 64_KiB> class MmapHeap {
     if (b.end() == origin_ + next_) next_ = static_cast<std::size_t>(b.ptr - origin_);
   }
 
+  bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return os::purge(at, bytes); }
+
+  /// Page-table entries move, bytes do not. What lay at `to` is lost.
+  PagesMoved move_pages(std::byte* from, std::byte* to, std::size_t bytes) noexcept {
+    // The kernel may have unmapped the target before it refused (a block whose mapping is in pieces, before Linux 6.17).
+    const bool moved = os::move(from, to, bytes);
+    const os::MapAt again = os::map_at(moved ? from : to, bytes);
+    if (moved && again == os::MapAt::done) return PagesMoved::yes;
+    if (!moved && again != os::MapAt::refused) return PagesMoved::no;
+    Held held(lock_);
+    mapped_ -= bytes;
+    return moved ? PagesMoved::source_lost : PagesMoved::target_lost;
+  }
+
   /// Bookkeeping memory: zeroed, never released.
   std::byte* meta(std::size_t bytes) noexcept {
     Held held(lock_);
@@ -79,18 +98,12 @@ template <std::size_t kGranuleBytes = 64_KiB> class MmapHeap {
   /// Address space for a table of at most `bytes` that grows with the heap. Nothing is mapped: call `back_side`.
   std::byte* side(std::size_t bytes) noexcept {
     Held held(lock_);
-    bytes = round_up(bytes, kGranule);
-    if (!start_locked() || bytes > kSideReach - side_next_) return nullptr;
-    std::byte* const at = origin_ + kReach + side_next_;
-    side_next_ += bytes;
-    return at;
+    return start_locked() ? side_.take(bytes, kGranule) : nullptr;
   }
   /// Makes a part of a side table usable: zeroed memory. False when the system refuses.
   bool back_side(std::byte* at, std::size_t bytes) noexcept {
-    if (os::map_at(at, bytes) != os::MapAt::done) return false;
     Held held(lock_);
-    side_mapped_ += bytes;
-    return true;
+    return side_.back(at, bytes);
   }
 
   void lock_all() noexcept { lock_.lock(); }
@@ -100,35 +113,25 @@ template <std::size_t kGranuleBytes = 64_KiB> class MmapHeap {
   void tell(Usage& u) noexcept {
     Held held(lock_);
     u.mapped += mapped_;
-    u.meta += meta_.mapped_bytes() + side_mapped_;
+    u.meta += meta_.mapped_bytes() + side_.mapped_bytes();
   }
 
  private:
   static constexpr unsigned kTries = 1024;
 
-  // The window lies at a random multiple of 4 GiB in a range that kernels with 47-bit user addresses leave empty: far above
-  // the program and its break, far below the libraries and stacks.
   bool start_locked() noexcept {
     if (origin_) [[likely]] return true;
-    constexpr std::uintptr_t kLowest = 16_TiB;
-    constexpr std::size_t kPlaces = 12'000;
-    for (unsigned tries = 0; tries < 16; ++tries) {
-      auto* const at = reinterpret_cast<std::byte*>(kLowest + (os::entropy() % kPlaces) * 4_GiB);
-      const os::MapAt result = os::map_at(at, kGranule);
-      if (result == os::MapAt::taken) continue;
-      if (result == os::MapAt::done) os::unmap(at, kGranule);
-      origin_ = at;
-      return true;
-    }
-    return false;
+    origin_ = os::find_window();
+    if (!origin_) return false;
+    side_.place(origin_ + kReach, kSideReach);
+    return true;
   }
 
   FutexLock lock_;
   std::byte* origin_ = nullptr;
   std::size_t next_ = 0;
   std::size_t mapped_ = 0;
-  std::size_t side_next_ = 0;
-  std::size_t side_mapped_ = 0;
+  SideTables side_;
   MetaArena meta_;
 };
 

@@ -1,0 +1,41 @@
+// Where a heap may lay a large window of addresses without meeting anybody. Nothing is reserved: a window is only a place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mortise/core/inline.hpp"
+#include "mortise/core/units.hpp"
+#include "mortise/os/entropy.hpp"
+#include "mortise/os/pages.hpp"
+
+namespace mortise::os {
+
+#ifdef MORTISE_THREAD_SANITIZER
+// ThreadSanitizer keeps its books about most of the address space in the middle of it; programs live at the ends.
+inline constexpr std::size_t kWindowBytesMax = 256_GiB;
+inline constexpr std::uintptr_t kWindowLowest = 32_GiB;
+inline constexpr std::size_t kWindowSpread = 128_GiB;
+#else
+// Far above the program and its break, far below the libraries and stacks: left empty by kernels with 47-bit user addresses.
+inline constexpr std::size_t kWindowBytesMax = 4_TiB;
+inline constexpr std::uintptr_t kWindowLowest = 16_TiB;
+inline constexpr std::size_t kWindowSpread = 44_TiB;
+#endif
+inline constexpr std::size_t kWindowStep = 2_MiB;
+
+/// A random multiple of 2 MiB at whose start nothing is mapped; null when the kernel lets nobody map there. The steps are small
+/// so that the windows of several heaps may overlap but what is used of them does not meet.
+inline std::byte* find_window() noexcept {
+  constexpr std::size_t kProbeBytes = 64_KiB;
+  for (unsigned tries = 0; tries < 16; ++tries) {
+    auto* const at = reinterpret_cast<std::byte*>(kWindowLowest + (entropy() % (kWindowSpread / kWindowStep)) * kWindowStep);
+    const MapAt result = map_at(at, kProbeBytes);
+    if (result == MapAt::taken) continue;
+    if (result == MapAt::done) unmap(at, kProbeBytes);
+    return at;
+  }
+  return nullptr;
+}
+
+}  // namespace mortise::os

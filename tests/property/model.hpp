@@ -1,0 +1,138 @@
+// The model that random operations are checked against: which blocks are live, where they lie, and what is in them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "tests/support/stage.hpp"
+#include "tests/support/stacks.hpp"
+
+namespace mortise::test {
+
+/// Small, fast and the same everywhere, so that a seed replays. [Vigna14] splitmix64.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15ull;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBull;
+    return z ^ z >> 31;
+  }
+  std::size_t below(std::size_t n) { return n ? next() % n : 0; }
+  /// Sizes as programs ask for them: mostly small, each power of two about as likely as the next, sometimes large.
+  std::size_t size(std::size_t most) {
+    const unsigned bits = static_cast<unsigned>(below(100) < 85 ? below(10) : below(100) < 90 ? below(15) : below(21));
+    const std::size_t n = (std::size_t{1} << bits) + below(std::size_t{1} << bits);
+    return n < most ? n : most;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// What is written into a block: a word of its own at both ends and once a page. Cheap enough to check at every release.
+class Contents {
+ public:
+  static void write(Block b, std::uint64_t tag) noexcept {
+    for_each_place(b, [&](std::byte* at, std::size_t n) {
+      const std::uint64_t word = tag ^ address_of(at);
+      std::memcpy(at, &word, n);
+    });
+  }
+  /// Only the first `kept` bytes are asked about: the rest came later.
+  static bool are(Block b, std::uint64_t tag, std::size_t kept, std::ptrdiff_t moved_by = 0) noexcept {
+    bool same = true;
+    for_each_place(b, [&](std::byte* at, std::size_t n) {
+      if (at + n > b.ptr + kept) return;
+      const std::uint64_t word = tag ^ (address_of(at) - static_cast<std::uintptr_t>(moved_by));
+      same = same && std::memcmp(at, &word, n) == 0;
+    });
+    return same;
+  }
+
+ private:
+  template <class Visit> static void for_each_place(Block b, Visit&& visit) noexcept {
+    constexpr std::size_t kEvery = 4096;
+    for (std::size_t at = 0; at + 8 <= b.size; at += kEvery) visit(b.ptr + at, std::size_t{8});
+    if (b.size >= 16) visit(b.ptr + b.size - 8, std::size_t{8});
+  }
+};
+
+/// A heap, its logical threads, the blocks they hold, and the checks.
+template <class H> struct State {
+  struct Held {
+    Block block;
+    std::uint64_t tag;
+  };
+
+  State(std::uint64_t seed_, unsigned threads, Traits traits_) : stage(threads), random(seed_), traits(traits_) {}
+
+  std::size_t room() const { return traits.room_bytes / 4 > live_bytes ? traits.room_bytes / 4 - live_bytes : 0; }
+  unsigned any_thread() { return static_cast<unsigned>(random.below(stage.thread_count())); }
+
+  /// A block that the heap has just given: it must overlap none and be as asked.
+  void take(Block b, Request r) {
+    ASSERT_TRUE(is_aligned(b.ptr, r.align)) << "a block of " << r.size << " at alignment " << r.align;
+    ASSERT_GE(b.size, r.size);
+    const auto after = places.lower_bound(b.ptr);
+    ASSERT_TRUE(after == places.end() || b.end() <= after->first) << "overlaps a live block";
+    ASSERT_TRUE(after == places.begin() || std::prev(after)->second <= b.ptr) << "overlaps a live block";
+    if (r.zeroed) {
+      for (std::size_t i = 0; i < r.size; i += r.size > 8192 ? 509 : 1) ASSERT_EQ(b.ptr[i], std::byte{0});
+    }
+    places.emplace(b.ptr, b.end());
+    const std::uint64_t tag = random.next();
+    Contents::write(b, tag);
+    held.push_back({b, tag});
+    live_bytes += b.size;
+  }
+  Held give(std::size_t i) {
+    const Held h = held[i];
+    held[i] = held.back();
+    held.pop_back();
+    places.erase(h.block.ptr);
+    live_bytes -= h.block.size;
+    EXPECT_TRUE(Contents::are(h.block, h.tag, h.block.size)) << "the contents of a live block changed";
+    return h;
+  }
+  /// What the program passes to free: a pointer.
+  Block as_program_sees(Block b) {
+    if constexpr (Locates<H>) {
+      EXPECT_TRUE(stage.heap().holds(b.ptr));
+      const Block found = stage.heap().block_of(b.ptr);
+      return found.size_class == kNoClass ? stage.heap().measure(found) : found;
+    } else {
+      return b;
+    }
+  }
+
+  /// No lost byte: what was taken from the source is live, cached or free.
+  void audit() {
+    H& h = stage.heap();
+    if constexpr (Audits<H>) h.audit();
+    if constexpr (Tells<H>) {
+      Usage u;
+      h.tell(u);
+      if (u.live == 0 && !Purges<H>) return;  // a source counts what is mapped only
+      ASSERT_GE(u.live, live_bytes);
+      ASSERT_TRUE(!traits.is_exact || u.live == live_bytes) << u.live << " live bytes instead of " << live_bytes;
+      if constexpr (Purges<H>) {
+        ASSERT_EQ(u.mapped, u.live + u.cached + u.dirty + u.purged);
+      }
+    }
+  }
+
+  Stage<H> stage;
+  Random random;
+  Traits traits;
+  std::vector<Held> held;
+  std::map<std::byte*, std::byte*> places;
+  std::size_t live_bytes = 0;
+};
+
+}  // namespace mortise::test

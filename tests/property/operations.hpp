@@ -1,0 +1,126 @@
+// The operations of the property tests, one struct each: perform(State&) does one thing as some logical thread and checks it.
+#pragma once
+
+#include "tests/property/model.hpp"
+
+namespace mortise::test {
+
+struct Allocate {
+  bool zeroed = false;
+  template <class S> void perform(S& s) const {
+    const Request r{.size = s.random.size(s.room() / 2), .zeroed = zeroed};
+    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) { return h.allocate(t, r); });
+    if (b) s.take(b, r);
+  }
+};
+
+/// malloc's hit path: what the topmost cache gives, if anything.
+struct AllocateHit {
+  template <class S> void perform(S& s) const {
+    const Request r{.size = s.random.size(s.room() / 2)};
+    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) {
+      if constexpr (Hits<std::remove_reference_t<decltype(h)>>) {
+        const Block hit = h.allocate_hit(t, r);
+        if (hit) return hit;
+      }
+      return h.allocate(t, r);
+    });
+    if (b) s.take(b, r);
+  }
+};
+
+struct AllocateAligned {
+  template <class S> void perform(S& s) const {
+    const Request r{.size = s.random.size(s.room() / 4), .align = std::size_t{16} << s.random.below(13)};
+    if (r.align > s.room() / 4) return;
+    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) { return h.allocate(t, r); });
+    if (b) s.take(b, r);
+  }
+};
+
+/// By any thread, whoever allocated it.
+struct Release {
+  template <class S> void perform(S& s) const {
+    if (s.held.empty()) return;
+    const Block b = s.as_program_sees(s.give(s.random.below(s.held.size())).block);
+    s.stage.as(s.any_thread(), [&](auto& h, auto& t) {
+      if constexpr (Hits<std::remove_reference_t<decltype(h)>>) {
+        if (b.size_class != kNoClass && h.release_hit(t, b)) return;
+      }
+      h.release(t, b);
+    });
+  }
+};
+
+/// Half of what is live, as at the end of a phase of a program.
+struct ReleaseMany {
+  template <class S> void perform(S& s) const {
+    for (std::size_t n = s.held.size() / 2; n > 0; --n) Release{}.perform(s);
+  }
+};
+
+struct Resize {
+  template <class S> void perform(S& s) const {
+    if (s.held.empty()) return;
+    const auto old = s.give(s.random.below(s.held.size()));
+    const std::size_t wish = s.random.below(4) ? old.block.size / 2 + s.random.below(old.block.size) : s.random.size(s.room() / 2);
+    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) {
+      using H = std::remove_reference_t<decltype(h)>;
+      if constexpr (Resizes<H>) {
+        if (const Block in_place = h.resize_in_place(t, old.block, wish)) return in_place;
+      }
+      if constexpr (Moves<H>) {
+        if (wish > old.block.size && old.block.size_class == kNoClass) return h.resize_by_moving(t, old.block, wish);
+      }
+      return Block{};
+    });
+    if (b) {
+      const std::size_t kept = b.size < old.block.size ? b.size : old.block.size;
+      const Block same{b.ptr, old.block.size};
+      ASSERT_TRUE(Contents::are(same, old.tag, kept, b.ptr - old.block.ptr)) << "resizing changed what was in the block";
+    }
+    s.take(b ? b : old.block, {.size = b ? wish : 0});
+  }
+};
+
+/// A thread ends and another begins in its place.
+struct ChangeThread {
+  template <class S> void perform(S& s) const {
+    const unsigned i = s.any_thread();
+    s.stage.detach(i);
+    s.stage.attach(i);
+  }
+};
+
+struct Trim {
+  template <class S> void perform(S& s) const {
+    s.stage.as(s.any_thread(), [](auto& h, auto& t) { trim_below(h, t); });
+  }
+};
+
+struct PurgeIdle {
+  template <class S> void perform(S& s) const {
+    auto& h = s.stage.heap();
+    if constexpr (requires { h.purge_older_than(0); }) h.purge_older_than(~std::uint64_t{0});
+    else if constexpr (Purges<std::remove_reference_t<decltype(h)>>) h.purge_idle();
+  }
+};
+
+/// One operation, chosen by weight.
+template <class S> void perform_any(S& s) {
+  const std::size_t dice = s.random.below(100'000);
+  // The more is live, the more is released: the heap breathes instead of growing for ever.
+  const std::size_t full = s.held.size() > 6000 || s.room() == 0 ? 2 : 1;
+  if (dice < 44'000 / full) return AllocateHit{}.perform(s);
+  if (dice < 50'000 / full) return Allocate{}.perform(s);
+  if (dice < 52'000 / full) return Allocate{.zeroed = true}.perform(s);
+  if (dice < 54'000 / full) return AllocateAligned{}.perform(s);
+  if (dice < 96'000) return Release{}.perform(s);
+  if (dice < 99'900) return Resize{}.perform(s);
+  if (dice < 99'950) return ChangeThread{}.perform(s);
+  if (dice < 99'980) return PurgeIdle{}.perform(s);
+  if (dice < 99'995) return Trim{}.perform(s);
+  ReleaseMany{}.perform(s);
+}
+
+}  // namespace mortise::test

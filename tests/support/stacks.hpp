@@ -1,0 +1,86 @@
+// The stacks that conformance and property tests drive: a new allocator, layer or source joins in one line.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "mortise/allocators/best_fit.hpp"
+#include "mortise/allocators/first_fit.hpp"
+#include "mortise/allocators/hslab.hpp"
+#include "mortise/allocators/next_fit.hpp"
+#include "mortise/sync/spin_lock.hpp"
+#include "tests/support/recording.hpp"
+
+namespace mortise::test {
+
+namespace detail {
+template <class List> struct Bottom;
+template <class Source> struct Bottom<Layers<Source>> {
+  using Recorded = Layers<Recording, Source>;
+  template <class... Other> using Rebased = Layers<Other...>;
+};
+template <class First, class... Rest> struct Bottom<Layers<First, Rest...>> {
+  using Recorded = Join<Layers<First>, typename Bottom<Layers<Rest...>>::Recorded>;
+  template <class... Other>
+  using Rebased = Join<Layers<First>, typename Bottom<Layers<Rest...>>::template Rebased<Other...>>;
+};
+}  // namespace detail
+
+/// The same layers over another source (or over layers that end in one).
+template <class List, class... Other> using Rebased = typename detail::Bottom<List>::template Rebased<Other...>;
+
+/// The same layers with every call to the source checked.
+template <class List> using Recorded = typename detail::Bottom<List>::Recorded;
+
+/// What a stack can do beyond what its members say.
+struct Traits {
+  std::size_t align_max = kMinAlign;   ///< alignments up to here are served
+  std::size_t room_bytes = 256_MiB;    ///< how much the source has
+  bool is_exact = true;                ///< `tell` counts as live what the blocks' sizes add up to, if it counts at all
+  std::size_t length_divisor = 1;      ///< makes random runs shorter where each operation is a system call
+};
+inline constexpr Traits kAligns{.align_max = 1_MiB};
+inline constexpr Traits kTags{.align_max = 1_MiB, .is_exact = false};  // counts its own bytes in each block as live
+inline constexpr Traits kSystemCalls{.align_max = 64_KiB, .length_divisor = 100};
+
+template <std::size_t kLength> struct Name {
+  char text[kLength];
+  constexpr Name(const char (&name)[kLength]) { std::copy_n(name, kLength, text); }
+};
+
+template <Name kNameText, class ListT, Traits kTraitsT = Traits{}> struct Entry {
+  using List = ListT;
+  static constexpr Traits kTraits = kTraitsT;
+  static std::string name() { return kNameText.text; }
+};
+struct EntryNames {
+  template <class E> static std::string GetName(int) { return E::name(); }
+};
+
+using SmallClasses = classes::Geometric<4, 32_KiB>;
+using SmallSlab = Slab<SmallClasses>;
+using SmallBypass = Bypass<LargerThan<32_KiB>, SmallSlab>;
+using Spans = Layers<SpanCache<>, PageIndex, MmapHeap<>>;
+template <class... Upper> using OverSpans = Join<Layers<Upper...>, Spans>;
+
+using Stacks = ::testing::Types<
+    // allocators that ship
+    Entry<"hslab", HslabLayers, kAligns>,
+    Entry<"first_fit", FirstFitLayers, kTags>,
+    Entry<"next_fit", NextFitLayers, kTags>,
+    Entry<"best_fit", BestFitLayers, kTags>,
+    // each layer, with what it needs below it
+    Entry<"mmap_heap", Layers<MmapHeap<>>, kSystemCalls>,
+    Entry<"page_index", Layers<PageIndex, MmapHeap<>>, kSystemCalls>,
+    Entry<"span_cache", Spans, Traits{.align_max = 1_MiB, .length_divisor = 10}>,
+    Entry<"span_cache_purging_at_once", Layers<SpanCache<purge::AtOnce>, PageIndex, MmapHeap<>>, kSystemCalls>,
+    Entry<"slab", OverSpans<SmallSlab>>,
+    Entry<"slab_latest_first", OverSpans<Slab<SmallClasses, SpinLock, fit::LatestFirst>>>,
+    Entry<"batched_free", OverSpans<BatchedFree<64, 64_KiB>, SmallSlab>>,
+    Entry<"core_cache", OverSpans<CoreCache<>, SmallSlab>>,
+    Entry<"bypass", OverSpans<SmallBypass>>,
+    Entry<"aligned", OverSpans<Aligned, SmallBypass>, kAligns>>;
+
+}  // namespace mortise::test

@@ -1,0 +1,117 @@
+// If this failed, a child forked while its parent emptied caches would run without caches for ever, a signal handler during
+// malloc_trim would get a block twice, or aligned requests would be served with unaligned blocks.
+#include "mortise/cache/core_cache.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <utility>
+
+#include "mortise/backbone/slab.hpp"
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+std::function<void()> on_release_batch;  // called once
+
+/// Lets a test step in while the cache gives blocks up.
+struct Interrupted {
+  template <Heap Below> requires Batches<Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      if (const auto step_in = std::exchange(on_release_batch, nullptr)) step_in();
+      this->below.release_batch(t, c, in, n);
+    }
+  };
+};
+using H = Stack<Layers<CoreCache<>, Interrupted, Slab<classes::Geometric<4, 32_KiB>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+
+class CoreCacheTest : public ::testing::Test {
+ protected:
+  void TearDown() override { on_release_batch = nullptr; }
+};
+
+void warm(H& h, H::Thread& t) {
+  Block blocks[8];
+  for (Block& b : blocks) b = h.allocate(t, {.size = 48});
+  for (const Block b : blocks) h.release(t, b);
+}
+
+TEST_F(CoreCacheTest, IsOpenInAChildThatWasForkedDuringATrim) {
+  Stage<H> stage;
+  int status = -1;
+  stage.as(0, [&](H& h, auto& t) {
+    warm(h, t);
+    on_release_batch = [&] {
+      if (const pid_t child = fork(); child) {
+        waitpid(child, &status, 0);
+        return;
+      }
+      h.reset_after_fork();
+      warm(h, t);
+      _exit(h.allocate_hit(t, {.size = 48}) ? 0 : 1);
+    };
+    h.trim(t);
+  });
+  EXPECT_EQ(status, 0) << "the child's caches stay closed";
+}
+
+TEST_F(CoreCacheTest, ServesASignalHandlerThatInterruptsATrim) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    warm(h, t);
+    Block in_handler{};
+    on_release_batch = [&] {
+      const Block b = h.allocate(t, {.size = 48});  // what malloc and free in a handler do
+      h.release(t, b);
+      in_handler = h.allocate(t, {.size = 48});
+    };
+    h.trim(t);
+    ASSERT_TRUE(in_handler);
+    for (int i = 0; i < 20; ++i) EXPECT_NE(h.allocate(t, {.size = 48}).ptr, in_handler.ptr) << "given out twice";
+    h.audit();
+  });
+}
+
+TEST_F(CoreCacheTest, LeavesAnIndexThatIsNobodysAlone) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    warm(h, t);
+    const auto index = own_area.index;
+    own_area.index = 0xffff'ffff;  // a thread whose area was never set up
+    h.trim(t);
+    own_area.index = index;
+    EXPECT_TRUE(h.allocate_hit(t, {.size = 48}));
+  });
+}
+
+TEST_F(CoreCacheTest, DoesNotServeAlignmentsThatItsBlocksDoNotHave) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    warm(h, t);
+    EXPECT_FALSE(h.allocate_hit(t, {.size = 48, .align = 64}));
+    EXPECT_FALSE(h.allocate(t, {.size = 48, .align = 64})) << "no layer of this stack can";
+  });
+}
+
+TEST_F(CoreCacheTest, GivesAThreadsBlocksBackWhenItEnds) {
+  Stage<H> stage(2);
+  stage.as(0, [](H& h, auto& t) { warm(h, t); });
+  Usage before, after;
+  stage.heap().tell(before);
+  EXPECT_GT(before.cached, 0u);
+  stage.detach(0);
+  stage.as(1, [](H& h, auto& t) { h.trim(t); });
+  stage.heap().tell(after);
+  EXPECT_EQ(after.live, 0u);
+  EXPECT_EQ(after.cached, 0u);
+}
+
+}  // namespace
+}  // namespace mortise::test
