@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 
 #include "lock.hpp"
+#include "message.hpp"
+#include "mortise/cache/map_cache.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
 
@@ -28,6 +30,7 @@ struct Arena {
   std::uint32_t fresh = 0;  // pages from here on were never given out
   std::uint32_t count = 0;  // of free extents, all below `fresh`
   Extent free[kExtentsMax];
+  MapCache<> kept;  // given back whole, not punched yet
 
   void remove(std::uint32_t i) noexcept { std::memmove(&free[i], &free[i + 1], (--count - i) * sizeof(Extent)); }
   void insert(std::uint32_t i, Extent e) noexcept {
@@ -95,6 +98,12 @@ void Arena::give(Extent e) noexcept {
   }
 }
 
+/// MORTISE_THREADS_CACHE=0: every munmap gives its pages back at once.
+bool cache_wanted() noexcept {
+  static const bool wanted = setting_number("MORTISE_THREADS_CACHE", 1, 0, 1) == 1;
+  return wanted;
+}
+
 Arena& arena_of(std::uintptr_t address) noexcept { return arenas[(address - kRegionLow) / kArenaBytes]; }
 std::uint32_t page_in_arena(std::uintptr_t address) noexcept {
   return static_cast<std::uint32_t>((address - kRegionLow) % kArenaBytes / kPage);
@@ -120,6 +129,16 @@ std::uintptr_t take_pages(std::size_t bytes) noexcept {
   if (bytes == 0 || bytes > kArenaBytes) return 0;
   const auto pages = static_cast<std::uint32_t>(page_ceil(bytes) / kPage);
   const int home = self ? self->index % kArenaCount : 0;
+  {
+    Arena& arena = arenas[home];
+    arena.lock.acquire();
+    const auto kept = arena.kept.take(page_ceil(bytes));
+    arena.lock.release();
+    if (kept) {
+      std::memset(reinterpret_cast<void*>(kept.low), 0, kept.bytes);
+      return kept.low;
+    }
+  }
   for (int i = 0; i < kArenaCount; ++i) {
     const int index = (home + i) % kArenaCount;
     std::uint32_t first = 0;
@@ -133,15 +152,29 @@ bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
   if (!in_region(low) || page_in_arena(low) + page_ceil(bytes) / kPage > kArenaPages) return false;
   Arena& arena = arena_of(low);
   Held held(arena.lock);
+  // What is kept may lie there: it becomes ordinary free memory first.
+  for (auto kept = arena.kept.take_oldest(); kept; kept = arena.kept.take_oldest()) {
+    raw_syscall(SYS_madvise, static_cast<long>(kept.low), static_cast<long>(kept.bytes), MADV_REMOVE);
+    arena.give({page_in_arena(kept.low), static_cast<std::uint32_t>(kept.bytes / kPage)});
+  }
   return arena.take_at(page_in_arena(low), static_cast<std::uint32_t>(page_ceil(bytes) / kPage));
 }
 
-void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
-  bytes = page_ceil(bytes);
+/// Drops the contents and makes the range free.
+static void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
   raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
-  Arena& arena = arena_of(low);
   Held held(arena.lock);
   arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
+}
+
+void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
+  Arena& arena = arena_of(low);
+  MapCache<>::Mapping out{low, page_ceil(bytes)};
+  if (cache_wanted()) {
+    Held held(arena.lock);
+    out = arena.kept.put(out);
+  }
+  if (out) give_up(arena, out.low, out.bytes);
 }
 
 std::uintptr_t arena_low(int index) noexcept { return kRegionLow + static_cast<std::uintptr_t>(index) * kArenaBytes; }

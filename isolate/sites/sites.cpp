@@ -1,8 +1,9 @@
 // sites.cpp: libmortise-isolate-sites.so, which remembers where blocks were allocated (mortise threads --watch).
 //
 // It stands in front of whatever allocator the program has: forwards each call, and enters block, size and the caller's
-// address into a table. The table is open addressing over the block's address, in this library's own zeroed memory, which
-// isolated threads share like everything else. When it is nearly full, further blocks are forwarded but not remembered.
+// address into a table. The table is open addressing over the block's address, in this library's own zeroed memory,
+// which isolated threads share like everything else. When it is nearly full, further blocks are forwarded but not
+// remembered.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -15,7 +16,7 @@
 namespace {
 
 struct Entry {
-  std::atomic<std::uintptr_t> block;   // 0 never used, 1 given back
+  std::atomic<std::uintptr_t> block;  // 0 never used, 1 given back
   std::size_t bytes;
   void* site;
 };
@@ -73,11 +74,15 @@ void* take_early(std::size_t bytes) {
 }
 bool is_early(const void* p) { return p >= early && p < early + sizeof early; }
 
-template <class F> void resolve(F& f, const char* name) { f = reinterpret_cast<F>(dlsym(RTLD_NEXT, name)); }
+template <class F>
+void resolve(F& f, const char* name) {
+  f = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
 
 /// False while the allocator behind is being looked up.
 bool ready() {
-  if (next_allocator.free) [[likely]] return true;
+  if (next_allocator.free) [[likely]]
+    return true;
   if (resolving) return false;
   resolving = true;
   resolve(next_allocator.malloc, "malloc");
