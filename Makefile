@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare soak clean _build
+.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads soak clean _build
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -56,6 +56,11 @@ bench-quick:  ## the same, in minutes
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory _build
 	build/venv/bin/python bench/run.py --quick
+
+bench-threads:  ## ordinary and isolated threads side by side: docs/isolation.md
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory _build
+	build/venv/bin/python bench/threads/run.py
 
 bench-compare:  ## the curves of docs/compare.md: OCaml, Go, jemalloc's decay, the classic fits
 	@$(SETUP) build compare

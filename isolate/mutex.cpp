@@ -1,7 +1,7 @@
 // mutex.cpp: plain, recursive, error-checking and adaptive mutexes.
 //
 // Fast path: one compare-and-swap and two plain stores, as in glibc. Slow path: the word is set to 2 ("someone may
-// sleep") before each sleep, so a release after it always wakes. Source: [Drepper04] mutex 2.
+// sleep") before each sleep, so a release after it always wakes. Source: [Drepper11] mutex 2.
 #include "mutex.hpp"
 
 #include <cerrno>

@@ -76,3 +76,14 @@ def test_allocators_preloaded_beside_it(program, isolated, runtime, name):
     for allocator in allocators(runtime):
         done = isolated([program(name)], preload=[allocator])
         assert (done.status, done.out) == (ordinary.status, ordinary.out), f"{allocator}: {done.err}"
+
+
+def test_cache_of_unmapped_memory_for_ordinary_threads(program, runtime, tmp_path):
+    for command in ([program("memory")], [program("files"), tmp_path / "file"], [program("family")]):
+        ordinary = run(command)
+        cached = run(command, preload=[runtime.with_name("libmortise-mapcache.so")])
+        assert (cached.status, cached.out) == (ordinary.status, ordinary.out)
+
+
+def test_giving_memory_back_at_once(program, same_both_ways):
+    same_both_ways([program("memory")], env={"MORTISE_THREADS_CACHE": "0"})

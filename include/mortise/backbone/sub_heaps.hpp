@@ -10,7 +10,7 @@
 //
 // Every block owns whole cache lines: sizes are rounded so that blocks of different threads never share one, whoever
 // allocated them, and large arrays start on one. Threads beyond the number of slots share sub-heaps by turn.
-// Progress: blocking (a lock a sub-heap); release to another sub-heap is lock-free. Source: [Berger00] ownership; boundary tags
+// Progress: blocking (a lock a sub-heap); release to another sub-heap is lock-free. Source: [PMthreads18]; boundary tags
 // as in [Lea00]. Placement: directly above SharedHeap. Above it what needs no page index.
 #pragma once
 
