@@ -1,0 +1,1 @@
+"""The malloc ABI of the shared objects, where a test reads what a program prints."""
