@@ -40,8 +40,8 @@ class Course:
 
     @property
     def growth(self) -> float:
-        """Bytes from the middle to the last third. A leak raises crests and median alike; whether freed memory had already
-        gone back at the moment of a reading moves only one of them, so the lesser rise counts."""
+        """Bytes from the middle to the last third. A leak raises crests and median alike; whether freed memory had
+        already gone back at the moment of a reading moves only one of them, so the lesser rise counts."""
         return min(self.third(2, tenths) - self.third(1, tenths) for tenths in (5, 9))
 
 
