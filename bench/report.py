@@ -1,5 +1,6 @@
 """What the benchmark prints: ratios per workload, geometric means with intervals, the oracle, the pair table."""
 
+import copy
 import statistics
 from collections import Counter, defaultdict
 
@@ -37,6 +38,12 @@ class Results:
             if not run.get("failed"):
                 seen[run["group"], run["workload"], run["threads"]][run["answer"]] += 1
         return {cell: counts.most_common(1)[0][0] for cell, counts in seen.items()}
+
+    def over(self, reference: str) -> "Results":
+        """The same runs with another reference."""
+        other = copy.copy(self)
+        other.reference = reference
+        return other
 
     def ratio(self, cell: tuple, arm: str, metric: str) -> stats.Ratio | None:
         """Arm over reference in one cell, from the rounds that both have."""
@@ -119,6 +126,21 @@ def summary(results: Results) -> Table:
     return table
 
 
+def control(results: Results) -> str:
+    """The A/A control in one line: an arm over itself; an interval without 1 says that the noise is not covered."""
+    again = next((arm for arm in results.arms if arm.endswith(" again")), None)
+    if again is None:
+        return ""
+    against_itself = results.over(again.removesuffix(" again"))
+    parts = []
+    for metric, name in METRICS.items():
+        for group in ("synthetic", "real"):
+            one = against_itself.mean(group, again, metric)
+            if one and one.count > 1:
+                parts.append(f"{name} {group} {one.value:.3f} ({one.low:.3f} to {one.high:.3f})")
+    return f"control, {again} over itself: " + "; ".join(parts) if parts else ""
+
+
 def kernel(results: Results) -> Table:
     """What the kernel did for each arm: system time and page faults, summed over the medians of all cells."""
     table = Table(title="the kernel's part: sums over all cells of the medians")
@@ -158,7 +180,7 @@ def print_all(console: Console, results: Results, pair_table: dict, arms: dict, 
     console.print(took_part)
     if results.cells:
         console.print(workloads(results, "cpu_s"), workloads(results, "wall_s"), workloads(results, "peak_rss_bytes"))
-        console.print(workloads(results, "avg_rss_bytes"), summary(results), kernel(results))
+        console.print(workloads(results, "avg_rss_bytes"), summary(results), control(results), kernel(results))
     if pair_table:
         console.print(pairs(pair_table))
     for what, why in results.failures.items():
