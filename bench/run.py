@@ -52,15 +52,17 @@ def options() -> argparse.Namespace:
 
 
 def ours(folder: pathlib.Path) -> dict[str, Arm]:
-    """Our allocators, as the build left them: lib/ with facts in share/mortise where they are."""
+    """Our allocators, as the build left them: lib/ with facts in share/mortise; libraries without facts are none."""
     found = {}
+    facts_of = folder.parent / "share" / "mortise"
     for library in sorted(folder.glob("libmortise-*.so")):
         name = library.name.removeprefix("libmortise-").removesuffix(".so")
-        facts_file = folder.parent / "share" / "mortise" / f"{name}.json"
+        facts_file = facts_of / f"{name}.json"
+        if facts_of.exists() and not facts_file.exists():
+            continue
         facts = json.loads(facts_file.read_text()) if facts_file.exists() else {}
-        found[name] = Arm(
-            name, f"mortise {name}", "ours", str(facts.get("version", "this tree")), str(library.resolve())
-        )
+        version = str(facts.get("version", "this tree"))
+        found[name] = Arm(name, f"mortise {name}", "ours", version, str(library.resolve()))
     return found
 
 
