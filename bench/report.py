@@ -5,7 +5,7 @@ import statistics
 from collections import Counter, defaultdict
 
 import stats
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 METRICS = {"cpu_s": "CPU time", "wall_s": "wall time", "peak_rss_bytes": "peak RSS", "avg_rss_bytes": "average RSS"}
@@ -88,27 +88,34 @@ def _with_interval(one: stats.Ratio | None) -> str:
     return f"{one.value:.3f}" + (f" [dim]{one.low:.2f}-{one.high:.2f}[/dim]" if one.count > 1 else "")
 
 
-def workloads(results: Results, metric: str) -> Table:
+COLUMNS_MOST = 10  # arms beside each other; with more of them the table goes on in another one
+
+
+def workloads(results: Results, metric: str) -> Group:
     """One row a cell: each arm over the reference, and the best peer."""
+    pieces = [results.arms[at : at + COLUMNS_MOST] for at in range(0, len(results.arms), COLUMNS_MOST)]
+    return Group(*(_workloads_of(results, metric, arms) for arms in pieces))
+
+
+def _workloads_of(results: Results, metric: str, arms: list[str]) -> Table:
     table = Table(title=f"{METRICS[metric]}, over {results.reference} (lower is better; dim: not resolved)")
     table.add_column("workload")
-    for arm in [*results.arms, "best peer"]:
+    for arm in [*arms, "best peer"]:
         table.add_column(arm, justify="right")
     table.add_column("rounds", justify="right")
     table.add_column(f"{results.reference}, {'s' if metric.endswith('_s') else 'MiB'}", justify="right")
     for cell in results.sorted_cells():
-        ratios = [results.ratio(cell, arm, metric) for arm in results.arms]
+        ratios = [results.ratio(cell, arm, metric) for arm in arms]
         best = results.oracle(cell, metric)
         absolute = results.median(cell, results.reference, metric)
         shown = "-" if absolute is None else f"{absolute:.2f}" if metric.endswith("_s") else f"{absolute / 2**20:.1f}"
-        table.add_row(
-            f"{cell[1]}/{cell[2]}" if cell[2] else cell[1],
-            *map(_bare, ratios),
-            _bare(best),
-            str(max((one.count for one in ratios if one), default=0)),
-            shown,
-        )
+        rounds = max((one.count for one in ratios if one), default=0)
+        table.add_row(_label(cell), *map(_bare, ratios), _bare(best), str(rounds), shown)
     return table
+
+
+def _label(cell: tuple) -> str:
+    return f"{cell[1]}/{cell[2]}" if cell[2] else cell[1]
 
 
 def summary(results: Results) -> Table:

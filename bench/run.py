@@ -104,8 +104,8 @@ def choose(wanted: list[str], folder: pathlib.Path, say) -> tuple[dict[str, Arm]
 
 
 def add_control(arms: dict[str, Arm]) -> dict[str, Arm]:
-    """The A/A control: the first arm once more, under another name."""
-    first = next(iter(arms.values()))
+    """The A/A control: hslab, or else the first arm, once more under another name."""
+    first = arms.get("hslab") or next(iter(arms.values()))
     again = Arm(
         first.name + AGAIN,
         first.title + AGAIN,
