@@ -33,8 +33,7 @@ def reference_logs(
 
 
 def memory_pairs(document: Document, entry: Document) -> np.ndarray:
-    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well.
-    """
+    """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
     figure = memory_of(document)
     differences = paired(document, entry, "memory", figure)
     watched = [run for e in (entry, document["arms"][document["reference"]]) for run in runs_of(e, "memory")]
@@ -188,8 +187,7 @@ def control_says(document: Document) -> tuple[bool, str]:
 
 
 def winner(document: Document) -> str | None:
-    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller.
-    """
+    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller."""
     faster = [name for name in others(document) if verdict_of(document, name, "time") == stats.FASTER]
     return min(faster, key=lambda name: document["arms"][name]["vs_reference"]["time"]["ratio"]) if faster else None
 
@@ -259,7 +257,9 @@ def warnings(document: Document) -> list[str]:
             "warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work"
         )
     if restless(document):
-        found.append("noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time")
+        found.append(
+            "noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time"
+        )
     for name, entry in document["arms"].items():
         for run in entry["runs"]:
             if run["served"] is not None and 0 < run["served"] < 1:

@@ -1,5 +1,4 @@
-"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it.
-"""
+"""One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
 
 import hashlib
 import json
@@ -42,6 +41,7 @@ class Request:
     env: dict[str, str] = field(default_factory=dict)
     baseline: bool = False
     timeout_s: float = 3600.0
+    trace: Path | None = None  # where the trace goes; such a run is never timed
 
 
 @dataclass
@@ -91,7 +91,10 @@ class Launcher:
     def environment(self, request: Request, folder: Path) -> dict[str, str]:
         """Every arm carries the probe, so that every arm's loader does the same work but for the allocator itself."""
         changed = dict(request.arm.env) | request.env
-        changed["LD_PRELOAD"] = arms_.preload(request.arm.library, str(self.probe))
+        trace = str(home.helper("mortise-trace.so")) if request.trace else None
+        changed["LD_PRELOAD"] = arms_.preload(trace, request.arm.library, str(self.probe))
+        if request.trace:
+            changed["MORTISE_TRACE"] = str(request.trace)
         changed["MORTISE_PROBE"] = str(folder / "probe")
         if request.baseline:
             changed["MORTISE_PROBE_BASELINE"] = "1"

@@ -42,6 +42,10 @@ def render(document: dict[str, Any]) -> str:
     ]
     if document["curves"]:
         plots.insert(0, ("curves", "Time and space as the knob turns; the unset point is ringed", knobs(document)))
+    if (document.get("profile") or {}).get("sizes"):
+        plots.append(("sizes", "What the program asks for", histogram(document["profile"], "sizes", "size, bytes")))
+        label = "allocations made while a block lived"
+        plots.append(("ages", "How long blocks live", histogram(document["profile"], "ages", label)))
     if series := over_time(document):
         plots.append(("memory", "Memory over time (one memory run of each arm)", series))
     return template.render(
@@ -143,6 +147,18 @@ def knobs(document: dict[str, Any]) -> go.Figure:
                                    name=f"{name} by default", legendgroup=name, showlegend=False)  # fmt: skip
     figure.update_xaxes(title=time_axis(document)[1])
     figure.update_yaxes(title="memory above the bare image, MiB", rangemode="tozero")
+    return figure
+
+
+def histogram(profile: dict[str, Any], what: str, label: str) -> go.Figure:
+    """Counts over powers of two."""
+    counts = profile[what]
+    used = [n for n, count in enumerate(counts) if count]
+    span = range(min(used, default=0), max(used, default=0) + 1)
+    names = ["0" if n == 0 else formats.size(2**n - 1) if what == "sizes" else f"{2**n - 1:,}" for n in span]
+    figure = go.Figure(go.Bar(x=names, y=[counts[n] for n in span], marker={"color": COLOURS[0]}), layout=LAYOUT)
+    figure.update_xaxes(title=f"{label}, up to", type="category")
+    figure.update_yaxes(title="blocks")
     return figure
 
 

@@ -20,6 +20,7 @@ from mortise import (
     formats,
     gates,
     machine,
+    profiles,
     stats,
 )
 from mortise.arms import CONTROL, Arm
@@ -49,6 +50,7 @@ class Settings:
     metric_regex: str | None = None
     metric_better: str = "more"
     seed: int = 0
+    profile: bool = False
     timeout_s: float = 3600.0
     stdin: Path | None = None
     service: Service | None = None
@@ -136,6 +138,8 @@ class Session:
         self.baseline()
         try:
             self.rounds()
+            if self.settings.profile:
+                self.document["profile"] = self.profile()
         except KeyboardInterrupt:
             self.document["interrupted"] = True  # what was measured until then is reported
         self.document["elapsed_s"] = round(time.monotonic() - self.started, 3)
@@ -163,6 +167,16 @@ class Session:
         """What the program's image holds before main, as it ships: the same figure is taken off every arm."""
         outcome = self.launcher.run(self.request(Place(Arm("baseline", "shipped")), memory=False, baseline=True))
         self.document["baseline_bytes"] = outcome.peak_before_main
+
+    def profile(self) -> dict[str, Any]:
+        """One traced run of the reference, outside all rounds: what the program asks of any allocator."""
+        entry = self.entry(self.document["reference"])
+        runs = [run for run in entry["runs"] if run["kind"] == "time" and run["knob"] is None]
+        if entry["failure"] or not runs:
+            return {"failure": "the reference has no runs"}
+        arm = next(place.arm for place in self.places if place.arm.name == self.document["reference"])
+        self.progress(self.document, f"tracing {arm.name}", time.monotonic() - self.started)
+        return profiles.trace(self.launcher, self.request(Place(arm), memory=False), runs)
 
     def round(self, kind: str, number: int) -> None:
         """Everything that still counts once, in an order nobody chose."""
@@ -243,8 +257,7 @@ class Session:
         return stats.is_look(rounds) and self.all_decided()
 
     def all_decided(self) -> bool:
-        """An arm that is decided leaves the time rounds; the reference and its twin stay, and what a gate waits for.
-        """
+        """An arm that is decided leaves the time rounds; the reference and its twin stay, and what a gate waits for."""
         waiting = {gates.parse(text, list(self.document["arms"])).arm
                    for text, state in gates.states(self.document).items() if state == "open"}  # fmt: skip
         for name, verdict in analysis.verdicts(self.document).items():

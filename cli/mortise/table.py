@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mortise import analysis, curve_report, formats, screen, stats
+from mortise import analysis, curve_report, formats, profiles, screen, stats
 from mortise.figures import rounds_of
 
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
@@ -106,6 +106,7 @@ def notes(document: dict[str, Any]) -> list[str]:
     lines += analysis.node_lines(document)
     lines += [f"gate '{text}': {state}" for text, state in document["gates"].items()]
     lines += curve_report.lines(document)
+    lines += profiles.lines(document.get("profile"))
     return [*lines, f"verdict: {conclusion['sentence']}"]
 
 

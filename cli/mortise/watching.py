@@ -12,7 +12,7 @@ from rich.text import Text
 from mortise import formats, screen
 from mortise.errors import RunFailed
 
-SHARE_MIN = 0.01    # lines with less of all rounds are noise of the runtime's own sampling
+SHARE_MIN = 0.01  # lines with less of all rounds are noise of the runtime's own sampling
 LINE_BYTES = 64
 
 
@@ -51,7 +51,10 @@ def source_of(place: dict[str, Any]) -> str | None:
     try:
         done = subprocess.run(
             ["addr2line", "-e", place["module"], hex(place["offset"] - 1)],
-            capture_output=True, text=True, check=False, timeout=30,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
         )
     except OSError:
         return None
@@ -93,8 +96,13 @@ def show(findings: dict[str, Any]) -> None:
         threads.add_column(column, justify="right")
     for t in findings["threads"]:
         threads.add_row(
-            "main" if t["thread"] == 0 else str(t["thread"]), str(t["mmap"]), str(t["munmap"]), str(t["mprotect"]),
-            str(t["madvise"]), str(t["lock_waits"]), f"{t['lock_wait_ns'] / 1e6:.1f}",
+            "main" if t["thread"] == 0 else str(t["thread"]),
+            str(t["mmap"]),
+            str(t["munmap"]),
+            str(t["mprotect"]),
+            str(t["madvise"]),
+            str(t["lock_waits"]),
+            f"{t['lock_wait_ns'] / 1e6:.1f}",
         )
     screen.out.print(threads)
 
@@ -123,8 +131,10 @@ def row(line: dict[str, Any]) -> str:
         shade = "#fff" if not here else "#000" if len(here) > 1 else f"hsl({here[0] * 67 % 360} 70% 55%)"
         who = ", ".join(f"thread {t}" for t in here)
         cells.append(f'<td class="b" style="background:{shade}" title="byte {byte}: {who or "nobody"}"></td>')
-    return (f'<tr><td>{line["share"]:.0%}</td><td>{line["sharing"]}</td>{"".join(cells)}'
-            f"<td>{escape(what(line))}</td><td>{escape(writers(line))}</td></tr>\n")
+    return (
+        f"<tr><td>{line['share']:.0%}</td><td>{line['sharing']}</td>{''.join(cells)}"
+        f"<td>{escape(what(line))}</td><td>{escape(writers(line))}</td></tr>\n"
+    )
 
 
 def write(path: Path, text: str) -> None:
@@ -132,4 +142,3 @@ def write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as e:
         raise RunFailed(f"cannot write '{path}': {e.strerror}; name a file in a folder that can be written") from None
-

@@ -64,6 +64,8 @@ def mortise_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_c(
         ROOT / "cli/launcher/probe.c", home / "libexec/mortise-probe.so", "-shared", "-fPIC", "-fvisibility=hidden"
     )
+    trace_flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-ldl", "-pthread")
+    compile_c(ROOT / "cli/launcher/trace.c", home / "libexec/mortise-trace.so", *trace_flags)
     (home / "toy.c").write_text(TOY)
     compile_c(home / "toy.c", home / "lib/libmortise-toy.so", "-shared", "-fPIC", "-fno-builtin")
     (home / "share/mortise/toy.json").write_text(json.dumps(DESCRIPTION))

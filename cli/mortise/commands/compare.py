@@ -32,6 +32,7 @@ def command(
     stop: options.Stop = None,
     timeout: options.Timeout = "1h",
     seed: options.Seed = None,
+    profile: options.Profile = None,
     json_path: options.Json = None,
     html_path: options.Html = None,
     markdown: options.Markdown = None,

@@ -54,6 +54,12 @@ Load = Annotated[str | None, _option("--load", "For a server: the command that u
 Stop = Annotated[str | None, _option("--stop", "For a server: the command that ends it (default: SIGTERM).")]
 Timeout = Annotated[str, _option("--timeout", "One run that takes longer than this has failed.")]
 Seed = Annotated[int | None, _option("--seed", "For the order of the rounds (default: drawn, and printed).")]
+Profile = Annotated[
+    bool | None,
+    typer.Option(
+        "--profile/--no-profile", help="Trace one more run: sizes, lifetimes, threads (default: with --html)."
+    ),
+]
 Json = Annotated[Path | None, _option("--json", "Write every run and conclusion (mortise.compare/1); '-' is stdout.")]
 Html = Annotated[Path | None, _option("--html", "Write the report as one HTML file that needs no network.")]
 Markdown = Annotated[Path | None, _option("--markdown", "Write the table as Markdown; '-' is stdout.")]
@@ -90,6 +96,7 @@ def settings(given: dict[str, Any]) -> Any:
         timeout_s=formats.span(given["timeout"]),
         stdin=given["stdin"],
         service=service(given),
+        profile=bool(given.get("html_path") if given.get("profile") is None else given["profile"]),
         fail_if=given.get("fail_if") or [],
         sweep_texts=given["sweep"] or [],
     )
