@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads soak clean _build
+.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool soak clean _build
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -66,6 +66,12 @@ bench-compare:  ## the curves of docs/compare.md: OCaml, Go, jemalloc's decay, t
 	@$(SETUP) build compare
 	@$(MAKE) --no-print-directory _build
 	cli/cases/run.sh
+
+bench-pool:  ## the object pools: the original experiment, the bars, what others use as pools
+	@$(SETUP) build bench bench-pool
+	@$(MAKE) --no-print-directory _build
+	ninja -C build bench_pool
+	build/venv/bin/python bench/pool/run.py
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs

@@ -25,11 +25,8 @@ template <class T, PoolLifetime<T> Lifetime = constructed_each_time<T>, class Ch
   using handle = pool_handle<distributed_pool>;
   static constexpr std::int64_t kForEver = -1;
 
-  explicit distributed_pool(const pool_options& options, Lifetime life = {}) noexcept : life_(std::move(life)) {
-    if (!blocks_.start(options, sizeof(T), alignof(T), Lifetime::kKeeps)) return;
-    works_ = checks_.start(options, blocks_.slots());
-    if (options.prefill) prefill(options.prefill);
-  }
+  explicit distributed_pool(const pool_options& options) noexcept requires std::default_initializable<Lifetime> { start(options); }
+  distributed_pool(const pool_options& options, Lifetime life) noexcept : life_(std::move(life)) { start(options); }
   /// Ends all idle objects. No object may be out any more: its memory goes. Checked pools say which are, on standard error.
   ~distributed_pool() {
     if constexpr (Checks::kChecks) report_leaks();
@@ -117,6 +114,11 @@ template <class T, PoolLifetime<T> Lifetime = constructed_each_time<T>, class Ch
 
  private:
   using Site = typename Checks::Site;
+  void start(const pool_options& options) noexcept {
+    if (!blocks_.start(options, sizeof(T), alignof(T), Lifetime::kKeeps)) return;
+    works_ = checks_.start(options, blocks_.slots());
+    if (options.prefill) prefill(options.prefill);
+  }
   static T* object_at(std::byte* block) noexcept { return std::launder(reinterpret_cast<T*>(block)); }
 
   template <class... Arguments> MORTISE_HOT T* begin(Site site, std::byte* block, Arguments&&... arguments) noexcept {

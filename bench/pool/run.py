@@ -1,0 +1,210 @@
+"""The benchmark of the object pools: the original experiment, the bars, and what others use as pools, side by side.
+
+Every cell is one process that runs a number of tests; cells are run in rotated order, round by round, and the median over tests is
+shown. Results go to build/bench/pool.json, with plots in build/bench/pool.html; parts run one at a time add to what is there.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "bench-bin" / "pool"
+OUT = ROOT / "build" / "bench"
+RULES = ["by_thread_in_turn", "by_thread_hash", "by_core"]
+POOLS = [1, 2, 4, 8]
+THREADS = [8, 16, 32]
+PARALLELISM_MIN = 0.8
+# What is preloaded for the malloc rows: ours, and those that Debian's packages carry.
+ALLOCATORS = {
+    "malloc hslab": "build/lib/libmortise-hslab.so",
+    "malloc jemalloc": "/usr/lib/*-linux-gnu/libjemalloc.so.2",
+    "malloc mimalloc": "/usr/lib/*-linux-gnu/libmimalloc.so.2",
+    "malloc tcmalloc": "/usr/lib/*-linux-gnu/libtcmalloc_minimal.so.4",
+    "malloc tbbmalloc": "/usr/lib/*-linux-gnu/libtbbmalloc_proxy.so.2",
+}
+
+
+def designs_of_others() -> list[str]:
+    """What is at hand here, besides our pools."""
+    found = [name for name, where in ALLOCATORS.items() if glob.glob(str(ROOT / where) if where[0] != "/" else where)]
+    return ["mutex", "boost", "moodycamel", "tbb", "malloc glibc", *found]
+
+
+def measure(design: str, threads: int, load: str, tests: int, iterations: int, antagonists: bool = False) -> list[dict]:
+    """Runs one cell; its tests as dictionaries."""
+    environment = dict(os.environ)
+    if design in ALLOCATORS:
+        where = ALLOCATORS[design]
+        environment["LD_PRELOAD"] = glob.glob(str(ROOT / where) if where[0] != "/" else where)[0]
+    words = [str(PROGRAM), design, str(threads), load, str(tests), str(iterations)] + ["antagonists"] * antagonists
+    done = subprocess.run(words, env=environment, text=True, stdout=subprocess.PIPE, check=True)
+    more = {"load": load, "iterations": iterations, "antagonists": antagonists}
+    return [json.loads(line) | more for line in done.stdout.splitlines()]
+
+
+def plan(part: str, quick: bool) -> list[tuple]:
+    """The cells of a part: design, threads, load, tests, iterations, antagonists."""
+    some = 5 if quick else 15
+    ours = ["distributed", "distributed-threads", "distributed-none"]
+    if part == "pair":
+        heads = ["by_core/pair_head:2", "by_core/index_head:2"]
+        names = ours + [f"{rule}:2" for rule in RULES] + heads + designs_of_others()
+        return [(d, t, "pair", some if t > 1 else some * 2, 1_000_000, False) for t in (1, 8, 32) for d in names]
+    if part.startswith("grid"):
+        rules = [part.partition(":")[2]] if ":" in part else RULES
+        sizes = [(10 if quick else 50, 1_000_000), (0 if quick else 50, 4_000_000)]
+        return [(f"{r}:{p}", t, "crc", n, i, False) for r in rules for t in THREADS for p in POOLS for n, i in sizes if n]
+    if part == "crc":
+        return [(d, t, "crc", some, 1_000_000, False) for t in THREADS for d in ["distributed", "distributed-threads", *designs_of_others()]]
+    if part == "handoff":
+        names = ours + [f"{rule}:2" for rule in RULES] + designs_of_others()
+        return [(d, t, "handoff", some, 500_000, False) for t in (2, 8) for d in names]
+    names = [f"{rule}:{p}" for rule in RULES for p in (1, 2)] + ours
+    return [(d, 8, "crc", 5 if quick else 50, 4_000_000, True) for d in names]
+
+
+PARTS = ["pair", *(f"grid:{rule}" for rule in RULES), "crc", "handoff", "antagonists"]
+
+
+def run_part(part: str, quick: bool, rounds: int, console: Console) -> list[dict]:
+    """All cells of a part, in rotated order each round, so that no cell always has the same neighbour."""
+    cells, runs = plan(part, quick), []
+    for number in range(rounds):
+        shift = number * len(cells) // rounds
+        for cell in cells[shift:] + cells[:shift]:
+            design, threads, load, tests, iterations, antagonists = cell
+            share = max(1, -(-tests // rounds))
+            runs += [run | {"part": part} for run in measure(design, threads, load, share, iterations, antagonists)]
+        console.print(f"{part}: round {number + 1} of {rounds}", style="dim")
+    return runs
+
+
+def cells_of(runs: list[dict]) -> dict[tuple, dict]:
+    """Medians by part, design, threads and iterations."""
+    groups: dict[tuple, list[dict]] = {}
+    for run in runs:
+        groups.setdefault((run["part"], run["design"], run["threads"], run["iterations"]), []).append(run)
+    keys = ["wall_ns", "cpu_ns", "parallelism", "contention_pct"]
+    return {
+        cell: {key: statistics.median(run[key] for run in some) for key in keys}
+        | {"errors": sum(run["crc_errors"] for run in some), "tests": len(some), "steals": sum(run["steals"] for run in some)}
+        for cell, some in groups.items()
+    }
+
+
+def show(runs: list[dict], cpus: int, console: Console) -> None:
+    """One table a part."""
+    cells = cells_of(runs)
+    for part in [p for p in PARTS if any(cell[0] == p for cell in cells)]:
+        table = Table(title=f"pools: {part} (medians; void: threads spent less than {PARALLELISM_MIN:.0%} of {cpus} CPUs)")
+        for heading in ("design", "threads", "iterations", "tests", "wall ns", "CPU ns", "parallel", "contention %", "CRC errors"):
+            table.add_column(heading, justify="left" if heading == "design" else "right")
+        for (_, design, threads, iterations), m in sorted((c, m) for c, m in cells.items() if c[0] == part):
+            void = threads > 1 and m["parallelism"] < PARALLELISM_MIN * cpus
+            figures = [f"{m['wall_ns']:.1f}", f"{m['cpu_ns']:.1f}", f"{m['parallelism']:.2f}" + (" void" if void else "")]
+            errors = "-" if design.startswith("malloc") or part in ("pair", "handoff") else str(m["errors"])
+            contended = f"{m['contention_pct']:.3f}" if design.startswith(("by_", "distributed")) else "-"
+            table.add_row(design, str(threads), f"{iterations:,}", str(m["tests"]), *figures, contended, errors, style="dim" if void else None)
+        console.print(table)
+
+
+def show_bars(runs: list[dict], cpus: int, console: Console) -> None:
+    """The bars that this machine's figures can be held against."""
+    cells = cells_of(runs)
+    table = Table(title="bars")
+    for heading in ("bar", "asked", "here", ""):
+        table.add_column(heading)
+
+    def row(bar: str, asked: str, value: float | None, holds: bool | None, form: str = "{:.2f}") -> None:
+        if value is not None:
+            table.add_row(bar, asked, form.format(value), "yes" if holds else "no", style=None if holds else "bold")
+
+    def of(part: str, design: str, threads: int, key: str, iterations: int = 1_000_000) -> float | None:
+        return cells.get((part, design, threads, iterations), {}).get(key)
+
+    one, many = of("pair", "distributed", 1, "cpu_ns"), of("pair", "distributed", 32, "cpu_ns")
+    row("distributed: a pair, one thread, CPU ns", "<= 3", one, (one or 9) <= 3)
+    row("the same with 32 threads, as a multiple", "<= 1.3", many and one and many / one, many and one and many / one <= 1.3)
+    grid = "grid:by_core"
+    for threads in THREADS:
+        a, b, c = (of(grid, f"by_core:{n}", threads, "wall_ns") for n in (1, cpus, cpus * 2))
+        least = 3.0 if threads == 8 else 2.5
+        row(f"by_core, {threads} threads: 1 pool against as many as CPUs", f">= {least}x", a and b and a / b, a and b and a / b >= least)
+        row(f"by_core, {threads} threads: twice the pools", "<= 1.3x", b and c and c / b, b and c and c / b <= 1.3)
+        share = of(grid, f"by_core:{cpus}", threads, "contention_pct")
+        row(f"by_core, {threads} threads, pools = CPUs: contention %", "< 0.5", share, share is not None and share < 0.5, "{:.4f}")
+    checked = [run for run in runs if run["load"] == "crc" and not run["design"].startswith("malloc")]
+    errors = sum(run["crc_errors"] for run in checked)
+    row(f"CRC errors in {len(checked)} tests, {sum(run['operations'] for run in checked):,.0f} operations", "0", float(errors), errors == 0, "{:.0f}")
+    for part, threads in (("pair", 1), ("pair", 8), ("pair", 32), ("crc", 8), ("crc", 32)):
+        mine = of(part, "distributed", threads, "cpu_ns")
+        others = {d: m["cpu_ns"] for (p, d, t, _), m in cells.items() if p == part and t == threads and d in designs_of_others()}
+        if mine and others:
+            best = min(others, key=others.get)
+            row(f"{part}, {threads} threads: best of others ({best}) over ours, CPU", "> 1", others[best] / mine, others[best] > mine)
+    console.print(table)
+
+
+def plot(runs: list[dict], path: pathlib.Path) -> None:
+    """Scaling: time by pools for each rule and number of threads, contention below it; and all designs by threads."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    cells = cells_of(runs)
+    figure = make_subplots(rows=2, cols=2, subplot_titles=["CRC test: wall ns by pools", "a pair: CPU ns by threads",
+                                                           "CRC test: contention % by pools", "CRC test: CPU ns by threads"])
+    for rule in RULES:
+        for threads in THREADS:
+            points = [(p, cells.get((f"grid:{rule}", f"{rule}:{p}", threads, 1_000_000))) for p in POOLS]
+            points = [(p, m) for p, m in points if m]
+            for line, key in ((1, "wall_ns"), (2, "contention_pct")):
+                figure.add_scatter(x=[p for p, _ in points], y=[m[key] for _, m in points], name=f"{rule}, {threads} threads",
+                                   mode="lines+markers", legendgroup=rule, showlegend=line == 1, row=line, col=1)
+    for line, part in ((1, "pair"), (2, "crc")):
+        for design in sorted({cell[1] for cell in cells if cell[0] == part}):
+            points = sorted((cell[2], m) for cell, m in cells.items() if cell[:2] == (part, design))
+            figure.add_scatter(x=[t for t, _ in points], y=[m["cpu_ns"] for _, m in points], name=design, mode="lines+markers",
+                               showlegend=line == 1, row=line, col=2)
+    figure.update_xaxes(type="log", dtick=0.30103)
+    figure.update_yaxes(type="log", row=1)
+    figure.update_yaxes(type="log", row=2, col=2)
+    figure.update_layout(template="simple_white", height=1000, title="mortise: object pools")
+    figure.write_html(path, include_plotlyjs=True)
+
+
+def main() -> int:
+    """Measures, adds to the results, prints tables and bars, draws."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be given more than once")
+    parser.add_argument("--quick", action="store_true", help="a few tests a cell")
+    parser.add_argument("--rounds", type=int, default=2, help="times the cells are gone through")
+    parser.add_argument("--show", action="store_true", help="measure nothing, show what is there")
+    options = parser.parse_args()
+    console, cpus, file = Console(), len(os.sched_getaffinity(0)), OUT / "pool.json"
+    if not PROGRAM.exists():
+        Console(stderr=True).print(f"{PROGRAM} is missing; run: make bench-pool")
+        return 2
+    kept = json.loads(file.read_text())["runs"] if file.exists() else []
+    for part in [] if options.show else options.part or PARTS:
+        fresh = run_part(part, options.quick, options.rounds, Console(stderr=True))
+        kept = [run for run in kept if run["part"] != part] + fresh
+        OUT.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"schema": "mortise.bench-pool/1", "cpus": cpus, "runs": kept}))
+    show(kept, cpus, console)
+    show_bars(kept, cpus, console)
+    plot(kept, OUT / "pool.html")
+    console.print(f"results: {file}   plots: {OUT / 'pool.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
