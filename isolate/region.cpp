@@ -5,6 +5,7 @@
 #include "region.hpp"
 
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "lock.hpp"
@@ -98,6 +99,20 @@ void Arena::give(Extent e) noexcept {
   }
 }
 
+/// Whether the system backs shared memory with 2 MB pages where asked: then each further thread's first touch of
+/// memory that another one has written costs a fiftieth. Debian's default is "never", under which asking has no effect.
+bool huge_pages_permitted() noexcept {
+  char text[128] = "";
+  const long fd =
+      raw_syscall(SYS_open, as_long("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return false;
+  const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
+  raw_syscall(SYS_close, fd);
+  if (got <= 0) return false;
+  return std::strstr(text, "[advise]") || std::strstr(text, "[always]") || std::strstr(text, "[within_size]") ||
+         std::strstr(text, "[force]");
+}
+
 /// MORTISE_THREADS_CACHE=0: every munmap gives its pages back at once.
 bool cache_wanted() noexcept {
   static const bool wanted = setting_number("MORTISE_THREADS_CACHE", 1, 0, 1) == 1;
@@ -109,9 +124,17 @@ std::uint32_t page_in_arena(std::uintptr_t address) noexcept {
   return static_cast<std::uint32_t>((address - kRegionLow) % kArenaBytes / kPage);
 }
 
+/// Drops the contents and makes the range free. The arena's lock is held.
+void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
+  raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
+  arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
+}
+
 }  // namespace
 
 const char* open_region() noexcept {
+  const bool huge = huge_pages_permitted();
+  explain("2 MB pages for shared memory: %s", huge ? "asked for" : "the system does not permit them (shmem_enabled)");
   for (int i = 0; i < kArenaCount; ++i) {
     const long file = raw_syscall(SYS_memfd_create, as_long("mortise-region"), 1 /* MFD_CLOEXEC */);
     if (failed(file)) return "memfd_create failed";
@@ -121,6 +144,7 @@ const char* open_region() noexcept {
                            MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
     raw_syscall(SYS_close, file);
     if (mapped != static_cast<long>(arena_low(i))) return "the address range of the shared region is taken";
+    if (huge) raw_syscall(SYS_madvise, mapped, kArenaBytes, MADV_HUGEPAGE);
   }
   return nullptr;
 }
@@ -153,18 +177,9 @@ bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
   Arena& arena = arena_of(low);
   Held held(arena.lock);
   // What is kept may lie there: it becomes ordinary free memory first.
-  for (auto kept = arena.kept.take_oldest(); kept; kept = arena.kept.take_oldest()) {
-    raw_syscall(SYS_madvise, static_cast<long>(kept.low), static_cast<long>(kept.bytes), MADV_REMOVE);
-    arena.give({page_in_arena(kept.low), static_cast<std::uint32_t>(kept.bytes / kPage)});
-  }
+  for (auto kept = arena.kept.take_oldest(); kept; kept = arena.kept.take_oldest())
+    give_up(arena, kept.low, kept.bytes);
   return arena.take_at(page_in_arena(low), static_cast<std::uint32_t>(page_ceil(bytes) / kPage));
-}
-
-/// Drops the contents and makes the range free.
-static void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
-  raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
-  Held held(arena.lock);
-  arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
 }
 
 void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
@@ -174,7 +189,11 @@ void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
     Held held(arena.lock);
     out = arena.kept.put(out);
   }
-  if (out) give_up(arena, out.low, out.bytes);
+  if (!out) return;
+  // The kernel's work is done without the lock; nobody can be given the range before it is free.
+  raw_syscall(SYS_madvise, static_cast<long>(out.low), static_cast<long>(out.bytes), MADV_REMOVE);
+  Held held(arena.lock);
+  arena.give({page_in_arena(out.low), static_cast<std::uint32_t>(out.bytes / kPage)});
 }
 
 std::uintptr_t arena_low(int index) noexcept { return kRegionLow + static_cast<std::uintptr_t>(index) * kArenaBytes; }

@@ -2,7 +2,7 @@
 
     build/venv/bin/python bench/threads/run.py --quick    a minute or two: 2 threads, 3 rounds
     build/venv/bin/python bench/threads/run.py            ten minutes: 1, 2, 4 and 8 threads, 5 rounds
-    build/venv/bin/python bench/threads/run.py --equality 100   no timing: outputs of all programs, that many runs each
+    build/venv/bin/python bench/threads/run.py --equality 100   no timing: outputs only, that many runs of each
 
 Tables on the screen; every run in build/bench/threads.json. A ratio is the median of the arm over the median of ordinary
 threads with glibc's malloc in the same rounds; where the baseline itself spreads by more than 30 % the cell is void.
@@ -148,7 +148,8 @@ def show_costs(console: Console, runs: list) -> None:
         for arm, extra in (("threads", {}), ("isolated", {"LD_PRELOAD": str(LIB / "libmortise-isolate.so")})):
             values = [line.split()[-1] for line in run([str(binary), megabytes], extra)[1].splitlines()]
             table.add_row(arm, megabytes, *values)
-            runs.append({"program": "costs", "heap_mb": int(megabytes), "arm": arm, "values": [float(v) for v in values]})
+            values = [float(v) for v in values]
+            runs.append({"program": "costs", "heap_mb": int(megabytes), "arm": arm, "values": values})
     console.print(table)
 
 
@@ -166,15 +167,18 @@ def show_kernels(console: Console, seconds: float, runs: list) -> None:
         table.add_column(column)
     think = 1 / kernel("threads", "null", 1, seconds)
     hand_over = 1 / kernel("threads", "pass", 2, seconds)
-    tell = max(0.0, 1 / kernel("threads", "drop", 2, seconds) * 2 - 1 / kernel("threads", "drop", 1, seconds)) / 2
+    drop_alone, drop_both = (1 / kernel("threads", "drop", n, seconds) for n in (1, 2))
+    tell = max(0.0, 2 * drop_both - drop_alone) / 2
     valid = []
     for operation in ("map", "touch", "protect"):
         t1, t2, p1, p2 = (kernel(who, operation, n, seconds) for who in ("threads", "processes") for n in (1, 2))
         calls = 2 * think
-        parameters = model.Parameters(calls, max(1 / t1 - calls, 0.01), hand_over, tell if operation == "protect" else 0.0)
+        told = tell if operation == "protect" else 0.0
+        parameters = model.Parameters(calls, max(1 / t1 - calls, 0.01), hand_over, told)
         good, error = model.verdict(parameters, t2)
-        table.add_row(operation, *(f"{1e3 * v:.1f}" for v in (t1, t2, p1, p2)), f"{1e3 * model.rate(2, parameters):.1f}",
-                      f"off by {error:+.0%}: {'accepted' if good else 'rejected'}")
+        measured = [f"{1e3 * v:.1f}" for v in (t1, t2, p1, p2)]
+        said = f"off by {error:+.0%}: {'accepted' if good else 'rejected'}"
+        table.add_row(operation, *measured, f"{1e3 * model.rate(2, parameters):.1f}", said)
         runs.append({"kernel": operation, "threads": [t1, t2], "processes": [p1, p2], "model": vars(parameters),
                      "error": error, "accepted": good})
         if good:
@@ -226,13 +230,15 @@ def main() -> None:
     chosen = [p for p in PROGRAMS if not wanted or p[0] in wanted]
     churn = [p for p in CHURN if not wanted or p[0] in wanted]
     runs: list[dict] = []
-    show(console, "programs: wall time over ordinary threads", arms(), measure(chosen, arms(), counts, rounds, options.quick, runs))
-    show(console, "mapping and unmapping (KB a buffer)", churn_arms(), measure(churn, churn_arms(), counts, rounds, False, runs))
+    for title, by_arm, programs in (("programs: wall time over ordinary threads", arms(), chosen),
+                                    ("mapping and unmapping (KB a buffer)", churn_arms(), churn)):
+        show(console, title, by_arm, measure(programs, by_arm, counts, rounds, options.quick, runs))
     if not wanted:
         show_costs(console, runs)
         show_kernels(console, 0.1 if options.quick else 0.25, runs)
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "threads.json").write_text(json.dumps({"schema": "mortise.bench-threads/1", "kernel": platform.release(), "runs": runs}, indent=1))
+    document = {"schema": "mortise.bench-threads/1", "kernel": platform.release(), "runs": runs}
+    (OUT / "threads.json").write_text(json.dumps(document, indent=1) + "\n")
     console.print("every run: build/bench/threads.json")
 
 
