@@ -8,6 +8,7 @@
 #include "cancel.hpp"
 #include "cond.hpp"
 #include "create.hpp"
+#include "credentials.hpp"
 #include "end.hpp"
 #include "exec.hpp"
 #include "fork.hpp"
@@ -54,6 +55,16 @@ bool replace_entries(const char*& culprit) noexcept {
       {"sigaction", at(&exchange_action), true},
       {"_Fork", at(&fork_process), true},
       {"execve", at(&execute), true},
+      // credentials
+      {"setuid", at(&set_uid), true},
+      {"setgid", at(&set_gid), true},
+      {"setreuid", at(&set_reuid), true},
+      {"setregid", at(&set_regid), true},
+      {"setresuid", at(&set_resuid), true},
+      {"setresgid", at(&set_resgid), true},
+      {"seteuid", at(&set_euid), true},
+      {"setegid", at(&set_egid), true},
+      {"setgroups", at(&set_groups), true},
       // mutexes
       {"pthread_mutex_lock", at(&lock_mutex), true},
       {"pthread_mutex_trylock", at(&try_lock_mutex), true},

@@ -1,7 +1,8 @@
 """What the address-space lock would cost beyond the cores of this machine: a closed-loop lock-service model.
 
 N threads each think for Z microseconds, then need a lock for S; a contended hand-over adds H, and under the lock
-I*sqrt(N-1) for telling other cores. Isolated threads have a lock each. The parameters are measured by themselves, never fitted:
+I*sqrt(N-1) for telling other cores. Isolated threads have a lock each. The parameters are measured by themselves,
+never fitted:
 Z from a null system call and the loop, S as the rest of one operation alone, H from two threads passing a cache line,
 I from the price of dropping a page while another thread of the process is running. The model must predict the measured
 rate of two threads within 20 %, or no row beyond is printed.

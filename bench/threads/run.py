@@ -4,8 +4,8 @@
     build/venv/bin/python bench/threads/run.py            ten minutes: 1, 2, 4 and 8 threads, 5 rounds
     build/venv/bin/python bench/threads/run.py --equality 100   no timing: outputs only, that many runs of each
 
-Tables on the screen; every run in build/bench/threads.json. A ratio is the median of the arm over the median of ordinary
-threads with glibc's malloc in the same rounds; where the baseline itself spreads by more than 30 % the cell is void.
+Tables on the screen; every run in build/bench/threads.json. A ratio is the median of the arm over the median of
+ordinary threads with glibc's malloc in the same rounds; where the baseline itself spreads by more than 30 % the cell is void.
 """
 
 import argparse
@@ -168,7 +168,7 @@ def show_kernels(console: Console, seconds: float, runs: list) -> None:
     think = 1 / kernel("threads", "null", 1, seconds)
     hand_over = 1 / kernel("threads", "pass", 2, seconds)
     drop_alone, drop_both = (1 / kernel("threads", "drop", n, seconds) for n in (1, 2))
-    tell = max(0.0, 2 * drop_both - drop_alone) / 2
+    tell = max(0.0, 2 * drop_both - drop_alone)
     valid = []
     for operation in ("map", "touch", "protect"):
         t1, t2, p1, p2 = (kernel(who, operation, n, seconds) for who in ("threads", "processes") for n in (1, 2))
@@ -187,8 +187,8 @@ def show_kernels(console: Console, seconds: float, runs: list) -> None:
     for operation, parameters, p1, p2 in valid:
         show_model(console, operation, parameters, p1, p2)
     articles = ", ".join(f"{name} {gain} at {n}" for name, (gain, n) in model.ARTICLE.items())
-    console.print(f"The article's programs on 32 cores and kernel 3.2: {articles}. Since then faults of different threads "
-                  "no longer meet in one lock (per-VMA locks, kernel 6.4); calls that change mappings still do.")
+    console.print(f"The article's programs on 32 cores and kernel 3.2: {articles}. Since then faults of different "
+                  "threads no longer meet in one lock (per-VMA locks, kernel 6.4); calls that change mappings still do.")
 
 
 def show_model(console: Console, operation: str, parameters: model.Parameters, p1: float, p2: float) -> None:

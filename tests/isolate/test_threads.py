@@ -87,3 +87,7 @@ def test_cache_of_unmapped_memory_for_ordinary_threads(program, runtime, tmp_pat
 
 def test_giving_memory_back_at_once(program, same_both_ways):
     same_both_ways([program("memory")], env={"MORTISE_THREADS_CACHE": "0"})
+
+
+def test_credentials_change_in_every_thread(program, same_both_ways):
+    same_both_ways([program("credentials")])

@@ -1,0 +1,62 @@
+// credentials.cpp: setuid and its relatives, in every address space, as glibc does for ordinary threads.
+#include "credentials.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <sys/prctl.h>
+
+#include "raw.hpp"
+#include "rendezvous.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+struct Call {
+  long number, a, b, c;
+  const Thread* caller;
+  long result;
+};
+
+void perform(void* argument) {
+  Call& call = *static_cast<Call*>(argument);
+  const long result = raw_syscall(call.number, call.a, call.b, call.c);
+  if (self == call.caller) call.result = result;
+  // The kernel forgets "die with the leader" when ids change.
+  if (!is_leader()) raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/// All threads have the same rights, so what one may all may. The caller comes last: with its new ids it could perhaps
+/// no longer signal those that still have the old ones.
+int change(Call call) noexcept {
+  const bool a_thread = self && raw_getpid() == self->pid.load();  // and not a child about to exec
+  if (a_thread && live_threads.load() > 1) {
+    call.caller = self;
+    everywhere(&perform, &call);
+  } else {
+    call.result = raw_syscall(call.number, call.a, call.b, call.c);
+  }
+  return failed(call.result) ? (errno = static_cast<int>(-call.result), -1) : 0;
+}
+
+constexpr long kKeep = -1;
+
+}  // namespace
+
+int set_uid(uid_t id) noexcept { return change({SYS_setuid, id, 0, 0, nullptr, 0}); }
+int set_gid(gid_t id) noexcept { return change({SYS_setgid, id, 0, 0, nullptr, 0}); }
+int set_reuid(uid_t real, uid_t effective) noexcept { return change({SYS_setreuid, real, effective, 0, nullptr, 0}); }
+int set_regid(gid_t real, gid_t effective) noexcept { return change({SYS_setregid, real, effective, 0, nullptr, 0}); }
+int set_resuid(uid_t real, uid_t effective, uid_t saved) noexcept {
+  return change({SYS_setresuid, real, effective, saved, nullptr, 0});
+}
+int set_resgid(gid_t real, gid_t effective, gid_t saved) noexcept {
+  return change({SYS_setresgid, real, effective, saved, nullptr, 0});
+}
+int set_euid(uid_t id) noexcept { return change({SYS_setresuid, kKeep, id, kKeep, nullptr, 0}); }
+int set_egid(gid_t id) noexcept { return change({SYS_setresgid, kKeep, id, kKeep, nullptr, 0}); }
+int set_groups(std::size_t count, const gid_t* groups) noexcept {
+  return change({SYS_setgroups, static_cast<long>(count), as_long(groups), 0, nullptr, 0});
+}
+
+}  // namespace mortise::isolate

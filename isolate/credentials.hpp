@@ -1,0 +1,20 @@
+// credentials.hpp: user and group ids belong to the whole program; the kernel keeps them per kernel thread.
+#pragma once
+
+#include <cstddef>
+#include <grp.h>
+#include <unistd.h>
+
+namespace mortise::isolate {
+
+int set_uid(uid_t id) noexcept;
+int set_gid(gid_t id) noexcept;
+int set_reuid(uid_t real, uid_t effective) noexcept;
+int set_regid(gid_t real, gid_t effective) noexcept;
+int set_resuid(uid_t real, uid_t effective, uid_t saved) noexcept;
+int set_resgid(gid_t real, gid_t effective, gid_t saved) noexcept;
+int set_euid(uid_t id) noexcept;
+int set_egid(gid_t id) noexcept;
+int set_groups(std::size_t count, const gid_t* groups) noexcept;
+
+}  // namespace mortise::isolate
