@@ -31,86 +31,87 @@ void* at(F* function) noexcept {
   return reinterpret_cast<void*>(function);
 }
 
+const Replacement kEntries[] = {
+    // threads
+    {"pthread_create", at(&create_thread), true},
+    {"pthread_join", at(&join_thread), true},
+    {"pthread_tryjoin_np", at(&try_join_thread), false},
+    {"pthread_timedjoin_np", at(&timed_join_thread), false},
+    {"pthread_clockjoin_np", at(&clock_join_thread), false},
+    {"thrd_join", at(&c11_join_thread), false},
+    {"pthread_detach", at(&detach_thread), true},
+    {"pthread_kill", at(&signal_thread), true},
+    {"pthread_sigqueue", at(&queue_signal_to_thread), false},
+    {"pthread_getattr_np", at(&thread_attributes), false},
+    {"pthread_getcpuclockid", at(&thread_cpu_clock), false},
+    {"pthread_setname_np", at(&set_thread_name), false},
+    {"pthread_getname_np", at(&get_thread_name), false},
+    {"raise", at(&raise_signal), true},
+    {"_exit", at(&end_process), true},
+    {"pthread_cancel", at(&cancel_thread), true},
+    {"sigaction", at(&exchange_action), true},
+    {"_Fork", at(&fork_process), true},
+    {"execve", at(&execute), true},
+    // credentials
+    {"setuid", at(&set_uid), true},
+    {"setgid", at(&set_gid), true},
+    {"setreuid", at(&set_reuid), true},
+    {"setregid", at(&set_regid), true},
+    {"setresuid", at(&set_resuid), true},
+    {"setresgid", at(&set_resgid), true},
+    {"seteuid", at(&set_euid), true},
+    {"setegid", at(&set_egid), true},
+    {"setgroups", at(&set_groups), true},
+    // mutexes
+    {"pthread_mutex_lock", at(&lock_mutex), true},
+    {"pthread_mutex_trylock", at(&try_lock_mutex), true},
+    {"pthread_mutex_timedlock", at(&timed_lock_mutex), true},
+    {"pthread_mutex_clocklock", at(&clock_lock_mutex), false},
+    {"pthread_mutex_unlock", at(&unlock_mutex), true},
+    // condition variables
+    {"pthread_cond_wait", at(&wait_cond), true},
+    {"pthread_cond_timedwait", at(&timed_wait_cond), true},
+    {"pthread_cond_clockwait", at(&clock_wait_cond), false},
+    {"pthread_cond_signal", at(&signal_cond), true},
+    {"pthread_cond_broadcast", at(&broadcast_cond), true},
+    {"pthread_cond_destroy", at(&destroy_cond), true},
+    // read-write locks
+    {"pthread_rwlock_rdlock", at(&read_lock), true},
+    {"pthread_rwlock_tryrdlock", at(&try_read_lock), true},
+    {"pthread_rwlock_timedrdlock", at(&timed_read_lock), true},
+    {"pthread_rwlock_clockrdlock", at(&clock_read_lock), false},
+    {"pthread_rwlock_wrlock", at(&write_lock), true},
+    {"pthread_rwlock_trywrlock", at(&try_write_lock), true},
+    {"pthread_rwlock_timedwrlock", at(&timed_write_lock), true},
+    {"pthread_rwlock_clockwrlock", at(&clock_write_lock), false},
+    {"pthread_rwlock_unlock", at(&unlock_rwlock), true},
+    // barriers, semaphores, once
+    {"pthread_barrier_wait", at(&wait_at_barrier), true},
+    {"pthread_barrier_destroy", at(&destroy_barrier), true},
+    {"sem_wait", at(&wait_semaphore), true},
+    {"sem_trywait", at(&try_wait_semaphore), true},
+    {"sem_timedwait", at(&timed_wait_semaphore), true},
+    {"sem_clockwait", at(&clock_wait_semaphore), false},
+    {"sem_post", at(&post_semaphore), true},
+    {"pthread_once", at(&mortise_isolate_once), true},
+    // memory
+    {"mmap", at(&map_memory), true},
+    {"munmap", at(&unmap_memory), true},
+    {"mprotect", at(&protect_memory), true},
+    {"madvise", at(&advise_memory), true},
+    {"mremap", at(&remap_memory), true},
+    {"brk", at(&set_break), true},
+    {"sbrk", at(&move_break), true},
+    // libc's own locks, and system calls made through libc
+    {"__lll_lock_wait_private", at(&libc_lock_wait), true},
+    {"__lll_lock_wake_private", at(&libc_lock_wake), true},
+    {"syscall", at(&system_call), true},
+};
+
 }  // namespace
 
 bool replace_entries(const char*& culprit) noexcept {
-  const Replacement list[] = {
-      // threads
-      {"pthread_create", at(&create_thread), true},
-      {"pthread_join", at(&join_thread), true},
-      {"pthread_tryjoin_np", at(&try_join_thread), false},
-      {"pthread_timedjoin_np", at(&timed_join_thread), false},
-      {"pthread_clockjoin_np", at(&clock_join_thread), false},
-      {"thrd_join", at(&c11_join_thread), false},
-      {"pthread_detach", at(&detach_thread), true},
-      {"pthread_kill", at(&signal_thread), true},
-      {"pthread_sigqueue", at(&queue_signal_to_thread), false},
-      {"pthread_getattr_np", at(&thread_attributes), false},
-      {"pthread_getcpuclockid", at(&thread_cpu_clock), false},
-      {"pthread_setname_np", at(&set_thread_name), false},
-      {"pthread_getname_np", at(&get_thread_name), false},
-      {"raise", at(&raise_signal), true},
-      {"_exit", at(&end_process), true},
-      {"pthread_cancel", at(&cancel_thread), true},
-      {"sigaction", at(&exchange_action), true},
-      {"_Fork", at(&fork_process), true},
-      {"execve", at(&execute), true},
-      // credentials
-      {"setuid", at(&set_uid), true},
-      {"setgid", at(&set_gid), true},
-      {"setreuid", at(&set_reuid), true},
-      {"setregid", at(&set_regid), true},
-      {"setresuid", at(&set_resuid), true},
-      {"setresgid", at(&set_resgid), true},
-      {"seteuid", at(&set_euid), true},
-      {"setegid", at(&set_egid), true},
-      {"setgroups", at(&set_groups), true},
-      // mutexes
-      {"pthread_mutex_lock", at(&lock_mutex), true},
-      {"pthread_mutex_trylock", at(&try_lock_mutex), true},
-      {"pthread_mutex_timedlock", at(&timed_lock_mutex), true},
-      {"pthread_mutex_clocklock", at(&clock_lock_mutex), false},
-      {"pthread_mutex_unlock", at(&unlock_mutex), true},
-      // condition variables
-      {"pthread_cond_wait", at(&wait_cond), true},
-      {"pthread_cond_timedwait", at(&timed_wait_cond), true},
-      {"pthread_cond_clockwait", at(&clock_wait_cond), false},
-      {"pthread_cond_signal", at(&signal_cond), true},
-      {"pthread_cond_broadcast", at(&broadcast_cond), true},
-      {"pthread_cond_destroy", at(&destroy_cond), true},
-      // read-write locks
-      {"pthread_rwlock_rdlock", at(&read_lock), true},
-      {"pthread_rwlock_tryrdlock", at(&try_read_lock), true},
-      {"pthread_rwlock_timedrdlock", at(&timed_read_lock), true},
-      {"pthread_rwlock_clockrdlock", at(&clock_read_lock), false},
-      {"pthread_rwlock_wrlock", at(&write_lock), true},
-      {"pthread_rwlock_trywrlock", at(&try_write_lock), true},
-      {"pthread_rwlock_timedwrlock", at(&timed_write_lock), true},
-      {"pthread_rwlock_clockwrlock", at(&clock_write_lock), false},
-      {"pthread_rwlock_unlock", at(&unlock_rwlock), true},
-      // barriers, semaphores, once
-      {"pthread_barrier_wait", at(&wait_at_barrier), true},
-      {"pthread_barrier_destroy", at(&destroy_barrier), true},
-      {"sem_wait", at(&wait_semaphore), true},
-      {"sem_trywait", at(&try_wait_semaphore), true},
-      {"sem_timedwait", at(&timed_wait_semaphore), true},
-      {"sem_clockwait", at(&clock_wait_semaphore), false},
-      {"sem_post", at(&post_semaphore), true},
-      {"pthread_once", at(&mortise_isolate_once), true},
-      // memory
-      {"mmap", at(&map_memory), true},
-      {"munmap", at(&unmap_memory), true},
-      {"mprotect", at(&protect_memory), true},
-      {"madvise", at(&advise_memory), true},
-      {"mremap", at(&remap_memory), true},
-      {"brk", at(&set_break), true},
-      {"sbrk", at(&move_break), true},
-      // libc's own locks, and system calls made through libc
-      {"__lll_lock_wait_private", at(&libc_lock_wait), true},
-      {"__lll_lock_wake_private", at(&libc_lock_wake), true},
-      {"syscall", at(&system_call), true},
-  };
-  return replace_all(list, sizeof list / sizeof list[0], culprit);
+  return replace_all(kEntries, sizeof kEntries / sizeof kEntries[0], culprit);
 }
 
 }  // namespace mortise::isolate

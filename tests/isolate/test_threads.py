@@ -91,3 +91,8 @@ def test_giving_memory_back_at_once(program, same_both_ways):
 
 def test_credentials_change_in_every_thread(program, same_both_ways):
     same_both_ways([program("credentials")])
+
+
+@pytest.mark.parametrize("name", ["c11", "robust"])
+def test_further_interfaces(program, same_both_ways, name):
+    assert same_both_ways([program(name)], times=5).status == 0
