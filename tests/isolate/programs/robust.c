@@ -1,4 +1,4 @@
-// Robust mutexes whose owner ends, priority-inheritance and ceiling mutexes, timeouts on both clocks, errors.
+// Robust mutexes whose owner ends, priority-inheritance and plain ones, timeouts on both clocks, errors.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
