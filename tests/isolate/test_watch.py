@@ -6,7 +6,7 @@ import re
 import jsonschema
 import pytest
 
-from .conftest import ROOT, run
+from .conftest import ROOT
 from .test_refusals import mortise
 
 WATCH_MS = 4000     # of the watched program; rounds are held every few milliseconds
@@ -14,9 +14,13 @@ WATCH_MS = 4000     # of the watched program; rounds are held every few millisec
 
 @pytest.fixture(scope="module")
 def watched(program, tmp_path_factory):
+    """What was printed, found and drawn; None where this kernel has no means, which must then have been said."""
     folder = tmp_path_factory.mktemp("watch")
     reports = ["--json", folder / "found.json", "--html", folder / "found.html"]
     done = mortise("--watch", *reports, "--", program("planted"), WATCH_MS)
+    if "not watching" in done.err:
+        assert done.status == 1 and "Linux 6.7 or newer" in done.err
+        return None
     assert done.status == 0, done.err
     return done, json.loads((folder / "found.json").read_text()), (folder / "found.html").read_text()
 
@@ -26,6 +30,8 @@ def line_of(source, text):
 
 
 def test_both_planted_lines_and_nothing_else(watched):
+    if watched is None:
+        return
     _, found, _ = watched
     by_sharing = {line["sharing"]: line for line in found["lines"]}
     assert len(found["lines"]) == 2 and set(by_sharing) == {"true", "false"}
@@ -39,12 +45,16 @@ def test_both_planted_lines_and_nothing_else(watched):
 
 
 def test_bytes_of_false_sharing_are_apart(watched):
+    if watched is None:
+        return
     _, found, _ = watched
     left, right = next(line for line in found["lines"] if line["sharing"] == "false")["writers"]
     assert left["last_byte"] < 8 <= right["first_byte"] <= right["last_byte"] < 16
 
 
 def test_schema_table_and_page(watched):
+    if watched is None:
+        return
     done, found, page = watched
     jsonschema.validate(found, json.loads((ROOT / "docs/schemas/threads.json").read_text()))
     assert "cache lines that two or more threads change" in done.out and "lock waits" in done.out
