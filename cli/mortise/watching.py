@@ -34,10 +34,11 @@ def run(path: Path, program: list[str], environment: dict[str, str]) -> tuple[in
 def told(raw: dict[str, Any]) -> dict[str, Any]:
     """The findings with shares, places in the source, and nothing below the threshold."""
     total = sum(line["rounds"] for line in raw["lines"])
+    least = 2 if raw["rounds"] >= ROUNDS_MANY else 1
     lines = []
     for line in sorted(raw["lines"], key=lambda one: -one["rounds"]):
         share = line["rounds"] / total
-        if share < SHARE_MIN:
+        if share < SHARE_MIN or line["rounds"] < least:
             continue
         line["share"] = round(share, 4)
         if line["object"] and line["object"]["allocated_at"]:
