@@ -159,7 +159,11 @@ class Session:
             if self.done(rounds):
                 break
         least, enough = (1, 1) if self.settings.fixed else (MEMORY_ROUNDS_MIN, self.memory_rounds_enough())
-        while memory_rounds < least or (memory_rounds < enough and self.affords("memory", memory_rounds)):
+        while memory_rounds < enough and (
+            memory_rounds == 0
+            or (memory_rounds < least and time.monotonic() - self.started < self.settings.budget_s)
+            or self.affords("memory", memory_rounds)
+        ):
             memory_rounds += 1
             self.round("memory", memory_rounds)
 
@@ -183,6 +187,8 @@ class Session:
         live = self.live(kind)
         self.random.shuffle(live)
         for position, place in enumerate(live):
+            if number > 1 and time.monotonic() - self.started > self.settings.budget_s:
+                return  # what this round has of an arm and of the reference still pairs
             self.progress(self.document, f"{kind} round {number}: {place.label}", time.monotonic() - self.started)
             self.one(place, kind, number, position)
 

@@ -1,11 +1,12 @@
 """A comparison as a table: on the terminal with rich, in a pull request as Markdown. The words are the same."""
 
+import shlex
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from mortise import analysis, curve_report, formats, profiles, screen, stats
+from mortise import analysis, curve_report, formats, profiles, scatter, screen, stats
 from mortise.figures import rounds_of
 
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
@@ -61,17 +62,19 @@ def verdict(result: dict[str, Any] | None, is_reference: bool) -> str:
         return "reference"
     if result is None:
         return "-"
-    return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]"
+    return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])} [{result['low']:.3f},{result['high']:.3f}]"
 
 
 def show(document: dict[str, Any]) -> None:
-    table = Table(box=screen.LINES, title=title(document), title_justify="left")
+    table = Table(box=screen.LINES, title=title(document), title_justify="left", pad_edge=False)
     for heading in headings(document):
-        table.add_column(heading, overflow="fold", min_width=14 if heading.startswith("against") else 6)
+        table.add_column(heading, overflow="fold", min_width=13 if heading.startswith("against") else 6)
     for name, cells in zip(document["arms"], rows(document), strict=True):
         styles = cell_styles(document["arms"][name])
         table.add_row(*(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True)))
     screen.out.print(table)
+    for line in scatter.draw(document):
+        screen.out.print(line, markup=False)
     for line in notes(document):
         screen.out.print(line, markup=False, soft_wrap=True)
 
@@ -107,7 +110,19 @@ def notes(document: dict[str, Any]) -> list[str]:
     lines += [f"gate '{text}': {state}" for text, state in document["gates"].items()]
     lines += curve_report.lines(document)
     lines += profiles.lines(document.get("profile"))
-    return [*lines, f"verdict: {conclusion['sentence']}"]
+    return [*lines, *keeping(document), f"verdict: {conclusion['sentence']}"]
+
+
+def keeping(document: dict[str, Any]) -> list[str]:
+    """How to run on the arm that won, where `mortise run` can."""
+    best = document["conclusion"]["best"]
+    entry = document["arms"].get(best)
+    if entry is None or entry["kind"] not in ("ours", "peer", "library"):
+        return []
+    name = entry["library"] if entry["kind"] == "library" else best.partition(":")[0]
+    settings = entry["env"].get("MORTISE_CONF")
+    words = ["mortise", "run", "--alloc", name, *(["--conf", settings] if settings else []), "--", *document["argv"]]
+    return [f"to keep it: {shlex.join(words)}"]
 
 
 def markdown(document: dict[str, Any]) -> str:

@@ -1,0 +1,42 @@
+"""Time against memory in characters: left and low is good. The page has the same picture with every run in it."""
+
+from typing import Any
+
+from mortise import formats
+
+WIDTH, HEIGHT = 56, 9
+
+
+def points(document: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """The median of each arm that has one on both axes."""
+    settings = document["settings"]
+    time = "metric" if settings["metric_regex"] else {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
+    memory = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[settings["memory"]]
+    found = []
+    for name, entry in document["arms"].items():
+        medians = entry["medians"]
+        if not entry["failure"] and time in medians and memory in medians:
+            found.append((name, medians[time], max(medians[memory] - document["baseline_bytes"], 0)))
+    return found
+
+
+def draw(document: dict[str, Any]) -> list[str]:
+    """The picture with its legend; nothing for fewer than two points."""
+    shown = points(document)
+    if len(shown) < 2:
+        return []
+    right, top = (max(p[axis] for p in shown) * 1.05 or 1.0 for axis in (1, 2))
+    grid = [[" "] * WIDTH for _ in range(HEIGHT)]
+    legend = []
+    for number, (name, x, y) in enumerate(shown):
+        mark = chr(ord("a") + number % 26)
+        row, column = HEIGHT - 1 - int(y / top * (HEIGHT - 1)), int(x / right * (WIDTH - 1))
+        while column < WIDTH - 1 and grid[row][column] != " ":  # marks that would hide each other stand side by side
+            column += 1
+        grid[row][column] = mark
+        legend.append(f"{mark} {name}")
+    own = document["settings"]["metric_regex"] is not None
+    end = f"{right:.4g}" if own else formats.seconds(right)
+    edge = [formats.size(top) if n == 0 else "0" if n == HEIGHT - 1 else "" for n in range(HEIGHT)]
+    lines = [f"{label:>9} |{''.join(cells).rstrip()}" for label, cells in zip(edge, grid, strict=True)]
+    return [*lines, f"{'':>9} +{'-' * WIDTH}", f"{'memory':>9}  0{end:>{WIDTH - 1}}", f"{'':>9}  {'  '.join(legend)}"]

@@ -1,0 +1,31 @@
+"""The picture in the terminal: marks where they belong, none lost, none for what has no place."""
+
+from mortise import scatter
+
+
+def document(**arms):
+    return {
+        "settings": {"metric_regex": None, "time": "cpu", "memory": "peak"},
+        "baseline_bytes": 0,
+        "arms": {n: {"failure": None, "medians": {"cpu_s": t, "peak_rss_bytes": m}} for n, (t, m) in arms.items()},
+    }
+
+
+def test_left_and_low_is_good():
+    lines = scatter.draw(document(good=(1.0, 1 << 20), bad=(2.0, 8 << 20)))
+    good = next((row, line.index("a")) for row, line in enumerate(lines) if "a" in line.partition("|")[2])
+    bad = next((row, line.index("b")) for row, line in enumerate(lines) if "b" in line.partition("|")[2])
+    assert good[0] > bad[0] and good[1] < bad[1]
+    assert lines[-1].split() == ["a", "good", "b", "bad"] and "8.40 MiB" in lines[0]
+
+
+def test_marks_on_one_place_stand_side_by_side():
+    lines = scatter.draw(document(one=(1.0, 1 << 20), two=(1.0, 1 << 20), three=(1.0, 1 << 20)))
+    assert any("abc" in line for line in lines)
+
+
+def test_nothing_to_draw():
+    assert scatter.draw(document(one=(1.0, 1 << 20))) == []
+    lost = document(one=(1.0, 1 << 20), two=(1.0, 1 << 20))
+    lost["arms"]["two"]["failure"] = "crashed"
+    assert scatter.draw(lost) == []
