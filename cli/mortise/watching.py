@@ -12,7 +12,8 @@ from rich.text import Text
 from mortise import formats, screen
 from mortise.errors import RunFailed
 
-SHARE_MIN = 0.01  # lines with less of all rounds are noise of the runtime's own sampling
+SHARE_MIN = 0.01  # a line with a smaller share of all rounds is chance
+ROUNDS_MANY = 10  # from so many rounds on, a line that was met in one only is chance, too
 LINE_BYTES = 64
 
 
