@@ -17,7 +17,8 @@ struct Entry {
   Shared<int> owned;
 };
 
-template <class Head> struct Pool {
+template <class Head>
+struct Pool {
   Head head;
   Entry entry[4];
 
@@ -33,7 +34,9 @@ template <class Head> struct Pool {
     e->owned.set(0);
     head.push(links(), &e->link, [] {});
   }
-  void put(unsigned i) { head.push(links(), &entry[i].link, [] {}); }
+  void put(unsigned i) {
+    head.push(links(), &entry[i].link, [] {});
+  }
   void give_own(unsigned i) {
     entry[i].owned.set(1);
     give(&entry[i]);
@@ -51,7 +54,8 @@ template <class Head> struct Pool {
   }
 };
 
-template <class Head> struct PushAgainstPops : Pool<Head> {
+template <class Head>
+struct PushAgainstPops : Pool<Head> {
   static constexpr unsigned kThreads = 2;
   PushAgainstPops() { this->put(0); }
   void run(unsigned thread) {
@@ -61,7 +65,8 @@ template <class Head> struct PushAgainstPops : Pool<Head> {
   void finish() { this->check_each_once(2); }
 };
 
-template <class Head> struct PopAgainstPopPopPush : Pool<Head> {  // where ABA would strike
+template <class Head>
+struct PopAgainstPopPopPush : Pool<Head> {  // where ABA would strike
   static constexpr unsigned kThreads = 2;
   PopAgainstPopPopPush() { this->put(1), this->put(0); }
   void run(unsigned thread) {
@@ -77,7 +82,8 @@ template <class Head> struct PopAgainstPopPopPush : Pool<Head> {  // where ABA w
 };
 
 /// One thread pops while others take, take and put back in another order: the case that the order of tag and top is for.
-template <class Head> struct PopAgainstTwoOthers : Pool<Head> {
+template <class Head>
+struct PopAgainstTwoOthers : Pool<Head> {
   static constexpr unsigned kThreads = 3;
   PopAgainstTwoOthers() { this->put(1), this->put(0); }
   void run(unsigned thread) {
@@ -90,7 +96,8 @@ template <class Head> struct PopAgainstTwoOthers : Pool<Head> {
   void finish() { this->check_each_once(2); }
 };
 
-template <class Head> struct TwoPushesAgainstPop : Pool<Head> {
+template <class Head>
+struct TwoPushesAgainstPop : Pool<Head> {
   static constexpr unsigned kThreads = 3;
   TwoPushesAgainstPop() { this->put(0); }
   void run(unsigned thread) {
@@ -101,7 +108,8 @@ template <class Head> struct TwoPushesAgainstPop : Pool<Head> {
 };
 
 /// `stopping`: also with each thread stopped for ever at each of its steps, which multiplies the executions.
-template <class Scenario> void check(const char* what, bool stopping = true) {
+template <class Scenario>
+void check(const char* what, bool stopping = true) {
   Options options;
   const Report plain = explore<Scenario>(options);
   EXPECT_TRUE(plain.passed()) << what << ": " << plain.text();
@@ -113,7 +121,8 @@ template <class Scenario> void check(const char* what, bool stopping = true) {
   std::printf("%s, each thread stopped at each step: %s", what, stopped.text().c_str());
 }
 
-template <class Head> class PoolHead : public testing::Test {};
+template <class Head>
+class PoolHead : public testing::Test {};
 using Heads = testing::Types<pools::AsymmetricHead, pools::IndexHead>;
 TYPED_TEST_SUITE(PoolHead, Heads);
 
@@ -131,12 +140,14 @@ struct TopBeforeTag {
     std::uint64_t tag;
   };
   AtomicPair<Head> head_;
-  template <class Repeat> void push(const pools::Links&, FreeLink* link, Repeat&&) {
+  template <class Repeat>
+  void push(const pools::Links&, FreeLink* link, Repeat&&) {
     Head head = head_.load_halves(Order::relaxed);
     do link->next.store(head.top, Order::relaxed);
     while (!head_.compare_exchange(head, {link, head.tag}));
   }
-  template <class Repeat> FreeLink* pop(const pools::Links&, Repeat&&) {
+  template <class Repeat>
+  FreeLink* pop(const pools::Links&, Repeat&&) {
     Head head = head_.load_halves(Order::acquire);
     while (head.top) {
       FreeLink* const next = head.top->next.load(Order::relaxed);

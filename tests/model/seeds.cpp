@@ -42,6 +42,8 @@ TEST(Seeds, WaitLoopOnAStoppedThread) {
   find_it<WaitLoopOnAStoppedThread>("waits for ever for a stopped thread", kFrozen);
 }
 TEST(Seeds, BoundThatContentionBreaks) { find_it<BoundThatContentionBreaks>("more steps than its bound"); }
+TEST(Seeds, StealWithoutRestart) { find_it<StealWithoutRestart>("race"); }
+TEST(Seeds, MagazineBackTooEarly) { find_it<MagazineBackTooEarly>("race"); }
 TEST(Seeds, Deadlock) { find_it<Deadlock>("waits for ever"); }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "explorer/explorer.hpp"
+#include "explorer/hooks.hpp"
+#include "mortise/os/rseq.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "shipped.hpp"
 
@@ -297,6 +299,44 @@ struct BoundThatContentionBreaks {
   }
   void finish() { require(total.load(Order::relaxed) == 3, "an update was lost"); }
 };
+
+/// A magazine of core 0 is emptied from core 1: its set leaves the table, running sections are restarted, then it is
+/// nobody's but ours, until it comes back.
+template <bool Restart, bool BackAtTheEnd>
+struct Steal {
+  static constexpr unsigned kThreads = 2;
+  Atomic<std::byte*> table[2];
+  alignas(64) std::byte set[sizeof(os::Magazine)] = {}, closed[sizeof(os::Magazine)] = {};
+  Block block[2];
+  Steal() {
+    table[0].store(set, Order::relaxed);
+    table[1].store(closed, Order::relaxed);
+    magazine().set_limit(2);
+    for (Block& b : block) os::magazine_push({}, table[0].address(), 0, reinterpret_cast<std::byte*>(&b));
+  }
+  os::Magazine& magazine() { return *reinterpret_cast<os::Magazine*>(set); }
+  void run(unsigned thread) {
+    hooks::run_on_core(static_cast<int>(thread));
+    if (thread == 0) {
+      if (std::byte* const p = os::magazine_pop({}, table[0].address(), 0)) own(reinterpret_cast<FreeLink*>(p));
+      return;
+    }
+    table[0].store(closed, Order::release);
+    if (Restart) os::rseq_restart_all();
+    if (!BackAtTheEnd) table[0].store(set, Order::release);
+    const unsigned count = magazine().count;
+    magazine().count = 0;
+    for (unsigned i = 0; i < count; ++i) own(reinterpret_cast<FreeLink*>(magazine().slot[i]));
+    if (BackAtTheEnd) table[0].store(set, Order::release);
+  }
+  void finish() {
+    require(block[0].owned.get() + block[1].owned.get() == 2 || magazine().count != 0, "a block is lost");
+  }
+};
+template <bool Seeded>
+struct StealWithoutRestart : Steal<!Seeded, true> {};
+template <bool Seeded>
+struct MagazineBackTooEarly : Steal<true, !Seeded> {};
 
 /// Two locks, taken in two orders.
 template <bool Seeded>

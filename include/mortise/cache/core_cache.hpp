@@ -46,19 +46,19 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
       if (r.size >= gate_ || r.align > kMinAlign) [[unlikely]] return {};
       const unsigned c = Classes::class_of(r.size);
-      std::byte* p = os::magazine_pop(area_, table_, place_of(c));
+      std::byte* p = os::magazine_pop(area_, table(), place_of(c));
       if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, Classes::size_of(c), c};
     }
     MORTISE_HOT bool release_hit(Thread&, Block b) noexcept {
-      return os::magazine_push(area_, table_, place_of(b.class_index()), b.ptr);
+      return os::magazine_push(area_, table(), place_of(b.class_index()), b.ptr);
     }
 
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !gate_) [[unlikely]] return this->below.allocate(t, r);
       const unsigned c = Classes::class_of(r.size);
-      std::byte* p = os::magazine_pop(area_, table_, place_of(c));
+      std::byte* p = os::magazine_pop(area_, table(), place_of(c));
       if (!p && !(p = refill(t, c))) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, Classes::size_of(c), c};
@@ -77,7 +77,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       watch_thread_ = facts.watch_thread;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
-      for (auto& set : table_) set = &closed_[0];
+      for (auto& set : table_) set.store(&closed_[0], Order::relaxed);
       gate_ = Classes::kMaxBytes + 1;
       return true;
     }
@@ -116,7 +116,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       lock_.reset();
       // A set that a thread of the parent was draining opens again: that thread is not here to do it.
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i)
-        if (std::byte* set = sets_[i].load(Order::relaxed)) table_[i] = set;
+        if (std::byte* set = sets_[i].load(Order::relaxed)) table_[i].store(set, Order::relaxed);
       reset_below(this->below);
     }
     /// Counts are read while other cores change them: exact when they rest.
@@ -146,11 +146,12 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     static constexpr std::size_t kSetBytes = (Classes::kCount + 1) * os::Magazine::kStride;
     MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
 
+    MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
     static os::Magazine& magazine(std::byte* set, unsigned c) noexcept {
       return *reinterpret_cast<os::Magazine*>(set + place_of(c));
     }
     static std::uint32_t count_of(const std::byte* set, unsigned c) noexcept {
-      return __atomic_load_n(&reinterpret_cast<const os::Magazine*>(set + place_of(c))->count, __ATOMIC_RELAXED);
+      return reinterpret_cast<const os::Magazine*>(set + place_of(c))->count_now();
     }
     unsigned limit_max(unsigned c) const noexcept {
       const unsigned most = slots_of(c) / share_;
@@ -167,7 +168,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       // The lowest address goes to the program; the next lowest must be popped next, so the batch goes in backwards.
       std::byte* const first = batch[0];
       for (unsigned i = 1, j = got - 1; i < j; ++i, --j) std::swap(batch[i], batch[j]);
-      const unsigned kept = os::magazine_give(area_, table_, place_of(c), batch + 1, got - 1);
+      const unsigned kept = os::magazine_give(area_, table(), place_of(c), batch + 1, got - 1);
       if (kept < got - 1) this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);
       return first;
     }
@@ -175,9 +176,9 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     MORTISE_COLD void spill(Thread& t, Block b) noexcept {
       const unsigned c = b.class_index();
       const unsigned limit = widen(c);
-      if (os::magazine_push(area_, table_, place_of(c), b.ptr)) return;
+      if (os::magazine_push(area_, table(), place_of(c), b.ptr)) return;
       std::byte* batch[os::Magazine::kSlots / 2 + 1];
-      unsigned n = os::magazine_take(area_, table_, place_of(c), batch, limit / 2);
+      unsigned n = os::magazine_take(area_, table(), place_of(c), batch, limit / 2);
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
     }
@@ -189,7 +190,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       os::Magazine& m = magazine(set, c);
       const unsigned most = limit_max(c);
       const unsigned limit = m.limit == 0 ? (kFirstLimit < most ? kFirstLimit : most) : m.limit * 2 < most ? m.limit * 2 : most;
-      __atomic_store_n(&m.limit, limit, __ATOMIC_RELAXED);  // others of this core may read it in a section
+      m.set_limit(limit);  // others of this core may read it in a section
       return limit;
     }
 
@@ -208,7 +209,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       set = this->below.meta(kSetBytes);
       if (!set) return nullptr;
       sets_[i].store(set, Order::release);
-      __atomic_store_n(&table_[i], set, __ATOMIC_RELEASE);
+      table_[i].store(set, Order::release);
       if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
       return set;
     }
@@ -252,22 +253,22 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       {
         Held held(lock_);
         set = sets_[i].load(Order::acquire);
-        if (!set || table_[i] != set) return;  // none, or somebody else is at it
-        __atomic_store_n(&table_[i], &closed_[0], __ATOMIC_RELEASE);
+        if (!set || table_[i].load(Order::acquire) != set) return;  // none, or somebody else is at it
+        table_[i].store(&closed_[0], Order::release);
       }
       // From here on no new section finds the set; those that run are restarted or have ended when this returns. A set that
       // only this thread uses is out of reach already, for its signal handlers too.
       if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);
-      __atomic_store_n(&table_[i], set, __ATOMIC_RELEASE);
+      table_[i].store(set, Order::release);  // pairs with the acquire above: the next drain finds what this one left
     }
     void drain_set(Thread& t, std::byte* set) noexcept {
       if (!set) return;
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         os::Magazine& m = magazine(set, c);
-        if (m.limit) __atomic_store_n(&m.limit, kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c), __ATOMIC_RELAXED);
+        if (m.limit) m.set_limit(kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
         const unsigned n = m.count;
         if (!n) continue;
-        __atomic_store_n(&m.count, 0, __ATOMIC_RELAXED);  // tell() reads it meanwhile
+        m.set_count(0);
         this->below.release_batch(t, c, m.slot, n);
       }
     }
@@ -278,7 +279,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     bool can_restart_ = false;
     unsigned share_ = 1;
     void (*watch_thread_)() noexcept = nullptr;
-    std::byte* table_[kSetsMax + 1] = {};
+    Atomic<std::byte*> table_[kSetsMax + 1] = {};
     alignas(64) std::byte closed_[kSetBytes] = {};
     FutexLock lock_;
     Atomic<std::uint32_t> used_{0};

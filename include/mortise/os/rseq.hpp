@@ -50,6 +50,13 @@ struct Magazine {
   std::uint32_t count;
   std::uint32_t limit;  ///< how many it may hold; 0 = closed
   std::byte* slot[kSlots];
+
+  /// May be called while sections read the limit: it is one store, and any of its values is a right one.
+  void set_limit(std::uint32_t blocks) noexcept { __atomic_store_n(&limit, blocks, __ATOMIC_RELAXED); }
+  /// A glance for statistics while others change it.
+  std::uint32_t count_now() const noexcept { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
+  /// May be called during such a glance; no section may be running on it.
+  void set_count(std::uint32_t blocks) noexcept { __atomic_store_n(&count, blocks, __ATOMIC_RELAXED); }
 };
 static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's place is its class times the stride");
 

@@ -73,14 +73,27 @@ void Search::fence(Order order, std::source_location where) {
   perform(op);
 }
 
-void Search::section_begin(std::jmp_buf* restart) { fibers_[running_].restart = restart; }
+void Search::pause(std::source_location where) {
+  Operation op{.kind = Kind::pause, .where = where};
+  perform(op);
+}
 
-void Search::barrier(bool restart, int core, std::source_location where) {
+void Search::section_begin(std::jmp_buf* restart) {
+  fibers_[running_].restart = restart;
+  fibers_[running_].section_steps = 0;
+}
+
+void Search::barrier(std::source_location where) {
   Operation op{.kind = Kind::barrier, .order = Order::seq_cst, .where = where};
+  perform(op);
+}
+
+void Search::restart_sections(std::source_location where) {
+  Operation op{.kind = Kind::restart, .where = where};
   const ThreadId self = running_;
   perform(op);
-  for (ThreadId t = 0; restart && t < subject_.threads; ++t)
-    if (t != self && fibers_[t].restart && (core < 0 || fibers_[t].core == core)) fibers_[t].interrupted = true;
+  for (ThreadId t = 0; t < subject_.threads; ++t)
+    if (t != self && is_in_section(fibers_[t])) fibers_[t].interrupted = true;
 }
 
 unsigned Search::limit_begin(const char* name, unsigned limit) {
@@ -163,6 +176,13 @@ void relax(std::source_location where) {
 void plain_access(const void* address, bool write, std::source_location where) {
   if (Search* search = Search::active()) search->plain_access(address, write, where);
 }
+void pause(std::source_location where) {
+  if (Search* search = Search::active()) search->pause(where);
+}
+int core() {
+  Search* const search = Search::active();
+  return search ? search->core() : 0;
+}
 void run_on_core(int core) {
   if (Search* search = Search::active()) search->run_on_core(core);
 }
@@ -172,8 +192,11 @@ void section_begin(std::jmp_buf* restart) {
 void section_end() {
   if (Search* search = Search::active()) search->section_end();
 }
-void barrier(bool restart, int core, std::source_location where) {
-  if (Search* search = Search::active()) search->barrier(restart, core, where);
+void barrier(std::source_location where) {
+  if (Search* search = Search::active()) search->barrier(where);
+}
+void restart_sections(std::source_location where) {
+  if (Search* search = Search::active()) search->restart_sections(where);
 }
 
 }  // namespace hooks

@@ -16,13 +16,18 @@ void fence(Order order, std::source_location where);
 void relax(std::source_location where);
 void plain_access(const void* address, bool write, std::source_location where);
 
+/// A step without effect: here the core may switch to another thread.
+void pause(std::source_location where);
+int core();
 /// This thread runs on `core` from now on. Threads of one core exchange all they know at every switch.
 void run_on_core(int core);
 /// A restartable sequence of the core that the thread runs on: from here on, a step of another thread of that core, or
 /// a restarting barrier, makes this thread go on at `restart` instead of at its next step.
 void section_begin(std::jmp_buf* restart);
 void section_end();
-/// Full fence on all threads; `restart` also interrupts every sequence in progress (on `core`, or everywhere if -1).
-void barrier(bool restart, int core, std::source_location where);
+/// A membarrier: a full fence on all threads.
+void barrier(std::source_location where);
+/// A membarrier that aborts every restartable sequence in progress.
+void restart_sections(std::source_location where);
 
 }  // namespace mortise::model::hooks

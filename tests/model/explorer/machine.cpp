@@ -65,6 +65,10 @@ void Machine::reset(unsigned spurious_failures) {
     self.spurious = 0;
     self.compared = false;
   }
+  for (Knowledge& core : cores_) {
+    core.view.count = 0;
+    core.clock = Clock{};
+  }
   histories_used_ = messages_used_ = 0;
   plain_.clear();
   sc_written_.count = sc_read_.count = 0;
@@ -129,7 +133,7 @@ Stamp Machine::floor(const Thread& self, const History& history, Kind kind, Orde
 void Machine::choices(ThreadId thread, const Operation& op, std::uint32_t serial_min, std::vector<Choice>& out) {
   out.clear();
   Thread& self = threads_[thread];
-  if (op.kind == Kind::fence || op.kind == Kind::barrier) {
+  if (op.kind == Kind::fence || op.kind == Kind::barrier || op.kind == Kind::restart || op.kind == Kind::pause) {
     if (serial_min == 0) out.push_back({});
     return;
   }
@@ -246,6 +250,13 @@ void Machine::execute_barrier(ThreadId thread) {
   for (ThreadId other = 0; other < kThreadsMax; ++other) threads_[other].cause.join(threads_[thread].cause);
 }
 
+/// All sequences before it have ended and are known; all sequences behind it know what came before it.
+void Machine::execute_restart(Thread& self) {
+  for (const Knowledge& core : cores_) self.current.join(core);
+  self.acquired.join(self.current);
+  for (Knowledge& core : cores_) core.join(self.current);
+}
+
 Effect Machine::execute(ThreadId thread, Operation& op, const Choice& choice) {
   Thread& self = threads_[thread];
   ++self.cause.at[thread];
@@ -253,6 +264,10 @@ Effect Machine::execute(ThreadId thread, Operation& op, const Choice& choice) {
   if (op.kind == Kind::fence) {
     execute_fence(self);
     effect.fence = effect.sequential = true;
+  } else if (op.kind == Kind::pause) {
+    // It only marks a point at which its core may switch to another thread.
+  } else if (op.kind == Kind::restart) {
+    execute_restart(self);
   } else if (op.kind == Kind::barrier) {
     execute_barrier(thread);
     effect.barrier = true;
@@ -350,11 +365,14 @@ bool Machine::idle(ThreadId thread) {
   return waits;
 }
 
-void Machine::hand_over(ThreadId from, ThreadId to) {
-  threads_[to].current.join(threads_[from].current);
-  threads_[to].acquired.join(threads_[from].current);
-  threads_[to].cause.join(threads_[from].cause);
+void Machine::publish_core(ThreadId from, unsigned core) {
+  cores_[core].join(threads_[from].current);
   ++threads_[from].current.clock.at[from];
+}
+
+void Machine::learn_core(ThreadId to, unsigned core) {
+  threads_[to].current.join(cores_[core]);
+  threads_[to].acquired.join(cores_[core]);
 }
 
 }  // namespace mortise::model

@@ -106,6 +106,8 @@ enum class Kind : std::uint8_t {
   fence,
   await,
   barrier,
+  restart,
+  pause,
 };
 
 /// What a thread asks for, and what it gets.
@@ -170,8 +172,9 @@ class Machine {
                                            std::source_location where);
   /// Ends one iteration of a wait loop. True if the thread has to wait until a word that it looked at changes.
   bool idle(ThreadId thread);
-  /// `to` learns all that `from` knows, as when the kernel switches a core from one to the other.
-  void hand_over(ThreadId from, ThreadId to);
+  /// What ran on a core is known to what runs there next.
+  void publish_core(ThreadId from, unsigned core);
+  void learn_core(ThreadId to, unsigned core);
 
  private:
   using Seen = std::vector<std::pair<History*, Stamp>>;
@@ -201,10 +204,12 @@ class Machine {
   Effect execute_write(ThreadId thread, Operation& op, const Choice& choice, bool updates);
   void execute_fence(Thread& self);
   void execute_barrier(ThreadId thread);
+  void execute_restart(Thread& self);
   Stamp floor(const Thread& self, const History& history, Kind kind, Order order, bool writes) const;
   static Value updated(const Operation& op, Value before);
 
   std::array<Thread, kThreadsMax> threads_;
+  std::array<Knowledge, kThreadsMax> cores_;
   std::vector<std::unique_ptr<History>> histories_;
   std::size_t histories_used_ = 0;
   std::vector<std::unique_ptr<Message>> messages_;

@@ -53,6 +53,7 @@ void Search::begin_execution() {
     self.pending = nullptr;
     self.restart = nullptr;
     self.interrupted = false;
+    self.aborts = self.section_steps = 0;
     self.core = -1;
     self.limit_name = nullptr;
     self.steps = self.counted = self.limit = self.expirations = 0;
@@ -81,6 +82,7 @@ Search::Ended Search::execute_once() {
   begin_execution();
   for (std::size_t depth = 0; !failed_; ++depth) {
     Ended ended = Ended::completed;
+    share_core();
     Node* const node = node_at(depth, ended);
     if (!node) {
       if (ended == Ended::pruned) find_races_of_sleepers();
@@ -114,6 +116,10 @@ bool Search::select(Node& node, Ended& ended) {
     if (!fibers_[t].pending) continue;
     if (t == frozen_ && fibers_[t].steps >= frozen_steps_) continue;
     unfinished = true;
+    if (core_is_held(t)) {
+      node.held |= 1u << t;
+      continue;
+    }
     if (fibers_[t].interrupted) {
       node.choices[t] = node.serial_min[t] == 0;
       enabled = true;
@@ -191,8 +197,9 @@ void Search::inherit_sleep(Node& node, const Node& parent) const {
 Footprint Search::footprint_of(ThreadId thread) const {
   const Operation& op = *fibers_[thread].pending;
   Footprint print;
-  print.core = fibers_[thread].core;
+  print.core = fibers_[thread].restart ? fibers_[thread].core : -1;
   print.barrier = op.kind == Kind::barrier;
+  print.restart = op.kind == Kind::restart;
   print.fence = op.kind == Kind::fence;
   print.sequential = op.order == Order::seq_cst || (op.kind == Kind::compare_exchange && op.failure == Order::seq_cst);
   print.writes = op.kind != Kind::load && op.kind != Kind::load_low && op.kind != Kind::load_high && op.address;
@@ -202,7 +209,8 @@ Footprint Search::footprint_of(ThreadId thread) const {
 
 /// Whether the order of two steps matters for more than which message a read takes.
 bool Search::ordered(const Footprint& a, const Footprint& b) const {
-  if (a.barrier || b.barrier) return true;
+  if (a.barrier || b.barrier || (a.restart && b.restart)) return true;
+  if ((a.restart && b.core >= 0) || (b.restart && a.core >= 0)) return true;
   if (a.core >= 0 && a.core == b.core) return true;
   if (!a.sequential || !b.sequential) return false;
   if (a.fence || b.fence) return true;
@@ -269,18 +277,42 @@ unsigned Search::index_of(const Node& node, const Choice& choice) {
   return 0;
 }
 
-/// The threads of one core run one after the other, and each switch is seen by both; a sequence that was left is
-/// aborted.
+/// Sequences of one core run one after the other, and the kernel's switch makes what ran known to what runs next. (That also
+/// holds between sequences and other code; leaving it out there allows more than can happen, and much less to try.)
+void Search::share_core() {
+  if (!steps_.empty() && steps_.back().footprint.core >= 0)
+    machine_.publish_core(steps_.back().thread, static_cast<unsigned>(steps_.back().footprint.core));
+  for (ThreadId t = 0; t < subject_.threads; ++t)
+    if (fibers_[t].pending && fibers_[t].restart) machine_.learn_core(t, static_cast<unsigned>(fibers_[t].core));
+}
+
+/// A step of one sequence aborts those that other threads of the core have begun.
 void Search::switch_core(ThreadId thread) {
-  const int core = fibers_[thread].core;
-  if (core < 0) return;
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->footprint.core != core) continue;
-    if (step->thread == thread) return;
-    machine_.hand_over(step->thread, thread);
-    if (fibers_[step->thread].restart) fibers_[step->thread].interrupted = true;
-    return;
+  Logical& self = fibers_[thread];
+  if (!self.restart) return;
+  ++self.section_steps;
+  for (ThreadId t = 0; t < subject_.threads; ++t) {
+    Logical& other = fibers_[t];
+    if (t == thread || !is_in_section(other) || other.core != self.core || other.interrupted) continue;
+    other.interrupted = true;
+    ++other.aborts;
   }
+}
+
+bool Search::is_in_section(const Logical& logical) {
+  return logical.pending && logical.restart && logical.section_steps > 0;
+}
+
+/// Whether a sequence of `thread` would abort one that has been aborted often enough.
+bool Search::core_is_held(ThreadId thread) const {
+  const Logical& self = fibers_[thread];
+  for (ThreadId t = 0; self.restart && t < subject_.threads; ++t) {
+    const Logical& other = fibers_[t];
+    if (t == thread || !is_in_section(other) || other.core != self.core || other.interrupted) continue;
+    const bool stopped = t == frozen_ && other.steps >= frozen_steps_;
+    if (other.aborts >= options_.aborts_max && !stopped) return true;
+  }
+  return false;
 }
 
 /// Looks for steps before steps_[count] that `late`, which came there or would come there, could have preceded with
@@ -344,6 +376,11 @@ void Search::want(std::size_t depth, const Step& late, std::size_t count) {
     if (!rests) initials |= bit;
   }
   if (node.wanted & initials) return;
+  if (initials & node.held) {  // it cannot be had here, so whatever can comes before it
+    for (ThreadId t = 0; t < subject_.threads; ++t)
+      if (node.choices[t] != 0) node.wanted |= 1u << t;
+    return;
+  }
   const unsigned mine = 1u << late.thread;
   node.wanted |= initials & mine ? mine : initials & -initials;
 }

@@ -13,11 +13,12 @@ namespace mortise::model {
 /// What decides whether two steps disturb each other, known before the step is taken.
 struct Footprint {
   const History* history = nullptr;
-  int core = -1;
+  int core = -1;  // of a step in a restartable sequence
   bool writes = false;
   bool sequential = false;
   bool fence = false;
   bool barrier = false;
+  bool restart = false;  // of all sequences
 };
 
 struct Step {
@@ -43,6 +44,7 @@ struct Node {
   std::uintptr_t print = 0;  // of the operation taken: it must be the same when repeated
   unsigned wanted = 0;       // bit set of threads to try
   unsigned done = 0;         // and of those tried
+  unsigned held = 0;         // and of those whose core may not be switched to them here
   bool expired = false;      // nobody could go on: a wait loop goes round once more
 };
 
@@ -65,10 +67,13 @@ class Search {
   void relax(std::source_location where);
   void construct(const void* address, unsigned bytes, Value value);
   void fence(Order order, std::source_location where);
+  void pause(std::source_location where);
   void run_on_core(int core) { fibers_[running_].core = core; }
+  int core() const { return fibers_[running_].core; }
   void section_begin(std::jmp_buf* restart);
   void section_end() { fibers_[running_].restart = nullptr; }
-  void barrier(bool restart, int core, std::source_location where);
+  void barrier(std::source_location where);
+  void restart_sections(std::source_location where);
   unsigned limit_begin(const char* name, unsigned limit);
   void limit_end(const char* name, unsigned limit, unsigned before);
 
@@ -88,6 +93,7 @@ class Search {
     int core = -1;
     std::source_location last{};       // of its last operation
     const char* limit_name = nullptr;  // of the StepLimit it is in
+    unsigned aborts = 0, section_steps = 0;
     unsigned steps = 0, counted = 0, limit = 0, expirations = 0;
   };
 
@@ -105,7 +111,10 @@ class Search {
   void check_repeats(Node& node);
   Footprint footprint_of(ThreadId thread) const;
   bool ordered(const Footprint& a, const Footprint& b) const;
+  void share_core();
   void switch_core(ThreadId thread);
+  bool core_is_held(ThreadId thread) const;
+  static bool is_in_section(const Logical& logical);
   void find_races(const Step& late, std::size_t count);
   void find_races_of_sleepers();
   void want(std::size_t depth, const Step& late, std::size_t count);

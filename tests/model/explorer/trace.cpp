@@ -42,9 +42,9 @@ std::string hex(const Value& value, bool pair) {
 }  // namespace
 
 const char* name_of(Kind kind) {
-  constexpr const char* kNames[] = {
-      "load",    "load low half of", "load high half of", "store to", "exchange", "add to", "subtract from",
-      "or into", "and into",         "compare-exchange",  "fence",    "wait for", "barrier"};
+  constexpr const char* kNames[] = {"load",   "load low half of", "load high half of", "store to", "exchange",
+                                    "add to", "subtract from",    "or into",           "and into", "compare-exchange",
+                                    "fence",  "wait for",         "barrier",           "restart",  "stands"};
   return kNames[static_cast<unsigned>(kind)];
 }
 

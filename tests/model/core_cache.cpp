@@ -1,0 +1,212 @@
+// If this fails, two threads of one core may be given the same block, or a block is lost or handed out twice when another core
+// empties a core's cache: the shipped core cache is run with sections that are interrupted at every step.
+#include "mortise/cache/core_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shipped.hpp"
+
+namespace mortise {
+
+[[noreturn]] void report(Fault, mortise::Block) noexcept { std::abort(); }
+
+}  // namespace mortise
+
+namespace mortise::model {
+namespace {
+
+constexpr unsigned kBlocks = 6;
+
+/// What lies below the cache: blocks and a word that says which are free.
+class Store {
+ public:
+  struct Thread {};
+  struct Classes {
+    static constexpr unsigned kCount = 1;
+    static constexpr std::size_t kMaxBytes = 64;
+    static constexpr unsigned class_of(std::size_t) { return 1; }
+    static constexpr std::size_t size_of(unsigned) { return 64; }
+  };
+  static constexpr Progress kProgress = Progress::of(Guarantee::lock_free);
+
+  mortise::Block allocate(Thread& t, Request) noexcept {
+    std::byte* p = nullptr;
+    return allocate_batch(t, 1, &p, 1) ? mortise::Block{p, 64, 1} : mortise::Block{};
+  }
+  void release(Thread& t, mortise::Block b) noexcept { release_batch(t, 1, &b.ptr, 1); }
+  unsigned allocate_batch(Thread&, unsigned, std::byte** out, unsigned n) noexcept {
+    unsigned seen = free_.load(Order::acquire), taken;
+    do {
+      taken = 0;
+      for (unsigned i = 0, left = n; i < kBlocks && left; ++i)
+        if (seen & 1u << i) taken |= 1u << i, --left;
+      if (!taken) return 0;
+    } while (!free_.compare_exchange_strong(seen, seen & ~taken, Order::acq_rel));
+    unsigned got = 0;
+    for (unsigned i = 0; i < kBlocks; ++i)
+      if (taken & 1u << i) out[got++] = reinterpret_cast<std::byte*>(&block_[i]);
+    return got;
+  }
+  void release_batch(Thread&, unsigned, std::byte** in, unsigned n) noexcept {
+    unsigned bits = 0;
+    for (unsigned i = 0; i < n; ++i) {
+      const auto index = static_cast<unsigned>(reinterpret_cast<Block*>(in[i]) - block_);
+      require(index < kBlocks && !(bits & 1u << index),
+              "a block comes back that was never handed out, or twice at once");
+      bits |= 1u << index;
+    }
+    require((free_.fetch_or(bits, Order::acq_rel) & bits) == 0, "a block comes back twice");
+  }
+  std::byte* meta(std::size_t bytes) noexcept {
+    std::byte* const at = meta_ + used_;
+    used_ = used_ + bytes;
+    return used_ <= sizeof meta_ ? at : nullptr;
+  }
+
+  unsigned free_blocks() { return free_.load(Order::relaxed); }
+  Block block_[kBlocks];
+
+ private:
+  Atomic<unsigned> free_{(1u << kBlocks) - 1};
+  Shared<std::size_t> used_;
+  alignas(64) std::byte meta_[8192] = {};
+};
+
+using Cache = CoreCache<64 * 4>::Over<Store>;
+
+/// Threads on cores; a program that writes into the blocks it holds.
+struct Cores {
+  Cache cache;
+  Store::Thread thread;
+  Atomic<std::byte*> held[4];
+
+  /// `warm`: so many blocks lie in the magazine of core 0 at the start.
+  explicit Cores(unsigned warm) {
+    cache.start({.rseq = {.is_kernels = true}, .can_restart = true});
+    mortise::Block block[kBlocks];
+    for (unsigned i = 0; i < warm; ++i) block[i] = cache.allocate(thread, {.size = 8});
+    for (unsigned i = 0; i < warm; ++i) cache.release(thread, block[i]);
+  }
+  std::byte* take() {
+    const mortise::Block b = cache.allocate(thread, {.size = 8});
+    if (b) own(reinterpret_cast<FreeLink*>(b.ptr));
+    return b.ptr;
+  }
+  void take_hit() {  // nothing on a miss
+    const mortise::Block b = cache.allocate_hit(thread, {.size = 8});
+    if (b) own(reinterpret_cast<FreeLink*>(b.ptr));
+  }
+  void give(std::byte* p) {
+    if (!p) return;
+    disown(reinterpret_cast<FreeLink*>(p));
+    cache.release(thread, {p, 64, 1});
+  }
+  void on(int core) { hooks::run_on_core(core); }
+
+  /// Everything that is cached goes down; then each block is either free or held by the program.
+  void finish() {
+    cache.trim(thread);
+    unsigned held_bits = 0;
+    for (unsigned i = 0; i < kBlocks; ++i)
+      if (cache.below.block_[i].owned.get()) held_bits |= 1u << i;
+    require((held_bits & cache.below.free_blocks()) == 0, "a block is free and with the program");
+    require((held_bits | cache.below.free_blocks()) == (1u << kBlocks) - 1, "a block is lost");
+  }
+};
+
+struct TwoThreadsOfOneCore : Cores {
+  static constexpr unsigned kThreads = 2;
+  TwoThreadsOfOneCore() : Cores(2) {}
+  void run(unsigned) {
+    on(0);
+    give(take());
+    take();
+  }
+};
+
+struct MissesOfOneCore : Cores {  // an empty magazine: both refill it
+  static constexpr unsigned kThreads = 2;
+  MissesOfOneCore() : Cores(0) {}
+  void run(unsigned) {
+    on(0);
+    take();
+  }
+};
+
+struct SpillAgainstHits : Cores {  // a full magazine: one thread gives back a block more than it holds
+  static constexpr unsigned kThreads = 2;
+  std::byte* more;
+  SpillAgainstHits() : Cores(0) {
+    std::byte* taken[5];
+    for (std::byte*& p : taken) p = take();
+    for (unsigned i = 0; i < 4; ++i) give(taken[i]);
+    more = taken[4];
+  }
+  void run(unsigned number) {
+    on(0);
+    if (number == 0) give(more);
+    else take();
+  }
+};
+
+struct DrainOfAnotherCore : Cores {
+  static constexpr unsigned kThreads = 2;
+  DrainOfAnotherCore() : Cores(2) {}
+  void run(unsigned number) {
+    on(static_cast<int>(number));
+    if (number == 1) cache.trim(thread);
+    else give(take()), take();
+  }
+};
+
+struct DrainWhileTwoThreadsShareACore : Cores {
+  static constexpr unsigned kThreads = 3;
+  DrainWhileTwoThreadsShareACore() : Cores(2) {}
+  void run(unsigned number) {
+    on(number == 2 ? 1 : 0);
+    if (number == 2) cache.trim(thread);
+    else take_hit();
+  }
+};
+
+struct TwoDrains : Cores {
+  static constexpr unsigned kThreads = 3;
+  TwoDrains() : Cores(1) {}
+  void run(unsigned number) {
+    on(static_cast<int>(number));
+    if (number == 0) take();
+    else cache.trim(thread);
+  }
+};
+
+struct FirstUseOfTwoCores : Cores {  // both make their sets
+  static constexpr unsigned kThreads = 2;
+  FirstUseOfTwoCores() : Cores(0) {}
+  void run(unsigned number) {
+    on(static_cast<int>(number));
+    take();
+  }
+};
+
+template <class Scenario>
+void run(const char* what, Options options = {}) {
+  const Report report = explore<Scenario>(options);
+  EXPECT_TRUE(report.passed()) << report.text();
+  std::printf("%s: %s", what, report.text().c_str());
+}
+
+const bool kAll = std::getenv("MORTISE_TEST_ALL") != nullptr;
+const Options kOnce{.aborts_max = kAll ? 2u : 1u};
+
+TEST(CoreCache, TwoThreadsOfOneCore) { run<TwoThreadsOfOneCore>("two threads of one core", kOnce); }
+TEST(CoreCache, MissesOfOneCore) { run<MissesOfOneCore>("two misses of one core", kOnce); }
+TEST(CoreCache, SpillAgainstHits) { run<SpillAgainstHits>("a spill against a hit", kOnce); }
+TEST(CoreCache, DrainOfAnotherCore) { run<DrainOfAnotherCore>("drain of another core"); }
+TEST(CoreCache, DrainWhileTwoThreadsShareACore) {
+  run<DrainWhileTwoThreadsShareACore>("drain, two threads there", kOnce);
+}
+TEST(CoreCache, TwoDrains) { run<TwoDrains>("two drains"); }
+TEST(CoreCache, FirstUseOfTwoCores) { run<FirstUseOfTwoCores>("first use of two cores"); }
+
+}  // namespace
+}  // namespace mortise::model
