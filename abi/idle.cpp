@@ -112,7 +112,7 @@ bool prepare_memory() noexcept {
     const std::size_t reach = round_up(own + sizeof thread_record + kTlsMargin, kTlsMargin);
     if (!(own_stack = os::map(kStackBytes + 2 * reach))) return false;
     own_thread_pointer = own_stack + kStackBytes + reach;
-    memcpy(own_thread_pointer, &own_thread_pointer, sizeof own_thread_pointer);  // x86-64: the first word points to itself
+    *reinterpret_cast<std::byte**>(own_thread_pointer) = own_thread_pointer;  // x86-64: the first word points to itself
   }
   return own_record != nullptr;
 }

@@ -24,7 +24,7 @@ namespace {
 constinit FutexLock start_lock{};
 constinit Atomic<int> state{0};  // 0 closed, 1 started, -1 cannot work here
 constinit os::Facts facts{};
-constinit Heap::Thread* idle_records = nullptr;  // of threads that have ended; linked through their first word
+[[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;  // of threads that have ended; linked through their first word
 
 // Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {

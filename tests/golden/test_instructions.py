@@ -19,6 +19,7 @@ from support.allocators import CARDS, CORE_CACHED, NAMES, library, program, run
 
 HERE = Path(__file__).parent
 FALLBACK_BUDGET = 28
+BETWEEN_COMPILERS = 2  # records are g++'s; clang's hits differ by so many at most
 BUDGETED = [n for n in NAMES if CARDS[n]["budget"]["malloc"]]
 WAYS = [(n, rseq) for n in BUDGETED for rseq in ((True, False) if n in CORE_CACHED else (True,))]
 KIND = {"malloc": "malloc", "operator_new": "malloc", "free": "free", "operator_delete": "free", "operator_delete_sized": "free"}
@@ -73,4 +74,4 @@ def test_hits_are_no_longer_than_on_record(name):
     for what, old in json.loads(record.read_text()).items():
         inside = {k: n for k, n in now[what].items() if k != "elsewhere"}
         before = sum(n for k, n in old.items() if k != "elsewhere")
-        assert sum(inside.values()) <= before, f"{what} of {name}: {now[what]}, on record {old}"
+        assert sum(inside.values()) <= before + BETWEEN_COMPILERS, f"{what} of {name}: {now[what]}, on record {old}"
