@@ -4,6 +4,7 @@
 // the hundreds, so a linear walk is short; should the array overflow, the range is simply lost until the program ends.
 #include "region.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -143,6 +144,7 @@ const char* open_region() noexcept {
       mapped = raw_syscall(SYS_mmap, static_cast<long>(arena_low(i)), kArenaBytes, PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
     raw_syscall(SYS_close, file);
+    if (mapped == -ENOMEM) return "address space is limited (ulimit -v) and the shared region reserves 1 TB of it";
     if (mapped != static_cast<long>(arena_low(i))) return "the address range of the shared region is taken";
     if (huge) raw_syscall(SYS_madvise, mapped, kArenaBytes, MADV_HUGEPAGE);
   }

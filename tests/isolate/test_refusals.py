@@ -67,6 +67,12 @@ def test_unknown_glibc_keeps_ordinary_threads(program, isolated, tmp_path):
     assert isolated([program("apart")], preload=[strange]).out.startswith("own process: 0")
 
 
+def test_limited_address_space_keeps_ordinary_threads(program, isolated):
+    done = isolated(["prlimit", "--as=4000000000", program("sync")])
+    assert done.status == 0 and len(done.said) == 1
+    assert "ulimit -v" in done.said[0] and done.said[0].endswith("running with ordinary threads")
+
+
 def test_wrong_setting(program, isolated):
     done = isolated([program("sync")], env={"MORTISE_THREADS_MAX": "many"})
     assert done.status == 0 and len(done.said) == 1
