@@ -8,6 +8,7 @@
 #include "arm.hpp"
 #include "create.hpp"
 #include "end.hpp"
+#include "loads.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "thread.hpp"
@@ -51,8 +52,16 @@ MORTISE_ISOLATE_EXPORT void* dlopen(const char* file, int mode) {
   if (armed() && live_threads.load() > 1 && file) {
     if (void* loaded = original(file, mode | RTLD_NOLOAD)) return loaded;
     refuse_loading(file);
+    return load_everywhere(file, mode, original);
   }
   return original(file, mode);
+}
+
+/// What was loaded stays: other address spaces would keep it mapped, and its place must not be given to another
+/// library.
+MORTISE_ISOLATE_EXPORT int dlclose(void* handle) noexcept {
+  if (armed() && live_threads.load() > 1) return 0;
+  return next<decltype(&dlclose)>("dlclose")(handle);
 }
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {

@@ -24,7 +24,7 @@ def test_told_in_one_line(program, isolated, way):
     assert done.status == UNSUPPORTED
 
 
-@pytest.mark.parametrize("way", ["garbage-collector", "io_uring"])
+@pytest.mark.parametrize("way", ["dlopen", "garbage-collector", "io_uring"])
 def test_the_user_may_insist(program, isolated, way):
     done = isolated([program("cannot"), way], env={"MORTISE_THREADS_ANYWAY": "1"})
     assert len(done.said) == 1 and done.status == 0 and "went on" in done.out
@@ -106,3 +106,8 @@ def test_static_and_set_user_id_programs(program, tmp_path):
     copy.chmod(0o4755)
     done = mortise("--", copy)
     assert done.status == UNSUPPORTED and "set-user-id" in done.err and len(done.err.splitlines()) == 1
+
+
+def test_a_library_loaded_late_serves_all_threads_if_the_user_insists(program, isolated):
+    done = isolated([program("late_library")], env={"MORTISE_THREADS_ANYWAY": "1"})
+    assert done.status == 0 and done.out == "cos 1.000\nmain 1.000\n" and len(done.said) == 1
