@@ -1,6 +1,7 @@
 // refuse.cpp: what is known not to work, found before the first thread.
 #include "refuse.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -29,6 +30,8 @@ void refuse_what_cannot_work() noexcept {
 }
 
 void refuse_loading(const char* library) noexcept {
+  static std::atomic<bool> told{false};  // comes here again only where the user insists: once is enough
+  if (told.exchange(true)) return;
   refuse(
       "dlopen(%s) after thread creation: other threads would not have it; load it before, or list it in "
       "MORTISE_THREADS_PRELOAD_LIBS",

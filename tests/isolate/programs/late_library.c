@@ -1,11 +1,9 @@
-// A library loaded by one thread and used by all: its code, its data, its thread-local variable, in old and new
-// threads.
+// A library loaded by one thread and used by another one made before, and by main.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
 static pthread_barrier_t turn;
-static int (*count)(void);
 static double (*apply)(double);
 
 static void* use(void* unused) {
@@ -23,7 +21,7 @@ static void* load(void* unused) {
 }
 
 int main(void) {
-  pthread_t loader, user, later;
+  pthread_t loader, user;
   pthread_barrier_init(&turn, NULL, 3);
   pthread_create(&user, NULL, use, NULL);
   pthread_create(&loader, NULL, load, NULL);
