@@ -58,6 +58,12 @@ TYPED_TEST(ArrayOfPools, ThreadsNeverShareAnObject) {
   EXPECT_EQ(left, 64u) << "objects were lost";
 }
 
+TYPED_TEST(ArrayOfPools, PreemptionAndMigrationChangeNothing) {
+  TypeParam pool(64);
+  const test::Antagonists antagonists;
+  EXPECT_EQ(test::race(pool, 6, 30000), 0u);
+}
+
 TYPED_TEST(ArrayOfPools, ProducersAndConsumersFinishWithOneSpareInAHundred) {
   TypeParam pool(101);
   test::hand_over(pool, 2, 100, 20000);

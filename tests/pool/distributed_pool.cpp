@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <list>
 #include <memory>
 #include <set>
@@ -78,6 +79,16 @@ TEST_P(Fronts, ThreadsNeverShareAnObject) {
   unsigned left = 0;
   while (pool.acquire_raw()) ++left;
   EXPECT_EQ(left, 200u) << "objects were lost";
+}
+
+TEST_P(Fronts, PreemptionAndMigrationChangeNothing) {
+  Pool pool(options(200));
+  Raw raw{pool};
+  {
+    const test::Antagonists antagonists;
+    EXPECT_EQ(test::race(raw, 6, 30000), 0u);
+  }
+  EXPECT_EQ(pool.statistics().in_use, 0u);
 }
 
 TEST_P(Fronts, AFewObjectsServeManyThreadsByStealing) {
@@ -202,6 +213,15 @@ TEST_P(Fronts, TrimGivesPagesBackAndThePoolGoesOn) {
   std::set<Message*> again;
   while (Message* m = pool.acquire_raw()) again.insert(m);
   EXPECT_EQ(again.size(), 4096u);
+}
+
+TEST(DistributedPool, TakesTheFrontThatTheMachineHas) {
+  const char* const tunables = std::getenv("GLIBC_TUNABLES");
+  const bool refused = tunables && std::string(tunables).find("rseq=0") != std::string::npos;
+  Pool pool({.maximum = 10});
+  if (refused) EXPECT_EQ(pool.front(), pool_front::threads) << "restartable sequences were turned off";
+  else EXPECT_TRUE(pool.front() == pool_front::cores || pool.front() == pool_front::threads);
+  EXPECT_TRUE(pool.try_acquire());
 }
 
 TEST(DistributedPool, HandlesGiveBackOnAnyThread) {

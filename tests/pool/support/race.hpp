@@ -1,11 +1,19 @@
 // What tests of all pools have in common: threads that would notice a second owner, and pairs that hand objects over.
 #pragma once
 
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "mortise/sync/atomics.hpp"
 
 namespace mortise::test {
 
@@ -45,6 +53,46 @@ template <class Pool> std::uint64_t race(Pool& pool, unsigned threads, unsigned 
   for (auto& thread : all) thread.join();
   return errors;
 }
+
+/// While it lives, one thread moves the calling process's other threads between CPUs and another one preempts them, with real-time
+/// priority where that is allowed.
+class Antagonists {
+ public:
+  Antagonists() : moves_([this] { move(); }), preempts_([this] { preempt(); }) {}
+  ~Antagonists() {
+    stop_ = true;
+    moves_.join(), preempts_.join();
+  }
+
+ private:
+  void move() {
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof all, &all);
+    for (unsigned i = 0; !stop_; ++i) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      for (unsigned cpu = 0, want = i % static_cast<unsigned>(CPU_COUNT(&all)); cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &all) && want-- == 0) CPU_SET(cpu, &one);
+      const std::filesystem::directory_iterator tasks("/proc/self/task");
+      for (const auto& task : tasks)
+        if (std::hash<std::string>{}(task.path().string()) % 3 == i % 3)
+          sched_setaffinity(std::stoi(task.path().filename().string()), sizeof one, &one);
+      usleep(300);
+    }
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    for (const auto& task : tasks) sched_setaffinity(std::stoi(task.path().filename().string()), sizeof all, &all);
+  }
+  void preempt() {
+    const sched_param high{1};
+    pthread_setschedparam(pthread_self(), SCHED_RR, &high);
+    while (!stop_) {
+      for (int i = 0; i < 2000; ++i) cpu_relax();
+      usleep(50);
+    }
+  }
+  std::atomic<bool> stop_{false};
+  std::thread moves_, preempts_;
+};
 
 /// `pairs` pairs of threads: one only acquires, the other only releases, with `in_flight` objects between them in all.
 template <class Pool> void hand_over(Pool& pool, unsigned pairs, unsigned in_flight, unsigned rounds) {
