@@ -32,7 +32,8 @@ int main() {
   for (int i = 0; i < 16; ++i) {
     clients.emplace_back([&pool] {
       for (int request = 0; request < 1000; ++request) {
-        // Up to a second; then an empty handle. At the end of the scope the connection goes back, on whichever thread that is.
+        // Up to a second; then an empty handle. At the end of the scope the connection goes back, on whichever thread
+        // that is.
         auto connection = pool.acquire_for(1'000'000'000);
         if (connection) ++connection->requests;
       }

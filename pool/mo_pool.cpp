@@ -28,12 +28,14 @@ void* begin(mo_pool* pool, Taken taken, const void* caller) noexcept {
     pool->blocks.release_bare(taken.block);
     return nullptr;
   }
-  if (pool->options.checked) [[unlikely]] pool->checks.on_acquire(pool->blocks.slots(), taken.block, caller);
+  if (pool->options.checked) [[unlikely]]
+    pool->checks.on_acquire(pool->blocks.slots(), taken.block, caller);
   return taken.block;
 }
 
 void give(mo_pool* pool, std::byte* block) noexcept {
-  if (!pool->blocks.release_hit(block)) [[unlikely]] pool->blocks.release_slow(block);
+  if (!pool->blocks.release_hit(block)) [[unlikely]]
+    pool->blocks.release_slow(block);
 }
 
 void destroy(mo_pool* pool, void* block) noexcept {
@@ -78,24 +80,30 @@ MORTISE_EXPORT void mo_pool_destroy(mo_pool* pool) {
 
 MORTISE_EXPORT void* mo_pool_try_acquire(mo_pool* pool) {
   if (std::byte* const block = pool->blocks.acquire_hit()) [[likely]] {
-    if (pool->options.checked) [[unlikely]] pool->checks.on_acquire(pool->blocks.slots(), block, MORTISE_CALLER);
+    if (pool->options.checked) [[unlikely]]
+      pool->checks.on_acquire(pool->blocks.slots(), block, MORTISE_CALLER);
     return block;
   }
   return begin(pool, pool->blocks.acquire_slow(), MORTISE_CALLER);
 }
 
 MORTISE_EXPORT void* mo_pool_acquire_for(mo_pool* pool, int64_t timeout_ns) {
-  if (std::byte* const block = pool->blocks.acquire_hit()) [[likely]] return begin(pool, {block, false}, MORTISE_CALLER);
+  if (std::byte* const block = pool->blocks.acquire_hit()) [[likely]]
+    return begin(pool, {block, false}, MORTISE_CALLER);
   return begin(pool, pool->blocks.acquire_wait(timeout_ns), MORTISE_CALLER);
 }
 
 MORTISE_EXPORT void mo_pool_release(mo_pool* pool, void* block) {
-  if (pool->options.checked && !pool->checks.may_release(pool->blocks.slots(), block, MORTISE_CALLER)) [[unlikely]] return;
-  if (pool->options.reset) [[unlikely]] pool->options.reset(block, pool->options.context);
+  if (pool->options.checked && !pool->checks.may_release(pool->blocks.slots(), block, MORTISE_CALLER)) [[unlikely]]
+    return;
+  if (pool->options.reset) [[unlikely]]
+    pool->options.reset(block, pool->options.context);
   give(pool, static_cast<std::byte*>(block));
 }
 
-MORTISE_EXPORT uint32_t mo_pool_index_of(const mo_pool* pool, const void* block) { return pool->blocks.slots().index_of(block); }
+MORTISE_EXPORT uint32_t mo_pool_index_of(const mo_pool* pool, const void* block) {
+  return pool->blocks.slots().index_of(block);
+}
 MORTISE_EXPORT void* mo_pool_at(const mo_pool* pool, uint32_t index) { return pool->blocks.slots().at(index); }
 MORTISE_EXPORT int mo_pool_owns(const mo_pool* pool, const void* block) { return pool->blocks.slots().holds(block); }
 

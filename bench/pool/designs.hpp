@@ -29,26 +29,30 @@ struct Counted {
   std::uint64_t contention = 0, steals = 0;
 };
 
-template <unsigned N, class Rule, class Head> struct Array {
+template <unsigned N, class Rule, class Head>
+struct Array {
   mortise::array_of_pools<Entry, N, Rule, Head, mortise::pools::CountedByThread<>> pool{kEntries};
   void thread_begins() {}
   void thread_ends() {}
   Entry* acquire() { return pool.try_acquire(); }
   void release(Entry* e) { pool.release(e); }
-  template <class Each> void each(Each&& f) {
+  template <class Each>
+  void each(Each&& f) {
     for (std::uint32_t i = 0; i < pool.capacity(); ++i) f(*pool.at(i));
   }
   Counted counted() { return {pool.contention().repeats, pool.contention().steals}; }
 };
 
-template <mortise::pool_front kFront> struct Distributed {
+template <mortise::pool_front kFront>
+struct Distributed {
   using Pool = mortise::distributed_pool<Entry, mortise::kept_constructed<Entry>>;
   Pool pool{{.maximum = kEntries, .prefill = kEntries, .front = kFront}};
   void thread_begins() {}
   void thread_ends() {}
   Entry* acquire() { return pool.acquire_raw(); }
   void release(Entry* e) { pool.release(e); }
-  template <class Each> void each(Each&& f) {
+  template <class Each>
+  void each(Each&& f) {
     for (std::uint32_t i = 0; i < pool.maximum(); ++i) f(*pool.at(i));
   }
   Counted counted() { return {pool.statistics().contention, pool.statistics().steals}; }
@@ -59,7 +63,8 @@ struct Others {
   std::vector<Entry> entries = std::vector<Entry>(kEntries);
   void thread_begins() {}
   void thread_ends() {}
-  template <class Each> void each(Each&& f) {
+  template <class Each>
+  void each(Each&& f) {
     for (Entry& e : entries) f(e);
   }
   Counted counted() { return {}; }
@@ -133,7 +138,8 @@ struct Malloc {
   void thread_ends() {}
   Entry* acquire() { return static_cast<Entry*>(std::malloc(sizeof(Entry))); }
   void release(Entry* e) { std::free(e); }
-  template <class Each> void each(Each&&) {}
+  template <class Each>
+  void each(Each&&) {}
   Counted counted() { return {}; }
 };
 

@@ -7,10 +7,10 @@
 //     ITERATIONS       of all threads together
 //     antagonists      a thread of real-time priority that preempts the others, and one that moves them between CPUs
 //
-// Times are taken inside the threads: the first start to the last end. A thread that runs alone sees no contention, so the time
-// that threads spent on CPUs, divided by the time that passed, is printed too: far below the number of CPUs, a figure of
-// contention says nothing. Threads are pinned by the parity of their number's bits, so that thread rules do not happen to line
-// up with the CPUs.
+// Times are taken inside the threads: the first start to the last end. A thread that runs alone sees no contention, so
+// the time that threads spent on CPUs, divided by the time that passed, is printed too: far below the number of CPUs, a
+// figure of contention says nothing. Threads are pinned by the parity of their number's bits, so that thread rules do
+// not happen to line up with the CPUs.
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -77,10 +77,15 @@ struct Result {
 
 enum class Load { pair, crc, handoff };
 
-template <class Design> class Test {
+template <class Design>
+class Test {
  public:
   Test(unsigned threads, Load load, long iterations, bool antagonists)
-      : threads_(threads), load_(load), each_(iterations / threads), antagonists_(antagonists), rings_(threads / 2 + 1),
+      : threads_(threads),
+        load_(load),
+        each_(iterations / threads),
+        antagonists_(antagonists),
+        rings_(threads / 2 + 1),
         results_(threads) {}
 
   void run(const char* name, int test) {
@@ -204,13 +209,14 @@ template <class Design> class Test {
     }
     const double operations = static_cast<double>(each_) * threads_ / (load_ == Load::handoff ? 2 : 1);
     const Counted counted = design_.counted();
-    std::printf("{\"design\":\"%s\",\"threads\":%u,\"test\":%d,\"operations\":%.0f,\"wall_ns\":%.3f,\"cpu_ns\":%.3f,"
-                "\"parallelism\":%.3f,\"contention_pct\":%.5f,\"steals\":%llu,\"empties\":%llu,\"crc_errors\":%llu,"
-                "\"real_time_antagonist\":%s}\n",
-                name, threads_, test, operations, (end - start) / operations, cpu / operations, cpu / (end - start),
-                100.0 * static_cast<double>(counted.contention) / operations, static_cast<unsigned long long>(counted.steals),
-                static_cast<unsigned long long>(empties), static_cast<unsigned long long>(errors),
-                real_time_ ? "true" : "false");
+    std::printf(
+        "{\"design\":\"%s\",\"threads\":%u,\"test\":%d,\"operations\":%.0f,\"wall_ns\":%.3f,\"cpu_ns\":%.3f,"
+        "\"parallelism\":%.3f,\"contention_pct\":%.5f,\"steals\":%llu,\"empties\":%llu,\"crc_errors\":%llu,"
+        "\"real_time_antagonist\":%s}\n",
+        name, threads_, test, operations, (end - start) / operations, cpu / operations, cpu / (end - start),
+        100.0 * static_cast<double>(counted.contention) / operations, static_cast<unsigned long long>(counted.steals),
+        static_cast<unsigned long long>(empties), static_cast<unsigned long long>(errors),
+        real_time_ ? "true" : "false");
   }
 
   Design design_;
@@ -234,14 +240,16 @@ struct Run {
   bool antagonists;
 };
 
-template <class Design> void run(const Run& r) {
+template <class Design>
+void run(const Run& r) {
   for (int i = 0; i < r.tests; ++i) {
     auto test = std::make_unique<Test<Design>>(r.threads, r.load, r.iterations, r.antagonists);
     test->run(r.design, i);
   }
 }
 
-template <class Rule, class Head> bool run_array(const std::string& pools, const Run& r) {
+template <class Rule, class Head>
+bool run_array(const std::string& pools, const Run& r) {
   if (pools == "1") return run<Array<1, Rule, Head>>(r), true;
   if (pools == "2") return run<Array<2, Rule, Head>>(r), true;
   if (pools == "4") return run<Array<4, Rule, Head>>(r), true;
@@ -277,17 +285,24 @@ bool dispatch(const Run& r) {
 int main(int count, char** words) {
   using bench::Load;
   const auto usage = [&] {
-    std::fprintf(stderr, "usage: %s DESIGN THREADS pair|crc|handoff TESTS ITERATIONS [antagonists]\n"
-                         "  DESIGN: distributed[-threads|-none], RULE:POOLS (by_core:2), mutex, boost, moodycamel, tbb, malloc\n", words[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s DESIGN THREADS pair|crc|handoff TESTS ITERATIONS [antagonists]\n"
+        "  DESIGN: distributed[-threads|-none], RULE:POOLS (by_core:2), mutex, boost, moodycamel, tbb, malloc\n",
+        words[0]);
     return 2;
   };
   if (count < 6) return usage();
   const std::string load = words[3];
   const Load loads = load == "pair" ? Load::pair : load == "crc" ? Load::crc : Load::handoff;
-  const bench::Run run{words[1], static_cast<unsigned>(std::atoi(words[2])), loads, std::atoi(words[4]), std::atol(words[5]),
+  const bench::Run run{words[1],
+                       static_cast<unsigned>(std::atoi(words[2])),
+                       loads,
+                       std::atoi(words[4]),
+                       std::atol(words[5]),
                        count > 6 && !std::strcmp(words[6], "antagonists")};
-  if (run.threads < 1 || run.tests < 1 || run.iterations < run.threads || (load != "pair" && load != "crc" && load != "handoff") ||
-      (load != "pair" && run.threads % 2))
+  if (run.threads < 1 || run.tests < 1 || run.iterations < run.threads ||
+      (load != "pair" && load != "crc" && load != "handoff") || (load != "pair" && run.threads % 2))
     return usage();
   return bench::dispatch(run) ? 0 : usage();
 }

@@ -1,7 +1,8 @@
 """The benchmark of the object pools: the original experiment, the bars, and what others use as pools, side by side.
 
-Every cell is one process that runs a number of tests; cells are run in rotated order, round by round, and the median over tests is
-shown. Results go to build/bench/pool.json, with plots in build/bench/pool.html; parts run one at a time add to what is there.
+Every cell is one process that runs a number of tests; cells are run in rotated order, round by round, and the median
+over tests is shown. Results go to build/bench/pool.json, with plots in build/bench/pool.html; parts run one at a time
+add to what is there.
 """
 
 import argparse
@@ -62,9 +63,11 @@ def plan(part: str, quick: bool) -> list[tuple]:
     if part.startswith("grid"):
         rules = [part.partition(":")[2]] if ":" in part else RULES
         sizes = [(10 if quick else 50, 1_000_000), (0 if quick else 50, 4_000_000)]
-        return [(f"{r}:{p}", t, "crc", n, i, False) for r in rules for t in THREADS for p in POOLS for n, i in sizes if n]
+        cells = [(f"{rule}:{pools}", threads) for rule in rules for threads in THREADS for pools in POOLS]
+        return [(d, t, "crc", n, i, False) for d, t in cells for n, i in sizes if n]
     if part == "crc":
-        return [(d, t, "crc", some, 1_000_000, False) for t in THREADS for d in ["distributed", "distributed-threads", *designs_of_others()]]
+        names = ["distributed", "distributed-threads", *designs_of_others()]
+        return [(d, t, "crc", some, 1_000_000, False) for t in THREADS for d in names]
     if part == "handoff":
         names = ours + [f"{rule}:2" for rule in RULES] + designs_of_others()
         return [(d, t, "handoff", some, 500_000, False) for t in (2, 8) for d in names]
@@ -96,7 +99,7 @@ def cells_of(runs: list[dict]) -> dict[tuple, dict]:
     keys = ["wall_ns", "cpu_ns", "parallelism", "contention_pct"]
     return {
         cell: {key: statistics.median(run[key] for run in some) for key in keys}
-        | {"errors": sum(run["crc_errors"] for run in some), "tests": len(some), "steals": sum(run["steals"] for run in some)}
+        | {"errors": sum(run["crc_errors"] for run in some), "tests": len(some)}
         for cell, some in groups.items()
     }
 
@@ -105,15 +108,18 @@ def show(runs: list[dict], cpus: int, console: Console) -> None:
     """One table a part."""
     cells = cells_of(runs)
     for part in [p for p in PARTS if any(cell[0] == p for cell in cells)]:
-        table = Table(title=f"pools: {part} (medians; void: threads spent less than {PARALLELISM_MIN:.0%} of {cpus} CPUs)")
-        for heading in ("design", "threads", "iterations", "tests", "wall ns", "CPU ns", "parallel", "contention %", "CRC errors"):
+        void = f"threads ran on less than {PARALLELISM_MIN:.0%} of {cpus} CPUs"
+        table = Table(title=f"pools: {part} (medians; void: {void})")
+        headings = "design threads iterations tests wall_ns CPU_ns parallel contention_% CRC_errors"
+        for heading in headings.replace("_", "\u00a0").split(" "):
             table.add_column(heading, justify="left" if heading == "design" else "right")
         for (_, design, threads, iterations), m in sorted((c, m) for c, m in cells.items() if c[0] == part):
             void = threads > 1 and m["parallelism"] < PARALLELISM_MIN * cpus
-            figures = [f"{m['wall_ns']:.1f}", f"{m['cpu_ns']:.1f}", f"{m['parallelism']:.2f}" + (" void" if void else "")]
+            parallel = f"{m['parallelism']:.2f}" + (" void" if void else "")
             errors = "-" if design.startswith("malloc") or part in ("pair", "handoff") else str(m["errors"])
             contended = f"{m['contention_pct']:.3f}" if design.startswith(("by_", "distributed")) else "-"
-            table.add_row(design, str(threads), f"{iterations:,}", str(m["tests"]), *figures, contended, errors, style="dim" if void else None)
+            numbers = [str(threads), f"{iterations:,}", str(m["tests"]), f"{m['wall_ns']:.1f}", f"{m['cpu_ns']:.1f}"]
+            table.add_row(design, *numbers, parallel, contended, errors, style="dim" if void else None)
         console.print(table)
 
 
@@ -133,24 +139,31 @@ def show_bars(runs: list[dict], cpus: int, console: Console) -> None:
 
     one, many = of("pair", "distributed", 1, "cpu_ns"), of("pair", "distributed", 32, "cpu_ns")
     row("distributed: a pair, one thread, CPU ns", "<= 3", one, (one or 9) <= 3)
-    row("the same with 32 threads, as a multiple", "<= 1.3", many and one and many / one, many and one and many / one <= 1.3)
+    spread = many / one if many and one else None
+    row("the same with 32 threads, as a multiple", "<= 1.3", spread, spread and spread <= 1.3)
     grid = "grid:by_core"
     for threads in THREADS:
         a, b, c = (of(grid, f"by_core:{n}", threads, "wall_ns") for n in (1, cpus, cpus * 2))
         least = 3.0 if threads == 8 else 2.5
-        row(f"by_core, {threads} threads: 1 pool against as many as CPUs", f">= {least}x", a and b and a / b, a and b and a / b >= least)
-        row(f"by_core, {threads} threads: twice the pools", "<= 1.3x", b and c and c / b, b and c and c / b <= 1.3)
+        gain = a / b if a and b else None
+        row(f"by_core, {threads} threads: 1 pool against as many as CPUs", f">= {least}x", gain, gain and gain >= least)
+        more = c / b if b and c else None
+        row(f"by_core, {threads} threads: twice the pools", "<= 1.3x", more, more and more <= 1.3)
         share = of(grid, f"by_core:{cpus}", threads, "contention_pct")
-        row(f"by_core, {threads} threads, pools = CPUs: contention %", "< 0.5", share, share is not None and share < 0.5, "{:.4f}")
+        low = share is not None and share < 0.5
+        row(f"by_core, {threads} threads, pools = CPUs: contention %", "< 0.5", share, low, "{:.4f}")
     checked = [run for run in runs if run["load"] == "crc" and not run["design"].startswith("malloc")]
     errors = sum(run["crc_errors"] for run in checked)
-    row(f"CRC errors in {len(checked)} tests, {sum(run['operations'] for run in checked):,.0f} operations", "0", float(errors), errors == 0, "{:.0f}")
+    operations = sum(run["operations"] for run in checked)
+    row(f"CRC errors in {len(checked)} tests, {operations:,.0f} operations", "0", float(errors), errors == 0, "{:.0f}")
     for part, threads in (("pair", 1), ("pair", 8), ("pair", 32), ("crc", 8), ("crc", 32)):
         mine = of(part, "distributed", threads, "cpu_ns")
-        others = {d: m["cpu_ns"] for (p, d, t, _), m in cells.items() if p == part and t == threads and d in designs_of_others()}
+        known = designs_of_others()
+        others = {d: m["cpu_ns"] for (p, d, t, _), m in cells.items() if (p, t) == (part, threads) and d in known}
         if mine and others:
             best = min(others, key=others.get)
-            row(f"{part}, {threads} threads: best of others ({best}) over ours, CPU", "> 1", others[best] / mine, others[best] > mine)
+            times = others[best] / mine
+            row(f"{part}, {threads} threads: best of others ({best}) over ours, CPU", "> 1", times, times > 1)
     console.print(table)
 
 
@@ -160,20 +173,22 @@ def plot(runs: list[dict], path: pathlib.Path) -> None:
     from plotly.subplots import make_subplots
 
     cells = cells_of(runs)
-    figure = make_subplots(rows=2, cols=2, subplot_titles=["CRC test: wall ns by pools", "a pair: CPU ns by threads",
-                                                           "CRC test: contention % by pools", "CRC test: CPU ns by threads"])
+    titles = ["CRC test: wall ns by pools", "a pair: CPU ns by threads"]
+    titles += ["CRC test: contention % by pools", "CRC test: CPU ns by threads"]
+    figure = make_subplots(rows=2, cols=2, subplot_titles=titles)
     for rule in RULES:
         for threads in THREADS:
             points = [(p, cells.get((f"grid:{rule}", f"{rule}:{p}", threads, 1_000_000))) for p in POOLS]
             points = [(p, m) for p, m in points if m]
             for line, key in ((1, "wall_ns"), (2, "contention_pct")):
-                figure.add_scatter(x=[p for p, _ in points], y=[m[key] for _, m in points], name=f"{rule}, {threads} threads",
-                                   mode="lines+markers", legendgroup=rule, showlegend=line == 1, row=line, col=1)
+                x, y = [p for p, _ in points], [m[key] for _, m in points]
+                look = {"mode": "lines+markers", "legendgroup": rule, "showlegend": line == 1}
+                figure.add_scatter(x=x, y=y, name=f"{rule}, {threads} threads", row=line, col=1, **look)
     for line, part in ((1, "pair"), (2, "crc")):
         for design in sorted({cell[1] for cell in cells if cell[0] == part}):
             points = sorted((cell[2], m) for cell, m in cells.items() if cell[:2] == (part, design))
-            figure.add_scatter(x=[t for t, _ in points], y=[m["cpu_ns"] for _, m in points], name=design, mode="lines+markers",
-                               showlegend=line == 1, row=line, col=2)
+            x, y = [t for t, _ in points], [m["cpu_ns"] for _, m in points]
+            figure.add_scatter(x=x, y=y, name=design, mode="lines+markers", showlegend=line == 1, row=line, col=2)
     figure.update_xaxes(type="log", dtick=0.30103)
     figure.update_yaxes(type="log", row=1)
     figure.update_yaxes(type="log", row=2, col=2)

@@ -20,15 +20,15 @@ typedef struct mo_pool mo_pool;
 
 /* Zero in any field but size and maximum means the usual. */
 typedef struct mo_pool_options {
-  size_t size;       /* bytes of a block */
-  size_t align;      /* a power of two up to 65536; 0: 16 */
-  uint32_t maximum;  /* blocks that exist at a time, at most */
-  uint32_t prefill;  /* blocks made at once; the others when they are needed */
-  int packed;        /* not 0: blocks may share cache lines */
-  int checked;       /* not 0: watch for double and foreign returns, and know who has what */
-  const char* name;  /* in reports; must live as long as the pool */
-  /* Hooks; each may be NULL. With a `make` or `destroy`, blocks keep their contents while idle: make runs when a block is first
-   * used and may fail with a non-zero value, reset at each release, destroy when the pool is trimmed or ends. */
+  size_t size;      /* bytes of a block */
+  size_t align;     /* a power of two up to 65536; 0: 16 */
+  uint32_t maximum; /* blocks that exist at a time, at most */
+  uint32_t prefill; /* blocks made at once; the others when they are needed */
+  int packed;       /* not 0: blocks may share cache lines */
+  int checked;      /* not 0: watch for double and foreign returns, and know who has what */
+  const char* name; /* in reports; must live as long as the pool */
+  /* Hooks; each may be NULL. With a `make` or `destroy`, blocks keep their contents while idle: make runs when a block is
+   * first used and may fail with a non-zero value, reset at each release, destroy when the pool is trimmed or ends. */
   int (*make)(void* block, void* context);
   void (*reset)(void* block, void* context);
   void (*destroy)(void* block, void* context);

@@ -1,5 +1,5 @@
-// If this fails, a thread that waits for an object sleeps although one came back, or two threads get one object out of a
-// magazine: the pool's doorbell and its locked magazine are run in every interleaving that matters.
+// If this fails, a thread that waits for an object sleeps although one came back, or two threads get one object out of
+// a magazine: the pool's doorbell and its locked magazine are run in every interleaving that matters.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,7 +23,8 @@ struct Stock {
   }
 };
 
-template <class Bell> struct WaitAgainstGive {
+template <class Bell>
+struct WaitAgainstGive {
   static constexpr unsigned kThreads = 2;
   Bell bell;
   Stock stock;
@@ -41,7 +42,9 @@ template <class Bell> struct WaitAgainstGive {
       bell.ring();
     }
   }
-  void finish() { require(stock.objects.load(Order::relaxed) == 0 && bell.waiters() == 0, "the waiter got the object"); }
+  void finish() {
+    require(stock.objects.load(Order::relaxed) == 0 && bell.waiters() == 0, "the waiter got the object");
+  }
 };
 
 struct TwoWaitersAgainstGive {
@@ -103,7 +106,8 @@ struct Magazine {
   }
   void check_each_once(unsigned count) {
     unsigned held = 0;
-    for (std::byte* p; (p = magazine.pop());) require(!(held & 1u << (p - block)), "twice inside"), held |= 1u << (p - block);
+    for (std::byte* p; (p = magazine.pop());)
+      require(!(held & 1u << (p - block)), "twice inside"), held |= 1u << (p - block);
     for (unsigned i = 0; i < count; ++i) {
       require(!(owned[i].get() && held & 1u << i), "inside and outside");
       held |= unsigned(owned[i].get()) << i;
@@ -139,7 +143,8 @@ struct ShutAgainstPushAndPop : Magazine {
   void finish() { check_each_once(2); }
 };
 
-template <class Scenario> void check(const char* what, bool stopping) {
+template <class Scenario>
+void check(const char* what, bool stopping) {
   Options options;
   for (const bool freeze : {false, true}) {
     if (freeze && !stopping) break;
@@ -151,7 +156,8 @@ template <class Scenario> void check(const char* what, bool stopping) {
 }
 
 TEST(Doorbell, NoRingIsLost) {
-  check<WaitAgainstGive<pools::Doorbell>>("a waiter and a giver", false);  // a waiter whose giver stops waits, as it must
+  check<WaitAgainstGive<pools::Doorbell>>("a waiter and a giver",
+                                          false);  // a waiter whose giver stops waits, as it must
   check<TwoWaitersAgainstGive>("two waiters and a giver", true);
 }
 TEST(Doorbell, ItsFencesAreNeeded) { EXPECT_FALSE(explore<WaitAgainstGive<SilentBell>>().failure.empty()); }

@@ -18,7 +18,8 @@ struct Message {
   std::uint64_t sum = 0;
 };
 
-template <class Pool> class ArrayOfPools : public testing::Test {};
+template <class Pool>
+class ArrayOfPools : public testing::Test {};
 using Pools = testing::Types<array_of_pools<Message, 1>, array_of_pools<Message, 4, by_thread_in_turn>,
                              array_of_pools<Message, 3, by_thread_hash, pools::IndexHead>,
                              array_of_pools<Message, 2, by_core, pools::AsymmetricHead, pools::CountedByThread<>>,
@@ -44,8 +45,10 @@ TYPED_TEST(ArrayOfPools, ObjectsStandOnLinesOfTheirOwn) {
   TypeParam pool(4);
   std::set<std::uintptr_t> lines;
   for (std::uint32_t i = 0; i < 4; ++i)
-    for (std::size_t at = 0; at < sizeof(Message); at += 8) lines.insert((reinterpret_cast<std::uintptr_t>(pool.at(i)) + at) / 64);
-  const std::uintptr_t apart = reinterpret_cast<std::uintptr_t>(pool.at(1)) - reinterpret_cast<std::uintptr_t>(pool.at(0));
+    for (std::size_t at = 0; at < sizeof(Message); at += 8)
+      lines.insert((reinterpret_cast<std::uintptr_t>(pool.at(i)) + at) / 64);
+  const std::uintptr_t apart =
+      reinterpret_cast<std::uintptr_t>(pool.at(1)) - reinterpret_cast<std::uintptr_t>(pool.at(0));
   EXPECT_EQ(apart % 64, 0u);
   EXPECT_GE(apart, sizeof(Message) + sizeof(FreeLink));
 }

@@ -5,10 +5,19 @@
 
 #include "mortise/pool.h"
 
-#define CHECK(condition) do { if (!(condition)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); return 1; } } while (0)
+#define CHECK(condition)                                              \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      return 1;                                                       \
+    }                                                                 \
+  } while (0)
 
 static int made, reset, destroyed;
-static int make(void* block, void* context) { memset(block, *(int*)context, 40); return made++ < 0; }
+static int make(void* block, void* context) {
+  memset(block, *(int*)context, 40);
+  return made++ < 0;
+}
 static void on_reset(void* block, void* context) { (void)block, (void)context, ++reset; }
 static void on_destroy(void* block, void* context) { (void)block, (void)context, ++destroyed; }
 static char fault[1024];
@@ -80,7 +89,8 @@ static int hooks(void) {
 }
 
 static int checked(void) {
-  mo_pool* pool = mo_pool_create(&(mo_pool_options){.size = 40, .maximum = 10, .checked = 1, .name = "c", .on_fault = on_fault});
+  mo_pool* pool =
+      mo_pool_create(&(mo_pool_options){.size = 40, .maximum = 10, .checked = 1, .name = "c", .on_fault = on_fault});
   CHECK(pool);
   void* block = mo_pool_try_acquire(pool);
   CHECK(mo_pool_report_leaks(pool) == 1);

@@ -9,12 +9,13 @@
 // 1. try_acquire: pop from the pool that the rule names; when it is empty, from the next ones in turn.
 // 2. release: push to the pool that the entry was dealt to at the start, whoever releases it and wherever.
 //
-// So entries never pile up in pools that nobody takes from, and a program whose producers only take and whose consumers only
-// give back does not starve.
+// So entries never pile up in pools that nobody takes from, and a program whose producers only take and whose consumers
+// only give back does not starve.
 //
 // Objects are made once, at the start, and live as long as the pool does. Capacity is fixed.
 //
-// Progress: try_acquire and release are lock-free. A thread that is stopped anywhere holds up nobody; it keeps what it acquired.
+// Progress: try_acquire and release are lock-free. A thread that is stopped anywhere holds up nobody; it keeps what it
+// acquired.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,10 @@
 
 namespace mortise {
 
-/// `N`: how many pools; with `by_core`, as many as there are CPUs. `Rule`: whose pool serves a call. `Head`: how wide the
-/// exchanges are. `Probe`: whether contention is counted.
-template <class T, unsigned N, DistributionRule Rule = by_core, class Head = pools::DefaultHead, class Probe = pools::Uncounted>
+/// `N`: how many pools; with `by_core`, as many as there are CPUs. `Rule`: whose pool serves a call. `Head`: how wide
+/// the exchanges are. `Probe`: whether contention is counted.
+template <class T, unsigned N, DistributionRule Rule = by_core, class Head = pools::DefaultHead,
+          class Probe = pools::Uncounted>
 class array_of_pools {
   static_assert(N >= 1, "array_of_pools<T, N>: at least one pool");
 
@@ -40,8 +42,8 @@ class array_of_pools {
   using value_type = T;
   static constexpr unsigned kPools = N;
 
-  /// Makes `capacity` objects, dealt to the pools in turn. When the system refuses the memory, the pool is empty for ever and
-  /// `capacity()` says 0.
+  /// Makes `capacity` objects, dealt to the pools in turn. When the system refuses the memory, the pool is empty for
+  /// ever and `capacity()` says 0.
   explicit array_of_pools(std::uint32_t capacity) noexcept : area_(pools::find_area()) {
     bytes_ = round_up(std::size_t{capacity} * sizeof(Entry), kPageMax);
     entries_ = capacity ? reinterpret_cast<Entry*>(os::map(bytes_)) : nullptr;
@@ -65,7 +67,8 @@ class array_of_pools {
   /// An object, or null when every pool was empty as it was looked at. The caller owns it until `release`. Lock-free.
   T* try_acquire() noexcept {
     const unsigned first = pools::pool_of_caller<Rule>(area_, N);
-    if (FreeLink* const link = pools_[first].head.pop(links_, count_repeat())) [[likely]] return value_of(link);
+    if (FreeLink* const link = pools_[first].head.pop(links_, count_repeat())) [[likely]]
+      return value_of(link);
     return steal(first);
   }
 
@@ -79,7 +82,9 @@ class array_of_pools {
   pools::Contention contention() const noexcept { return probe_.sum(); }
 
   /// Each object has an index below `capacity()`.
-  std::uint32_t index_of(const T* object) const noexcept { return static_cast<std::uint32_t>(entry_of(object) - entries_); }
+  std::uint32_t index_of(const T* object) const noexcept {
+    return static_cast<std::uint32_t>(entry_of(object) - entries_);
+  }
   T* at(std::uint32_t index) noexcept { return &entries_[index].value; }
 
  private:

@@ -1,21 +1,21 @@
 // A pool of equal blocks for any number of threads: what typed pools, byte pools and the C interface are made of.
 //
-//   acquire ── pop from this core's magazine ── done                                                  no lock, no exchange
+//   acquire ── pop from this core's magazine ── done                                no lock, no exchange
 //                │ empty: acquire_slow
-//                ├─ a chain from the shared stacks: one for us, the others into the magazine          one exchange for 32
+//                ├─ a chain from the shared stacks: one for us, the others kept       one exchange for 32
 //                ├─ a bare slot, a slot never used (up to the maximum)
-//                └─ shut all magazines, collect what lies in them, try again                          one caller at a time
+//                └─ shut all magazines, collect what lies in them, try again          one caller at a time
 //   release ── push to this core's magazine ── done
 //                │ full, or shut: release_slow
 //                └─ half the magazine and the block as one chain to the shared stacks; ring for waiters
 //
-// While somebody waits, all magazines are shut: every release then comes by the shared part and rings. So waiting costs those who
-// do not wait nothing, and no wake-up is lost.
+// While somebody waits, all magazines are shut: every release then comes by the shared part and rings. So waiting costs
+// those who do not wait nothing, and no wake-up is lost.
 //
-// Progress: hits wait-free but for restarts by preemption (cores), wait-free (threads, cpus); misses lock-free; the search of
-// other magazines before a failure, waiting, trimming and the first call on a core take the pool's lock: blocking.
-// Fork: the child goes on with the pool as it was at that moment. Locks and waiters start afresh; what other threads held or
-// carried stays in use. Source: [BonwickAdams01], [Desnoyers15], [Treiber86].
+// Progress: hits wait-free but for restarts by preemption (cores), wait-free (threads, cpus); misses lock-free; the
+// search of other magazines before a failure, waiting and trimming take the pool's lock: blocking.
+// Fork: the child goes on with the pool as it was at that moment. Locks and waiters start afresh; what other
+// threads held or carried stays in use. Source: [BonwickAdams01], [Desnoyers15], [Treiber86].
 #pragma once
 
 #include <time.h>
@@ -52,8 +52,8 @@ class BlockPool {
     if (region_) os::unmap(region_, region_bytes_);
   }
 
-  /// Reserves room for `options.maximum` blocks of `bytes` at `align`. `keeps`: idle blocks hold live objects, so that blocks that
-  /// hold none are kept apart. False when the system refuses, or when the sizes make no sense.
+  /// Reserves room for `options.maximum` blocks of `bytes` at `align`. `keeps`: idle blocks hold live objects, so that
+  /// blocks that hold none are kept apart. False when the system refuses, or when the sizes make no sense.
   bool start(const pool_options& options, std::size_t bytes, std::size_t align, bool keeps) noexcept;
 
   MORTISE_HOT std::byte* acquire_hit() const noexcept { return magazines_.pop_hit(); }
@@ -68,11 +68,14 @@ class BlockPool {
   /// A slot without an object, or null when `maximum` exist. Lock-free.
   std::byte* take_bare() noexcept;
 
-  /// Gives pages of idle blocks back, but for the first `keep` idle blocks; `destroy(block)` ends the object in each block that is
-  /// given up, where blocks are kept with objects. Returns the bytes of the pages. Blocking; callers that find nothing wait for it.
-  template <class Destroy> std::size_t trim(std::uint32_t keep, Destroy&& destroy) noexcept;
+  /// Gives pages of idle blocks back, but for the first `keep` idle blocks; `destroy(block)` ends the object in each
+  /// block that is given up, where blocks are kept with objects. Returns the bytes of the pages. Blocking; callers that
+  /// find nothing wait for it.
+  template <class Destroy>
+  std::size_t trim(std::uint32_t keep, Destroy&& destroy) noexcept;
   /// Takes every idle block that holds an object out of the pool and passes it to `destroy`. For the pool's end.
-  template <class Destroy> void drain(Destroy&& destroy) noexcept;
+  template <class Destroy>
+  void drain(Destroy&& destroy) noexcept;
 
   pool_statistics statistics() noexcept;
   std::uint32_t capacity_slack() const noexcept { return magazines_.slack(); }
@@ -103,18 +106,22 @@ class BlockPool {
   bool make_own() noexcept;
   void heal() noexcept;
   void heal_if_forked() noexcept {
-    if (!control_->alive.load(Order::acquire)) [[unlikely]] heal();
+    if (!control_->alive.load(Order::acquire)) [[unlikely]]
+      heal();
   }
   void mark(std::uint32_t i, std::uint32_t as) noexcept { slots_.node(i).count.store(as, Order::relaxed); }
   std::uint32_t mark_of(std::uint32_t i) const noexcept { return slots_.node(i).count.load(Order::relaxed); }
   std::size_t purge_marked(std::uint32_t carved) noexcept;
   static std::int64_t now_ns() noexcept {
-    struct timespec ts{};
+    struct timespec ts {};
     ::clock_gettime(CLOCK_MONOTONIC, &ts);
     return std::int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
   }
-  static void add(Atomic<std::uint64_t>& counter, std::uint64_t n = 1) noexcept { counter.fetch_add(n, Order::relaxed); }
-  template <class T> static void raise(Atomic<T>& most, T value) noexcept {
+  static void add(Atomic<std::uint64_t>& counter, std::uint64_t n = 1) noexcept {
+    counter.fetch_add(n, Order::relaxed);
+  }
+  template <class T>
+  static void raise(Atomic<T>& most, T value) noexcept {
     T before = most.load(Order::relaxed);
     while (before < value && !most.compare_exchange_weak(before, value, Order::relaxed)) {
     }
@@ -131,7 +138,8 @@ class BlockPool {
   alignas(128) Atomic<std::uint32_t> carved_{0};
   Atomic<std::uint32_t> high_water_{0}, bare_count_{0};
   DefaultHead bare_;
-  Atomic<std::uint64_t> failures_{0}, steals_{0}, trims_{0}, waits_{0}, timeouts_{0}, wait_ns_{0}, wait_ns_max_{0}, repeats_{0};
+  Atomic<std::uint64_t> failures_{0}, steals_{0}, trims_{0}, waits_{0}, timeouts_{0}, wait_ns_{0}, wait_ns_max_{0},
+      repeats_{0};
   Atomic<std::uint64_t> wait_histogram_[pool_statistics::kWaitBuckets] = {};
 };
 

@@ -1,4 +1,5 @@
-// The misses of BlockPool: refill, spill, growth, the search before a failure, waiting, trimming, fork. See block_pool.hpp.
+// The misses of BlockPool: refill, spill, growth, the search before a failure, waiting, trimming, fork. See
+// block_pool.hpp.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,7 +9,9 @@
 namespace mortise::pools {
 
 inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std::size_t align, bool keeps) noexcept {
-  if (region_ || !options.maximum || options.maximum == kNoSlot || !bytes || !is_power_of_two(align) || align > kAlignMax) return false;
+  if (region_ || !options.maximum || options.maximum == kNoSlot || !bytes || !is_power_of_two(align) ||
+      align > kAlignMax)
+    return false;
   constexpr std::size_t kLine = 64;
   const os::Facts facts = os::read_facts(own_area());
   const std::size_t step = options.padded && align < kLine ? kLine : align;
@@ -16,7 +19,8 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
   const unsigned shards = facts.cpus < Transfer::kShardsMax ? facts.cpus : Transfer::kShardsMax;
 
   const std::size_t table_at = kControlBytes;
-  const std::size_t shards_at = round_up(table_at + Magazines::kTableBytes + Magazines::kSetsBytes, alignof(Transfer::Shard));
+  const std::size_t shards_at =
+      round_up(table_at + Magazines::kTableBytes + Magazines::kSetsBytes, alignof(Transfer::Shard));
   const std::size_t nodes_at = shards_at + shards * sizeof(Transfer::Shard);
   const std::size_t slots_at = round_up(nodes_at + options.maximum * sizeof(Node), kAlignMax);
   std::size_t slots_bytes, all;
@@ -50,7 +54,8 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
 }
 
 inline Taken BlockPool::acquire_slow() noexcept {
-  if (!region_) [[unlikely]] return {};
+  if (!region_) [[unlikely]]
+    return {};
   heal_if_forked();
   if (magazines_.is_locked_kind())
     if (std::byte* const block = magazines_.pop_locked()) return {block, false};
@@ -60,7 +65,8 @@ inline Taken BlockPool::acquire_slow() noexcept {
 
 /// What can be had without a lock: a chain, a bare slot, a new slot.
 inline Taken BlockPool::take_shared() noexcept {
-  if (magazines_.lacks_own()) [[unlikely]] make_own();
+  if (magazines_.lacks_own()) [[unlikely]]
+    make_own();
   std::byte* blocks[kChainMax];
   if (unsigned n = shared_.pop(slots_, magazines_.place(), blocks)) {
     // The magazine gives back last what it got last: the front of the chain, which is the warmest, goes in last.
@@ -154,7 +160,8 @@ inline void BlockPool::give_chain(std::byte* const* blocks, unsigned n) noexcept
 }
 
 inline void BlockPool::ring(unsigned n) noexcept {
-  if (control_->bell.ring()) [[unlikely]] os::futex_wake(control_->bell.word(), static_cast<int>(n));
+  if (control_->bell.ring()) [[unlikely]]
+    os::futex_wake(control_->bell.word(), static_cast<int>(n));
 }
 
 /// The lock is taken only if nobody holds it: a caller that cannot have it goes without a magazine this time.
@@ -192,7 +199,8 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
   return taken;
 }
 
-template <class Destroy> void BlockPool::drain(Destroy&& destroy) noexcept {
+template <class Destroy>
+void BlockPool::drain(Destroy&& destroy) noexcept {
   if (!region_) return;
   heal_if_forked();
   Held held(control_->lock);
@@ -202,7 +210,8 @@ template <class Destroy> void BlockPool::drain(Destroy&& destroy) noexcept {
     for (unsigned i = 0; i < n; ++i) destroy(blocks[i]);
 }
 
-template <class Destroy> std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
+template <class Destroy>
+std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   if (!region_) return 0;
   heal_if_forked();
   Held held(control_->lock);
@@ -266,7 +275,8 @@ inline std::size_t BlockPool::purge_marked(std::uint32_t carved) noexcept {
   return bytes;
 }
 
-/// In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand shut.
+/// In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand
+/// shut.
 inline void BlockPool::heal() noexcept {
   Held held(control_->lock);
   if (control_->alive.load(Order::relaxed)) return;

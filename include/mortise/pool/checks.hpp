@@ -1,12 +1,13 @@
 // The Checks slot: does the pool watch over its users?
 //
 //   unchecked      nothing is there
-//   checked_pool   a word and a site a slot; finds: an object returned twice, one that never came from here, leaks and who has them
+//   checked_pool   a word and a site a slot; finds: an object returned twice, one that never came from here, leaks and
+//   who has them
 //
 // A site is the address of the code that acquired or returned, printed as file+offset, which addr2line reads.
 //
-// Progress: as the pool; a report writes one line and aborts, or calls `pool_options::on_fault` and goes on: the object is then
-// left where it was.
+// Progress: as the pool; a report writes one line and aborts, or calls `pool_options::on_fault` and goes on: the object
+// is then left where it was.
 #pragma once
 
 #include <link.h>
@@ -83,7 +84,8 @@ class checked_pool {
   }
 
   /// Calls `say(line)` for every object that is out. Returns how many. Exact when the pool rests.
-  template <class Say> std::uint32_t report_leaks(const pools::Slots& slots, std::uint32_t created, Say&& say) const noexcept {
+  template <class Say>
+  std::uint32_t report_leaks(const pools::Slots& slots, std::uint32_t created, Say&& say) const noexcept {
     std::uint32_t leaks = 0;
     for (std::uint32_t i = 0; i < created; ++i) {
       const Record& record = records_[i];
@@ -101,9 +103,9 @@ class checked_pool {
  private:
   static constexpr std::size_t kPageMax = 65536;
   struct Record {
-    Atomic<const void*> site;     ///< who acquired it, or returned it last
-    Atomic<std::uint32_t> out;    ///< 1 while it is acquired
-    Atomic<std::uint32_t> thread; ///< who acquired it
+    Atomic<const void*> site;      ///< who acquired it, or returned it last
+    Atomic<std::uint32_t> out;     ///< 1 while it is acquired
+    Atomic<std::uint32_t> thread;  ///< who acquired it
   };
 
   [[gnu::noinline]] static const void* return_address() noexcept { return __builtin_return_address(0); }

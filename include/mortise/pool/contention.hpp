@@ -1,8 +1,8 @@
 // The Probe slot of the classic pools: is contention counted, and where?
 //
-// A counter that all threads share would itself be the place they contend for. So each thread adds to a line of its own, found
-// by its number, and a reader sums the lines. Two threads whose numbers meet share a line; the addition is atomic, so nothing is
-// lost.
+// A counter that all threads share would itself be the place they contend for. So each thread adds to a line of its
+// own, found by its number, and a reader sums the lines. Two threads whose numbers meet share a line; the addition is
+// atomic, so nothing is lost.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace mortise::pools {
 
 struct Contention {
-  std::uint64_t repeats = 0;  ///< exchanges that failed because another thread's succeeded
-  std::uint64_t steals = 0;   ///< entries taken from another pool, because the caller's was empty
-  std::uint64_t failures = 0; ///< no pool had an entry
+  std::uint64_t repeats = 0;   ///< exchanges that failed because another thread's succeeded
+  std::uint64_t steals = 0;    ///< entries taken from another pool, because the caller's was empty
+  std::uint64_t failures = 0;  ///< no pool had an entry
 };
 
 /// Nothing is counted, and nothing is there.
@@ -28,7 +28,8 @@ struct Uncounted {
 };
 
 /// A line for each of `kLines` thread numbers.
-template <unsigned kLines = 64> class CountedByThread {
+template <unsigned kLines = 64>
+class CountedByThread {
  public:
   static constexpr bool kCounts = true;
   void repeat() noexcept { mine().repeats.fetch_add(1, Order::relaxed); }

@@ -1,4 +1,5 @@
-// How a thread that found nothing learns that something came, and how the others find out whether anybody wants to know.
+// How a thread that found nothing learns that something came, and how the others find out whether anybody wants to
+// know.
 //
 //   waiter                                    giver
 //   1. enter: waiters + 1                     1. put the object where a waiter looks
@@ -7,8 +8,8 @@
 //   4. sleep while rings == seen; go to 2
 //   5. leave: waiters - 1
 //
-// Either the giver sees the waiter, or the waiter sees the object: both write one word and then read the other's, with a
-// sequentially consistent fence in between.  [Dekker65]
+// Either the giver sees the waiter, or the waiter sees the object: both write one word and then read the other's, with
+// a sequentially consistent fence in between.  [Dekker65]
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ class Doorbell {
   /// Says that something came; true when somebody may sleep on `word()` and must be woken.
   bool ring() noexcept {
     fence(Order::seq_cst);
-    if (waiters_.load(Order::relaxed) == 0) [[likely]] return false;
+    if (waiters_.load(Order::relaxed) == 0) [[likely]]
+      return false;
     rings_.fetch_add(1, Order::release);
     return true;
   }

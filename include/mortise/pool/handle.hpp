@@ -5,9 +5,10 @@
 
 namespace mortise {
 
-/// An acquired object that returns itself, on whichever thread the handle ends. Move-only, two words, empty when there was none.
-/// It must not outlive its pool.
-template <class Pool> class [[nodiscard]] pool_handle {
+/// An acquired object that returns itself, on whichever thread the handle ends. Move-only, two words, empty when there
+/// was none. It must not outlive its pool.
+template <class Pool>
+class [[nodiscard]] pool_handle {
  public:
   using element_type = typename Pool::value_type;
 
@@ -45,8 +46,10 @@ template <class Pool> class [[nodiscard]] pool_handle {
   element_type* object_ = nullptr;
 };
 
-/// For std::unique_ptr and std::shared_ptr: `std::unique_ptr<T, pool_deleter<Pool>> p(pool.acquire_raw(), pool.deleter());`
-template <class Pool> struct pool_deleter {
+/// For std::unique_ptr and std::shared_ptr: `std::unique_ptr<T, pool_deleter<Pool>> p(pool.acquire_raw(),
+/// pool.deleter());`
+template <class Pool>
+struct pool_deleter {
   Pool* pool = nullptr;
   MORTISE_HOT void operator()(typename Pool::value_type* object) const noexcept { pool->release(object); }
 };

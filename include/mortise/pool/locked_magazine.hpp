@@ -1,5 +1,6 @@
-// A magazine where there are no restartable sequences: guarded by a lock that nobody waits for. Who finds it held goes on to the
-// shared part. One exchange a call, cheaper than a lock-free stack's, and whoever wants to empty it simply takes it.
+// A magazine where there are no restartable sequences: guarded by a lock that nobody waits for. Who finds it held goes
+// on to the shared part. One exchange a call, cheaper than a lock-free stack's, and whoever wants to empty it simply
+// takes it.
 //
 // Progress: pop and push are wait-free. shut and open wait for a holder, which is inside a handful of instructions.
 #pragma once
@@ -22,7 +23,8 @@ struct alignas(128) LockedMagazine {
   Shared<std::byte*> slot[kSlots];
 
   std::byte* pop() noexcept {
-    if (held.exchange(1, Order::acquire)) [[unlikely]] return nullptr;
+    if (held.exchange(1, Order::acquire)) [[unlikely]]
+      return nullptr;
     std::byte* block = nullptr;
     if (const std::uint16_t n = count) {
       block = slot[n - 1];
@@ -32,7 +34,8 @@ struct alignas(128) LockedMagazine {
     return block;
   }
   bool push(std::byte* block) noexcept {
-    if (held.exchange(1, Order::acquire)) [[unlikely]] return false;
+    if (held.exchange(1, Order::acquire)) [[unlikely]]
+      return false;
     const std::uint16_t n = count;
     const bool fits = n < limit;
     if (fits) {
@@ -44,7 +47,8 @@ struct alignas(128) LockedMagazine {
   }
   /// Up to `n` blocks, newest first; none when it is held.
   unsigned take(std::byte** out, unsigned n) noexcept {
-    if (held.exchange(1, Order::acquire)) [[unlikely]] return 0;
+    if (held.exchange(1, Order::acquire)) [[unlikely]]
+      return 0;
     unsigned i = 0;
     std::uint16_t left = count;
     while (i < n && left) out[i++] = slot[--left];
@@ -53,7 +57,8 @@ struct alignas(128) LockedMagazine {
     return i;
   }
   unsigned give(std::byte* const* in, unsigned n) noexcept {
-    if (held.exchange(1, Order::acquire)) [[unlikely]] return 0;
+    if (held.exchange(1, Order::acquire)) [[unlikely]]
+      return 0;
     unsigned i = 0;
     std::uint16_t now = count;
     while (i < n && now < limit) slot[now++] = in[i++];

@@ -1,14 +1,16 @@
 // What stands before the shared part: magazines, one for each core or one for each of a few threads.
 //
-// They can be shut: then every call misses and meets the others in the shared part. That is how objects are collected that lie
-// idle in front of other cores, and how a release finds out that somebody waits, without a look at anything on the hit path.
+// They can be shut: then every call misses and meets the others in the shared part. That is how objects are collected
+// that lie idle in front of other cores, and how a release finds out that somebody waits, without a look at anything on
+// the hit path.
 //
-//   shut_all   cores: point every table entry at the closed set, restart running sections (membarrier); the sets are now ours
+//   shut_all   cores: point every table entry at the closed set, restart running sections (membarrier); the sets are
+//   now ours
 //              locked: take each lock and set the limit to 0
 //   open_all   the reverse
 //
-// Progress: pop and push are wait-free but for restarts; shut_all and open_all belong to one caller at a time, who holds the
-// pool's lock.
+// Progress: pop and push are wait-free but for restarts; shut_all and open_all belong to one caller at a time, who
+// holds the pool's lock.
 #pragma once
 
 #include <sched.h>
@@ -37,7 +39,8 @@ class Magazines {
 
   /// Shut for ever until started: a call finds the closed set at index 0 of the area that stands in for the kernel's.
   Magazines() noexcept {
-    area_.offset = reinterpret_cast<const std::byte*>(own_area()) - static_cast<const std::byte*>(__builtin_thread_pointer());
+    area_.offset =
+        reinterpret_cast<const std::byte*>(own_area()) - static_cast<const std::byte*>(__builtin_thread_pointer());
     area_.index_at = area_.offset;
   }
 
@@ -96,7 +99,8 @@ class Magazines {
   }
 
   /// Calls `collect(blocks, n)` with what each magazine held. Afterwards all calls miss, until open_all.
-  template <class Collect> void shut_all(Collect&& collect) noexcept {
+  template <class Collect>
+  void shut_all(Collect&& collect) noexcept {
     std::byte* blocks[kBlocksMax];
     const unsigned used = used_.load(Order::acquire);
     if (front_ == pool_front::cores) {
@@ -124,8 +128,9 @@ class Magazines {
   std::uint32_t idle() noexcept {
     std::uint32_t all = 0;
     for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
-      all += is_locked_kind() ? locked(i).count_now()
-                              : static_cast<std::uint32_t>(reinterpret_cast<const volatile os::Magazine*>(&set(i))->count);
+      all += is_locked_kind()
+                 ? locked(i).count_now()
+                 : static_cast<std::uint32_t>(reinterpret_cast<const volatile os::Magazine*>(&set(i))->count);
     return all;
   }
   std::uint32_t slack() const noexcept {
@@ -142,7 +147,9 @@ class Magazines {
 
  private:
   std::byte* closed() noexcept { return reinterpret_cast<std::byte*>(&closed_); }
-  os::Magazine& set(unsigned i) const noexcept { return *reinterpret_cast<os::Magazine*>(sets_ + i * os::Magazine::kStride); }
+  os::Magazine& set(unsigned i) const noexcept {
+    return *reinterpret_cast<os::Magazine*>(sets_ + i * os::Magazine::kStride);
+  }
   LockedMagazine& locked(unsigned i) const noexcept { return reinterpret_cast<LockedMagazine*>(sets_)[i]; }
   LockedMagazine& mine() const noexcept { return locked(locked_index()); }
   unsigned locked_index() const noexcept { return place() % kLocked; }

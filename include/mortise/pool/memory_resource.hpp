@@ -1,5 +1,5 @@
-// A pool as a std::pmr::memory_resource: for containers whose nodes have one size. The one header here that needs the C++ runtime
-// library, whose class it derives from.
+// A pool as a std::pmr::memory_resource: for containers whose nodes have one size. The one header here that needs the
+// C++ runtime library, whose class it derives from.
 #pragma once
 
 #include <memory_resource>
@@ -8,11 +8,12 @@
 
 namespace mortise {
 
-/// Requests that fit a slot are served by the pool while it has any; all others, by `upstream`. Does not throw by itself.
-/// Thread-safe if `upstream` is.
+/// Requests that fit a slot are served by the pool while it has any; all others, by `upstream`. Does not throw by
+/// itself. Thread-safe if `upstream` is.
 class pool_resource final : public std::pmr::memory_resource {
  public:
-  explicit pool_resource(bytes_pool& pool, std::pmr::memory_resource* upstream = std::pmr::new_delete_resource()) noexcept
+  explicit pool_resource(bytes_pool& pool,
+                         std::pmr::memory_resource* upstream = std::pmr::new_delete_resource()) noexcept
       : blocks_(bytes_view(pool)), upstream_(upstream) {}
 
  private:

@@ -4,10 +4,12 @@
 //   ┌─────────┬───────┬──────────────┬────────┬────────────────────┬──────────────────────────────────┐
 //   │ control │ table │ magazines    │ shards │ node node node ... │ slot    slot    slot    ...      │
 //   └─────────┴───────┴──────────────┴────────┴────────────────────┴──────────────────────────────────┘
-//     wiped in the child of a fork              16 bytes a slot       stride bytes each, never unmapped while the pool lives
+//     wiped in the child of a fork              16 bytes a slot       stride bytes each, never unmapped while the pool
+//     lives
 //
-// The range is reserved for the maximum at once and costs memory only where it has been touched. So an index and a pointer are
-// the same thing, a pointer that is not ours is seen by comparing, and a slow pop may read a node at any time.
+// The range is reserved for the maximum at once and costs memory only where it has been touched. So an index and a
+// pointer are the same thing, a pointer that is not ours is seen by comparing, and a slow pop may read a node at any
+// time.
 #pragma once
 
 #include <bit>
@@ -31,16 +33,20 @@ struct Node {
 };
 static_assert(sizeof(Node) == 16, "what a free slot costs beside its own bytes");
 
-/// Arithmetic between pointers and indices. The stride is any multiple of the alignment; dividing by it is a multiplication,
-/// because the division is known to be exact. [Granlund94]
+/// Arithmetic between pointers and indices. The stride is any multiple of the alignment; dividing by it is a
+/// multiplication, because the division is known to be exact. [Granlund94]
 class Slots {
  public:
   constexpr Slots() noexcept = default;
   Slots(std::byte* base, Node* nodes, std::size_t stride, std::uint32_t maximum) noexcept
-      : base_(base), nodes_(nodes), stride_(stride), shift_(static_cast<unsigned>(std::countr_zero(stride))), maximum_(maximum) {
+      : base_(base),
+        nodes_(nodes),
+        stride_(stride),
+        shift_(static_cast<unsigned>(std::countr_zero(stride))),
+        maximum_(maximum) {
     const std::uint64_t odd = stride >> shift_;
-    inverse_ = odd;                                                       // right in its low 3 bits
-    for (int i = 0; i < 5; ++i) inverse_ *= 2 - odd * inverse_;           // and in twice as many after each round
+    inverse_ = odd;                                              // right in its low 3 bits
+    for (int i = 0; i < 5; ++i) inverse_ *= 2 - odd * inverse_;  // and in twice as many after each round
   }
 
   std::byte* at(std::uint32_t i) const noexcept { return base_ + i * stride_; }

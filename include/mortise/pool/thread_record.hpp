@@ -1,9 +1,9 @@
-// What pools keep for each thread: its numbers, and its stand-in for the kernel's rseq area. One of the two places outside abi/
-// that hold a thread_local, because pools are used without an allocator that could hand them a record.
+// What pools keep for each thread: its numbers, and its stand-in for the kernel's rseq area. One of the two places
+// outside abi/ that hold a thread_local, because pools are used without an allocator that could hand them a record.
 //
-// 24 bytes of static TLS, reached without a call from executables and from shared objects, also from those opened by dlopen.
-// Nothing runs when a thread ends: what a pool keeps, it keeps by core or by thread number, and the next thread with that number
-// goes on with it.
+// 24 bytes of static TLS, reached without a call from executables and from shared objects, also from those opened by
+// dlopen. Nothing runs when a thread ends: what a pool keeps, it keeps by core or by thread number, and the next thread
+// with that number goes on with it.
 #pragma once
 
 #include <sys/syscall.h>
@@ -24,8 +24,10 @@ struct ThreadRecord {
   std::uint32_t thread = 0;  ///< the kernel's id
 };
 
-/// Hidden: each program or shared object has its own, so that the offset from the thread pointer is known to the linker.
-[[gnu::visibility("hidden"), gnu::tls_model("initial-exec")]] inline constinit thread_local ThreadRecord thread_record{};
+/// Hidden: each program or shared object has its own, so that the offset from the thread pointer is known to the
+/// linker.
+[[gnu::visibility("hidden"),
+  gnu::tls_model("initial-exec")]] inline constinit thread_local ThreadRecord thread_record{};
 [[gnu::visibility("hidden")]] inline constinit Atomic<std::uint32_t> threads_met{0};
 
 MORTISE_COLD inline ThreadRecord& meet_thread() noexcept {
@@ -35,7 +37,8 @@ MORTISE_COLD inline ThreadRecord& meet_thread() noexcept {
 }
 
 MORTISE_HOT ThreadRecord& this_thread() noexcept {
-  if (!thread_record.number) [[unlikely]] return meet_thread();
+  if (!thread_record.number) [[unlikely]]
+    return meet_thread();
   return thread_record;
 }
 
@@ -46,7 +49,8 @@ MORTISE_HOT ThreadRecord& this_thread() noexcept {
 inline os::RseqArea find_area() noexcept { return os::find_rseq_area(own_area()); }
 
 /// The pool of `count` that `Rule` names for the calling thread.
-template <DistributionRule Rule> MORTISE_HOT unsigned pool_of_caller(const os::RseqArea& area, unsigned count) noexcept {
+template <DistributionRule Rule>
+MORTISE_HOT unsigned pool_of_caller(const os::RseqArea& area, unsigned count) noexcept {
   if (count == 1) return 0;
   if constexpr (Rule::kMayChange) {
     return Rule::pool_of({area}, count);

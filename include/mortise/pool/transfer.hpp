@@ -1,6 +1,6 @@
 // The shared part of a pool: stacks of chains of free slots, one stack a shard.
 //
-//   shard 0: head ─▶ [chain of 32] ─▶ [chain of 32]        A magazine that runs empty takes a chain, one that is full gives one:
+//   shard 0: head ─▶ [chain of 32] ─▶ [chain of 32]     An empty magazine takes a chain, a full one gives one:
 //   shard 1: head ─▶ [chain of 32]                         one exchange for 32 objects.
 //   shard 2: head ─▶ (empty: look at the next shard)
 //
@@ -22,7 +22,7 @@ class Transfer {
   static constexpr unsigned kShardsMax = 8;
   struct alignas(128) Shard {
     DefaultHead head;
-    Atomic<std::uint32_t> idle{0};        ///< slots in chains here; changed once a chain, with it
+    Atomic<std::uint32_t> idle{0};  ///< slots in chains here; changed once a chain, with it
     Atomic<std::uint64_t> repeats{0}, pushes{0}, pops{0};
   };
 
@@ -47,7 +47,8 @@ class Transfer {
     shard.head.push(links(slots), &first.link, [&shard] { shard.repeats.fetch_add(1, Order::relaxed); });
   }
 
-  /// Takes one chain into `blocks`, which has room for kChainMax; from shard `where`, or from the next one that has any.
+  /// Takes one chain into `blocks`, which has room for kChainMax; from shard `where`, or from the next one that has
+  /// any.
   unsigned pop(const Slots& slots, unsigned where, std::byte** blocks) noexcept {
     for (unsigned k = 0; k < count_; ++k) {
       Shard& shard = shards_[(where + k) % count_];
@@ -77,8 +78,10 @@ class Transfer {
   unsigned shards() const noexcept { return count_; }
 
  private:
-  static Links links(const Slots& slots) noexcept { return {reinterpret_cast<std::byte*>(&slots.node(0)), sizeof(Node)}; }
-  std::uint64_t sum(Atomic<std::uint64_t> Shard::* counter) const noexcept {
+  static Links links(const Slots& slots) noexcept {
+    return {reinterpret_cast<std::byte*>(&slots.node(0)), sizeof(Node)};
+  }
+  std::uint64_t sum(Atomic<std::uint64_t> Shard::*counter) const noexcept {
     std::uint64_t all = 0;
     for (unsigned i = 0; i < count_; ++i) all += (shards_[i].*counter).load(Order::relaxed);
     return all;

@@ -1,4 +1,5 @@
-// The same pool seen in other ways: as 32-bit indices, as raw bytes. A view is a reference: cheap to copy, gone with its pool.
+// The same pool seen in other ways: as 32-bit indices, as raw bytes. A view is a reference: cheap to copy, gone with
+// its pool.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +9,16 @@
 
 namespace mortise {
 
-/// Objects by index, for lock-free structures that have 32 bits to spare and no pointer's worth. Same progress as the pool.
-template <class Pool> class pool_index_view {
+/// Objects by index, for lock-free structures that have 32 bits to spare and no pointer's worth. Same progress as the
+/// pool.
+template <class Pool>
+class pool_index_view {
  public:
   static constexpr std::uint32_t kNone = pools::kNoSlot;
   explicit pool_index_view(Pool& pool) noexcept : pool_(&pool) {}
   /// The index of a fresh object, or kNone.
-  template <class... Arguments> MORTISE_HOT std::uint32_t try_acquire(Arguments&&... arguments) const noexcept {
+  template <class... Arguments>
+  MORTISE_HOT std::uint32_t try_acquire(Arguments&&... arguments) const noexcept {
     auto* const object = pool_->acquire_raw(std::forward<Arguments>(arguments)...);
     return object ? pool_->index_of(object) : kNone;
   }
@@ -25,17 +29,21 @@ template <class Pool> class pool_index_view {
   Pool* pool_;
 };
 
-/// The slots of a pool that does not keep objects, as bytes: no constructor, no destructor. Bytes and objects come out of one stock.
-template <class Pool> class pool_bytes_view {
+/// The slots of a pool that does not keep objects, as bytes: no constructor, no destructor. Bytes and objects come out
+/// of one stock.
+template <class Pool>
+class pool_bytes_view {
  public:
   explicit pool_bytes_view(Pool& pool) noexcept : blocks_(&pool.blocks()) {}
   /// `slot_bytes()` bytes aligned for the pool's type, or null.
   MORTISE_HOT std::byte* try_acquire() const noexcept {
-    if (std::byte* const block = blocks_->acquire_hit()) [[likely]] return block;
+    if (std::byte* const block = blocks_->acquire_hit()) [[likely]]
+      return block;
     return blocks_->acquire_slow().block;
   }
   MORTISE_HOT void release(std::byte* block) const noexcept {
-    if (!blocks_->release_hit(block)) [[unlikely]] blocks_->release_slow(block);
+    if (!blocks_->release_hit(block)) [[unlikely]]
+      blocks_->release_slow(block);
   }
   std::size_t slot_bytes() const noexcept { return blocks_->slots().stride(); }
   bool owns(const void* p) const noexcept { return blocks_->slots().holds(p); }
@@ -45,11 +53,14 @@ template <class Pool> class pool_bytes_view {
 };
 
 template <class T, class Lifetime, class Checks>
-pool_index_view<distributed_pool<T, Lifetime, Checks>> index_view(distributed_pool<T, Lifetime, Checks>& pool) noexcept {
+pool_index_view<distributed_pool<T, Lifetime, Checks>> index_view(
+    distributed_pool<T, Lifetime, Checks>& pool) noexcept {
   return pool_index_view<distributed_pool<T, Lifetime, Checks>>(pool);
 }
-template <class T, class Lifetime> requires(!Lifetime::kKeeps)
-pool_bytes_view<distributed_pool<T, Lifetime, unchecked>> bytes_view(distributed_pool<T, Lifetime, unchecked>& pool) noexcept {
+template <class T, class Lifetime>
+  requires(!Lifetime::kKeeps)
+pool_bytes_view<distributed_pool<T, Lifetime, unchecked>> bytes_view(
+    distributed_pool<T, Lifetime, unchecked>& pool) noexcept {
   return pool_bytes_view<distributed_pool<T, Lifetime, unchecked>>(pool);
 }
 

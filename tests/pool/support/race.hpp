@@ -17,9 +17,11 @@
 
 namespace mortise::test {
 
-/// `threads` threads acquire, write, check and release; each holds up to four objects at a time. Returns how often an object
-/// held something else than its owner had written. `Pool` has try_acquire and release, its objects `words` and `sum`.
-template <class Pool> std::uint64_t race(Pool& pool, unsigned threads, unsigned rounds) {
+/// `threads` threads acquire, write, check and release; each holds up to four objects at a time. Returns how often an
+/// object held something else than its owner had written. `Pool` has try_acquire and release, its objects `words` and
+/// `sum`.
+template <class Pool>
+std::uint64_t race(Pool& pool, unsigned threads, unsigned rounds) {
   std::atomic<std::uint64_t> errors{0};
   std::vector<std::thread> all;
   for (unsigned t = 0; t < threads; ++t) {
@@ -54,8 +56,8 @@ template <class Pool> std::uint64_t race(Pool& pool, unsigned threads, unsigned 
   return errors;
 }
 
-/// While it lives, one thread moves the calling process's other threads between CPUs and another one preempts them, with real-time
-/// priority where that is allowed.
+/// While it lives, one thread moves the calling process's other threads between CPUs and another one preempts them,
+/// with real-time priority where that is allowed.
 class Antagonists {
  public:
   Antagonists() : moves_([this] { move(); }), preempts_([this] { preempt(); }) {}
@@ -95,7 +97,8 @@ class Antagonists {
 };
 
 /// `pairs` pairs of threads: one only acquires, the other only releases, with `in_flight` objects between them in all.
-template <class Pool> void hand_over(Pool& pool, unsigned pairs, unsigned in_flight, unsigned rounds) {
+template <class Pool>
+void hand_over(Pool& pool, unsigned pairs, unsigned in_flight, unsigned rounds) {
   using Object = typename Pool::value_type;
   struct Ring {
     std::atomic<unsigned> head{0}, tail{0};

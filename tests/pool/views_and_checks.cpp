@@ -1,0 +1,135 @@
+// If this fails, a pool seen as indices, bytes or a memory resource is not the same pool, or a checked pool misses a crime.
+#include <gtest/gtest.h>
+
+#include <list>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mortise/pool.hpp"
+
+namespace mortise {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+struct Message {
+  std::uint64_t words[8] = {};
+  std::uint64_t sum = 0;
+};
+using Pool = distributed_pool<Message>;
+
+TEST(Views, NameObjectsByIndexAndBytes) {
+  Pool pool({.maximum = 4});
+  const auto indices = index_view(pool);
+  const std::uint32_t i = indices.try_acquire();
+  ASSERT_NE(i, indices.kNone);
+  indices[i].sum = 9;
+  EXPECT_EQ(pool.at(i)->sum, 9u);
+  const auto bytes = bytes_view(pool);
+  std::byte* const b = bytes.try_acquire();
+  EXPECT_TRUE(bytes.owns(b));
+  EXPECT_GE(bytes.slot_bytes(), sizeof(Message));
+  EXPECT_EQ(pool.statistics().in_use, 2u);
+  bytes.release(b);
+  indices.release(i);
+  EXPECT_EQ(pool.statistics().in_use, 0u);
+}
+
+TEST(Views, AMemoryResourceServesNodesFromThePoolAndTheRestFromUpstream) {
+  bytes_pool pool(64, 16, {.maximum = 100});
+  pool_resource resource(pool);
+  {
+    std::pmr::list<int> list(&resource);
+    for (int i = 0; i < 150; ++i) list.push_back(i);
+    EXPECT_EQ(pool.blocks().statistics().in_use, 100u);
+    std::pmr::vector<int> large(1000, &resource);
+    int sum = 0;
+    for (int i : list) sum += i;
+    EXPECT_EQ(sum, 150 * 149 / 2);
+  }
+  EXPECT_EQ(pool.blocks().statistics().in_use, 0u);
+}
+
+TEST(Options, SizesAndAlignmentsOfAllKindsAreServed) {
+  for (const std::size_t bytes : {1u, 8u, 24u, 40u, 100u, 4000u, 65536u, 100001u}) {
+    for (const std::size_t align : {1u, 8u, 64u, 4096u, 65536u}) {
+      for (const bool padded : {false, true}) {
+        bytes_pool pool(bytes, align, {.maximum = 70, .padded = padded});
+        ASSERT_TRUE(pool) << bytes << " " << align;
+        const auto view = bytes_view(pool);
+        std::set<std::byte*> all;
+        while (std::byte* p = view.try_acquire()) {
+          EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0u);
+          p[0] = p[bytes - 1] = std::byte{1};
+          all.insert(p);
+        }
+        ASSERT_EQ(all.size(), 70u);
+        for (auto i = all.begin(), j = std::next(i); j != all.end(); ++i, ++j)
+          ASSERT_GE(*j - *i, static_cast<long>(bytes));
+        for (std::byte* p : all) {
+          EXPECT_EQ(pool.blocks().slots().at(pool.blocks().slots().index_of(p)), p);
+          view.release(p);
+        }
+        EXPECT_EQ(pool.blocks().statistics().idle, 70u);
+      }
+    }
+  }
+}
+
+TEST(Options, NonsenseIsAPoolThatAlwaysFails) {
+  Pool none({});
+  EXPECT_FALSE(none);
+  EXPECT_FALSE(none.try_acquire());
+  EXPECT_FALSE(none.acquire_for(kMs));
+  EXPECT_EQ(none.trim(), 0u);
+  EXPECT_EQ(none.statistics().maximum, 0u);
+  bytes_pool large(std::size_t{1} << 50, 8, {.maximum = 1u << 30});
+  EXPECT_FALSE(large);
+}
+
+std::vector<std::string> faults;
+using Checked = distributed_pool<Message, constructed_each_time<Message>, checked_pool>;
+
+TEST(CheckedPool, FindsDoubleAndForeignReturnsAndLeaks) {
+  faults.clear();
+  const pool_options options{
+      .maximum = 8, .name = "messages", .on_fault = [](const char* line) { faults.push_back(line); }};
+  Checked pool(options);
+  Message* const a = pool.acquire_raw();
+  Message* const b = pool.acquire_raw();
+  pool.release(a);
+  pool.release(a);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_NE(faults[0].find("mortise[pool messages] fault=double_return"), std::string::npos) << faults[0];
+  EXPECT_NE(faults[0].find("returned_before_at=program+0x"), std::string::npos) << faults[0];
+  const auto word = [&](const char* name) {
+    const std::size_t at = faults[0].find(name) + std::string(name).size();
+    return faults[0].substr(at, faults[0].find(' ', at) - at);
+  };
+  EXPECT_NE(word(" returned_at="), word(" returned_before_at=")) << "two places in this function";
+  Message other;
+  pool.release(&other);
+  pool.release(reinterpret_cast<Message*>(reinterpret_cast<std::byte*>(b) + 8));
+  ASSERT_EQ(faults.size(), 3u);
+  EXPECT_NE(faults[1].find("fault=foreign_return"), std::string::npos);
+  std::vector<std::string> leaks;
+  EXPECT_EQ(pool.report_leaks([&](const char* line) { leaks.push_back(line); }), 1u);
+  EXPECT_NE(leaks[0].find("fault=leak"), std::string::npos);
+  EXPECT_NE(leaks[0].find("acquired_at=program+0x"), std::string::npos) << leaks[0];
+  pool.release(b);
+  EXPECT_EQ(pool.report_leaks([](const char*) {}), 0u);
+  EXPECT_EQ(pool.statistics().in_use, 0u);
+}
+
+TEST(CheckedPoolDeathTest, WithoutACallbackAFaultIsOneLineAndTheEnd) {
+  Checked pool({.maximum = 8, .name = "messages"});
+  Message* const a = pool.acquire_raw();
+  pool.release(a);
+  EXPECT_DEATH(
+      pool.release(a),
+      "mortise\\[pool messages\\] fault=double_return ptr=0x.*hint=\"return each object once; look for two owners\"");
+}
+
+}  // namespace
+}  // namespace mortise
