@@ -1,5 +1,6 @@
 // What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory that is
-// locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start).
+// locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start), sleeper
+// many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of 1024 is too short).
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -69,12 +70,12 @@ int locked() {
   return 0;
 }
 
-/// These calls fail from now on with EPERM, as in a strict sandbox.
-void refuse(const std::vector<unsigned>& calls) {
+/// These calls fail from now on, as in a strict sandbox.
+void refuse(const std::vector<unsigned>& calls, unsigned error = EPERM) {
   std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
   for (unsigned nr : calls) {
     code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
-    code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+    code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error));
   }
   code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
@@ -103,9 +104,16 @@ int guarded() {
   return 0;
 }
 
+int many_cpus(char** command) {
+  refuse({SYS_sched_getaffinity}, EINVAL);
+  execv(command[0], command);
+  return 1;
+}
+
 }  // namespace
 
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
-  return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded() : 2;
+  return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
+         : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

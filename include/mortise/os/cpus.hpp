@@ -23,6 +23,13 @@ inline unsigned cpus_allowed() noexcept {
   return count ? count : 1;
 }
 
+/// False on machines whose CPU numbers go beyond tables of kCpusMax entries: the kernel refuses a mask that is too short.
+inline bool cpus_fit_tables() noexcept {
+  constexpr long kInvalid = -22;
+  CpuSet set;
+  return syscall(SYS_sched_getaffinity, 0L, sizeof set, &set) != kInvalid;
+}
+
 namespace detail {
 /// Reads a small file into `buffer`, zero-terminated; the bytes read, 0 when it is not there.
 inline std::size_t slurp(const char* path, char* buffer, std::size_t capacity) noexcept {

@@ -23,6 +23,7 @@
 
 #include "mortise/core/bits.hpp"
 #include "mortise/core/inline.hpp"
+#include "mortise/os/cpus.hpp"
 #include "mortise/os/isolation.hpp"
 
 // glibc 2.35 registers each thread's area and says where it is; both are null where it does not.
@@ -79,7 +80,7 @@ inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
   [[maybe_unused]] constexpr std::size_t kConcurrencyIdAt = 24, kCpuIdAt = 4;
   RseqArea area;
 #if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
-  if (&__rseq_size && __rseq_size >= 20 && own_of_this_thread) {
+  if (&__rseq_size && __rseq_size >= 20 && own_of_this_thread && cpus_fit_tables()) {
     const auto* kernels = static_cast<const std::byte*>(__builtin_thread_pointer()) + __rseq_offset;
     const auto cpu = *reinterpret_cast<const volatile std::int32_t*>(kernels + kCpuIdAt);
     if (cpu >= 0) {
