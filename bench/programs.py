@@ -128,74 +128,30 @@ def prepare(place: pathlib.Path) -> None:
     (place / "ready").write_text("")
 
 
+JQ = "group_by(.name) | map({n: .[0].name, c: length, t: (map(.tags[]) | unique | length)})"
+DB_BENCH = (
+    "db_bench --benchmarks=fillrandom,readrandom,overwrite --num=40000 --seed=1 --threads=2 --compression_type=none"
+)
+PACK = "pack-objects --all --no-reuse-delta --no-reuse-object --threads=2 --window=20 --stdout -q"
+
+
 def commands(place: pathlib.Path) -> dict[str, tuple[str, list[str], dict[str, str]]]:
     """For each program: the tool it needs, its command, and its own environment."""
-    compiler = subprocess.run(["g++", "-print-prog-name=cc1plus"], text=True, capture_output=True).stdout.strip()
-    scratch = place / "scratch"
+    done = subprocess.run(["g++", "-print-prog-name=cc1plus"], text=True, capture_output=True)
+    compiler, python = done.stdout.strip(), "/usr/bin/python3"
+    socket, store = f"{place}/scratch/r.sock", f"{place}/scratch/db"
+    server = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no"]
     return {
-        "redis": (
-            "redis-server",
-            [
-                "redis-server",
-                "--port",
-                "0",
-                "--unixsocket",
-                str(scratch / "r.sock"),
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--daemonize",
-                "no",
-            ],
-            {},
-        ),
+        "redis": ("redis-server", server, {}),
         "sqlite": ("sqlite3", ["sqlite3", ":memory:", SQL], {}),
-        "compile": (compiler, [compiler, "-quiet", "-O0", "-std=c++17", str(place / "in.ii"), "-o", "/dev/null"], {}),
-        "python": ("/usr/bin/python3", ["/usr/bin/python3", "-I", str(place / "in.py")], {"PYTHONMALLOC": "malloc"}),
+        "compile": (compiler, [compiler, *f"-quiet -O0 -std=c++17 {place}/in.ii -o /dev/null".split()], {}),
+        "python": (python, [python, "-I", f"{place}/in.py"], {"PYTHONMALLOC": "malloc"}),
         "perl": ("perl", ["perl", "-e", PERL], {"PERL_HASH_SEED": "0"}),
-        "jq": (
-            "jq",
-            [
-                "jq",
-                "-c",
-                "group_by(.name) | map({n: .[0].name, c: length, t: (map(.tags[]) | unique | length)})",
-                str(place / "in.json"),
-            ],
-            {},
-        ),
+        "jq": ("jq", ["jq", "-c", JQ, f"{place}/in.json"], {}),
         "lua": ("lua5.4", ["lua5.4", "-e", LUA], {}),
-        "rocksdb": (
-            "db_bench",
-            [
-                "db_bench",
-                "--benchmarks=fillrandom,readrandom,overwrite",
-                "--num=40000",
-                "--seed=1",
-                "--threads=2",
-                f"--db={scratch / 'db'}",
-                "--compression_type=none",
-            ],
-            {},
-        ),
-        "git": (
-            "git",
-            [
-                "git",
-                "-C",
-                str(place / "repo.git"),
-                "pack-objects",
-                "--all",
-                "--no-reuse-delta",
-                "--no-reuse-object",
-                "--threads=2",
-                "--window=20",
-                "--stdout",
-                "-q",
-            ],
-            {},
-        ),
-        "xalan": ("xalan", ["xalan", "-in", str(place / "in.xml"), "-xsl", str(place / "in.xsl")], {}),
+        "rocksdb": ("db_bench", [*DB_BENCH.split(), f"--db={store}"], {}),
+        "git": ("git", ["git", "-C", f"{place}/repo.git", *PACK.split()], {}),
+        "xalan": ("xalan", ["xalan", "-in", f"{place}/in.xml", "-xsl", f"{place}/in.xsl"], {}),
     }
 
 
