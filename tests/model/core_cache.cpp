@@ -1,5 +1,5 @@
-// If this fails, two threads of one core may be given the same block, or a block is lost or handed out twice when another core
-// empties a core's cache: the shipped core cache is run with sections that are interrupted at every step.
+// If this fails, two threads of one core may be given the same block, or a block is lost or handed out twice when
+// another core empties a core's cache: the shipped core cache is run with sections that are interrupted at every step.
 #include "mortise/cache/core_cache.hpp"
 
 #include <gtest/gtest.h>

@@ -81,7 +81,8 @@ struct PopAgainstPopPopPush : Pool<Head> {  // where ABA would strike
   void finish() { this->check_each_once(2); }
 };
 
-/// One thread pops while others take, take and put back in another order: the case that the order of tag and top is for.
+/// One thread pops while others take, take and put back in another order: the case that the order of tag and top is
+/// for.
 template <class Head>
 struct PopAgainstTwoOthers : Pool<Head> {
   static constexpr unsigned kThreads = 3;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "mortise/core/inline.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/sync.hpp"

@@ -43,8 +43,8 @@ struct Options {
   bool freeze = false;
   /// How often a thread's weak compare-exchanges may fail for no reason.
   unsigned spurious_failures = 0;
-  /// How often the switches of its core may abort a thread's restartable sequences; after that it is not switched away from
-  /// within one. Two threads could otherwise abort each other for ever.
+  /// How often the switches of its core may abort a thread's restartable sequences; after that it is not switched away
+  /// from within one. Two threads could otherwise abort each other for ever.
   unsigned aborts_max = 2;
   /// An execution with more steps than this is taken for one without end.
   unsigned steps_max = 400;

@@ -277,8 +277,9 @@ unsigned Search::index_of(const Node& node, const Choice& choice) {
   return 0;
 }
 
-/// Sequences of one core run one after the other, and the kernel's switch makes what ran known to what runs next. (That also
-/// holds between sequences and other code; leaving it out there allows more than can happen, and much less to try.)
+/// Sequences of one core run one after the other, and the kernel's switch makes what ran known to what runs next. (That
+/// also holds between sequences and other code; leaving it out there allows more than can happen, and much less to
+/// try.)
 void Search::share_core() {
   if (!steps_.empty() && steps_.back().footprint.core >= 0)
     machine_.publish_core(steps_.back().thread, static_cast<unsigned>(steps_.back().footprint.core));
