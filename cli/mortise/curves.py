@@ -110,6 +110,8 @@ def fit(points: list[Point], seed: int, repeats: int = 60) -> tuple[Law | None, 
         if value < 0.01 * least or value > 1.19 * least:
             return None, f"no hyperbola: {name} would lie at the end of its range"
     samples = bootstrap(points, (time_noise, memory_noise), seed, repeats)
+    if np.percentile(samples[:, 1], 5) < b / 20:
+        return None, "no law: these points leave b undetermined"
     intervals = {name: tuple(np.percentile(samples[:, i], [5, 95])) for i, name in enumerate("abc")}
     return Law(a, b, c, intervals, misfit_time, misfit_memory, left_out(points, (time_noise, memory_noise))), ""
 
@@ -237,19 +239,23 @@ def over(arm: list[Point], other: list[Point], swap: bool, seed: int) -> Over | 
     if not (high > low * 1.02 or lone):
         return None
     places = np.exp(np.linspace(math.log(low), math.log(high), 1 if lone else 9))
-    random = np.random.default_rng(seed)
-    again = [resampled_medians(points, random, REPEATS)[:, :, turn] for points in (arm, other)]
+    again = [resampled_medians(points, seed, REPEATS)[:, :, turn] for points in (arm, other)]
     drawn = np.array([ratios(a, b, places) for a, b in zip(*again, strict=True)])
     return Over(places, ratios(mine, theirs, places), drawn)
 
 
-def resampled_medians(points: list[Point], random: np.random.Generator, repeats: int) -> np.ndarray:
-    """`medians` of that many resamplings of the runs at once: repeat, point, axis."""
+def resampled_medians(points: list[Point], seed: int, repeats: int) -> np.ndarray:
+    """`medians` of that many resamplings of the rounds at once: repeat, point, axis.
 
-    def again(values: np.ndarray) -> np.ndarray:
-        return np.median(values[random.integers(0, len(values), (repeats, len(values)))], axis=1)
+    Runs stand in the order of their rounds, and the same rounds are drawn at every point of both curves: what a round
+    did to all of them alike then cancels in the ratio, as it does in the paired ratios of default points.
+    """
 
-    return np.stack([np.stack([again(p.times), again(p.memories)], axis=-1) for p in points], axis=1)
+    def again(values: np.ndarray, axis: int) -> np.ndarray:
+        rounds = np.random.default_rng((seed, axis)).integers(0, len(values), (repeats, len(values)))
+        return np.median(values[rounds], axis=1)
+
+    return np.stack([np.stack([again(p.times, 0), again(p.memories, 1)], axis=-1) for p in points], axis=1)
 
 
 def compare(arm: list[Point], other: list[Point], seed: int) -> Dominance:

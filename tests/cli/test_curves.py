@@ -120,3 +120,19 @@ def test_curves_without_a_common_range():
 def test_the_staircase_leaves_out_what_is_beaten():
     rows = np.array([(3.0, 10.0), (2.0, 20.0), (2.5, 30.0), (1.0, 40.0), (1.0, 50.0)])
     assert curves.staircase(rows).tolist() == [[3.0, 10.0], [2.0, 20.0], [1.0, 40.0]]
+
+
+def test_what_a_round_does_to_all_points_cancels():
+    """On a busy machine a round slows everything alike; drawn together, rounds still tell two close curves apart."""
+    random = np.random.default_rng(5)
+    busy = np.exp(random.normal(0, 0.15, 12))
+    arms = [
+        [
+            Point(p.knob, p.times * busy, p.memories)
+            for p in law(runs=12, noise=0.01, seed=seed, c=C * scale, b=B * scale)
+        ]
+        for seed, scale in ((1, 0.85), (2, 1.0))
+    ]
+    assert curves.compare(*arms, seed=3).verdict == "dominates"
+    alone = [[Point(p.knob, random.permutation(p.times), p.memories) for p in arm] for arm in arms]
+    assert curves.compare(*alone, seed=3).time.high > curves.compare(*arms, seed=3).time.high
