@@ -27,7 +27,7 @@ using HslabLayers = Layers<
     Aligned,                                                       // alignment beyond 16: a class that has it
     CoreCache<64_KiB>,                                             // hit: a magazine of this core
     Bypass<LargerThan<256_KiB>,                                    // larger blocks are spans of their own
-           BatchedFree<256, 512_KiB>,                              // misses and remote frees travel in batches
+           BatchedFree<1024, 128_KiB>,                             // misses and remote frees travel in batches
            Slab<classes::Geometric<8, 256_KiB>, FutexLock, fit::FullestFirst>>,
     SpanCache<purge::AfterDelay<100>>,                             // free spans, merged, purged when idle
     PageIndex,                                                     // pointer -> span
