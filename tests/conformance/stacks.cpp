@@ -76,6 +76,7 @@ TYPED_TEST(Conformance, ServesEveryClassExactly) {
     Stage<H> stage;
     stage.as(0, [](H& h, auto& t) {
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        if (Classes::size_of(c) == 0) continue;  // all of it is a layer's own
         EXPECT_EQ(Classes::class_of(Classes::size_of(c)), c);
         EXPECT_EQ(Classes::class_of(Classes::size_of(c - 1) + 1), c);
         const Block b = h.allocate(t, {.size = Classes::size_of(c)});
@@ -328,7 +329,7 @@ TYPED_TEST(Conformance, HoldsStillForAForkAndGoesOnAfterwards) {
       EXPECT_TRUE(between);
       h.release(t, before);
       h.release(t, between);
-      EXPECT_TRUE(h.start(own_facts())) << "starting again is harmless";
+      EXPECT_TRUE(start_below(h, own_facts())) << "starting again is harmless";
     });
   }
 }

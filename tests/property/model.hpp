@@ -59,7 +59,7 @@ class Contents {
   template <class Visit> static void for_each_place(Block b, Visit&& visit) noexcept {
     constexpr std::size_t kEvery = 4096;
     for (std::size_t at = 0; at + 8 <= b.size; at += kEvery) visit(b.ptr + at, std::size_t{8});
-    if (b.size >= 16) visit(b.ptr + b.size - 8, std::size_t{8});
+    if (b.size >= 16) visit(b.ptr + b.size / 8 * 8 - 8, std::size_t{8});  // meets another word wholly or not at all
   }
 };
 

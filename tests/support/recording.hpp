@@ -34,7 +34,7 @@ struct Recording {
    public:
     static constexpr std::size_t kGranule = Below::kGranule;
     static constexpr std::size_t kReach = Below::kReach;
-    std::byte* origin() const noexcept { return this->below.origin(); }
+    std::byte* origin() noexcept { return this->below.origin(); }
     std::byte* side(std::size_t n) noexcept { return this->below.side(n); }
     bool back_side(std::byte* at, std::size_t n) noexcept {
       if (!go_on() || !this->below.back_side(at, n)) return false;

@@ -10,7 +10,16 @@
 #include "mortise/allocators/first_fit.hpp"
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/allocators/next_fit.hpp"
+#include "mortise/cache/thread_cache.hpp"
+#include "mortise/shape/limited_to.hpp"
+#include "mortise/shape/sized_header.hpp"
+#include "mortise/source/brk_heap.hpp"
+#include "mortise/source/malloc_heap.hpp"
+#include "mortise/source/static_heap.hpp"
+#include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/spin_lock.hpp"
+#include "mortise/sync/ticket_lock.hpp"
+#include "mortise/watch/counters.hpp"
 #include "tests/support/recording.hpp"
 
 namespace mortise::test {
@@ -43,6 +52,8 @@ struct Traits {
 };
 inline constexpr Traits kAligns{.align_max = 1_MiB};
 inline constexpr Traits kTags{.align_max = 1_MiB, .is_exact = false};  // counts its own bytes in each block as live
+inline constexpr Traits kArena{.align_max = 4_KiB, .room_bytes = 8_MiB, .length_divisor = 20};
+inline constexpr Traits kSmallAligns{.align_max = 64_KiB, .room_bytes = 8_MiB};
 inline constexpr Traits kSystemCalls{.align_max = 64_KiB, .length_divisor = 100};
 
 template <std::size_t kLength> struct Name {
@@ -81,6 +92,21 @@ using Stacks = ::testing::Types<
     Entry<"batched_free", OverSpans<BatchedFree<64, 64_KiB>, SmallSlab>>,
     Entry<"core_cache", OverSpans<CoreCache<>, SmallSlab>>,
     Entry<"bypass", OverSpans<SmallBypass>>,
-    Entry<"aligned", OverSpans<Aligned, SmallBypass>, kAligns>>;
+    Entry<"aligned", OverSpans<Aligned, SmallBypass>, kAligns>,
+    Entry<"thread_cache", OverSpans<Aligned, ThreadCache<>, SmallBypass>, kAligns>,
+    Entry<"thread_cache_over_batches", OverSpans<ThreadCache<8_KiB, 8>, BatchedFree<64, 64_KiB>, SmallSlab>>,
+    Entry<"counters", OverSpans<Counters<probe::Bytes>, Aligned, ThreadCache<>, Counters<>, SmallBypass>, kAligns>,
+    Entry<"limited_to", Layers<SpanCache<>, PageIndex, LimitedTo<256_MiB>, MmapHeap<>>, kAligns>,
+    Entry<"ticket_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, TicketLock>>>,
+    Entry<"mcs_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, McsLock>>>,
+    Entry<"sized_header", Layers<SizedHeader, MallocHeap>, kTags>,
+    Entry<"sized_header_over_classes", OverSpans<SizedHeader, SmallBypass>, kTags>,
+    // sources
+    Entry<"malloc_heap", Layers<MallocHeap>, kAligns>,
+    Entry<"brk_heap", Layers<BrkHeap<>>, kSystemCalls>,
+    Entry<"static_heap", Layers<StaticHeap<16_MiB>>, kArena>,
+    Entry<"hslab_over_brk_heap", Rebased<HslabLayers, BrkHeap<>>, kAligns>,
+    Entry<"hslab_over_static_heap", Rebased<HslabLayers, StaticHeap<32_MiB>>, kSmallAligns>,
+    Entry<"thread_cache_over_static_heap", Rebased<OverSpans<Aligned, ThreadCache<>, SmallBypass>, StaticHeap<16_MiB>>, kSmallAligns>>;
 
 }  // namespace mortise::test

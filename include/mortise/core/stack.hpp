@@ -18,6 +18,9 @@ template <class... L> struct Layers {};
 /// written in the requires-clause of its `Over`, and in words in its `kNeeds`.
 template <class Layer, class Below> struct LayerDoesNotFit;
 
+/// Left undefined on purpose: it appears when the last entry of a stack is not a source, such as MmapHeap.
+template <class Last> struct LastEntryIsNoSource;
+
 /// True when `Layer` can stand on `Below`.
 template <class Layer, class Below>
 concept FitsOn = Heap<Below> && requires { typename Layer::template Over<Below>; };
@@ -30,10 +33,8 @@ template <class Layer, class Below> requires FitsOn<Layer, Below> struct Place<L
 };
 
 template <class... L> struct Fold;
-template <class Source> struct Fold<Source> {
-  static_assert(Heap<Source>, "the last entry of a stack is a source, such as MmapHeap");
-  using type = Source;
-};
+template <class Last> struct Fold<Last> : LastEntryIsNoSource<Last> {};
+template <Heap Source> struct Fold<Source> { using type = Source; };
 template <class First, class Second, class... Rest> struct Fold<First, Second, Rest...> {
   using type = typename Place<First, typename Fold<Second, Rest...>::type>::type;
 };

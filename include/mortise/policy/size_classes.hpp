@@ -75,8 +75,8 @@ namespace mortise {
 template <class C, std::size_t kTaken> struct Shrunk {
   static constexpr unsigned kCount = C::kCount;
   static constexpr std::size_t kMaxBytes = C::kMaxBytes - kTaken;
-  static constexpr unsigned class_of(std::size_t n) { return C::class_of(n + kTaken); }
-  static constexpr std::size_t size_of(unsigned c) { return c == kNoClass ? 0 : C::size_of(c) - kTaken; }
+  static constexpr unsigned class_of(std::size_t n) { return C::class_of((n ? n : 1) + kTaken); }  // no block of no bytes
+  static constexpr std::size_t size_of(unsigned c) { return C::size_of(c) > kTaken ? C::size_of(c) - kTaken : 0; }
 };
 template <std::size_t kTaken> struct Shrunk<NoClasses, kTaken> : NoClasses {};
 

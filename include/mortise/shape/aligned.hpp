@@ -38,7 +38,12 @@ struct Aligned {
       }
       return r;
     }
-    static constexpr std::size_t kAlignMax = 16_KiB;  // slabs start at multiples of the smallest granule at least
+    /// Slabs start at multiples of the granule; without one to ask, of a page.
+    static constexpr std::size_t align_max() noexcept {
+      if constexpr (Indexed<Below>) return IndexOf<Below>::kGranule < 16_KiB ? IndexOf<Below>::kGranule : 16_KiB;
+      else return 4_KiB;
+    }
+    static constexpr std::size_t kAlignMax = align_max();
   };
 };
 

@@ -1,0 +1,128 @@
+// Memory from the program break: the classic source, one piece of address space that grows upwards.
+//
+//   end of the program's data    origin                         break
+//   ──────────────┬──────────────┬────────┬──────┬──────────────┬─────────────▶ high address
+//                 │ granule edge │ used   │ hole │ used         │ the next request
+//
+// 1. A hole that fits is used again; 2. else the break moves up. What is released at the top moves it down; elsewhere it becomes
+// a hole, and its pages go back to the system. Others may move the break too (libc's own malloc): what they took is left alone.
+//
+// Progress: blocking. Source: [Kernighan88] 8.7. Placement: a source; stands at the bottom; one a process is sensible.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/data/hole_list.hpp"
+#include "mortise/data/meta_arena.hpp"
+#include "mortise/data/side_tables.hpp"
+#include "mortise/os/brk.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/os/window.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// Every size is rounded up to `kGranule`, and every block is aligned to it. Thread-safe.
+/// Errors: an empty block when the kernel refuses or `kReachBytes` above the first block are used up. O(holes).
+template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> class BrkHeap {
+ public:
+  struct Thread {};
+  using Classes = NoClasses;
+  static constexpr const char* kName = "BrkHeap";
+  static constexpr const char* kWhat = "pages from the program break";
+  static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
+  static constexpr std::size_t kGranule = kGranuleBytes;
+  static constexpr std::size_t kReach = kReachBytes;
+  static constexpr std::size_t kSideReach = kReach / 64 > 1_MiB ? kReach / 64 : 1_MiB;
+
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("granule_bytes", kGranule); }
+
+  bool start(const os::Facts&) noexcept {
+    Held held(lock_);
+    return start_locked();
+  }
+  std::byte* origin() const noexcept { return origin_; }
+
+  Block allocate(Thread&, Request r) noexcept {
+    Held held(lock_);
+    if (!start_locked() || r.align > kGranule || r.size > kReach) return {};
+    const std::size_t bytes = round_up(r.size ? r.size : 1, kGranule);
+    std::byte* at = holes_.take(bytes);
+    if (!at && !(at = extend(bytes))) return {};
+    used_ += bytes;
+    return {at, bytes};
+  }
+
+  void release(Thread&, Block b) noexcept {
+    os::purge(b.ptr, b.size);
+    Held held(lock_);
+    used_ -= b.size;
+    std::byte* top = b.ptr;
+    std::size_t bytes = b.size;
+    if (b.end() == end_ && os::break_now() == end_) {  // and the hole below it goes with it
+      if (std::byte* hole = holes_.take_ending_at(top, bytes)) top = hole;
+      if (os::break_to(top)) {
+        end_ = top;
+        return;
+      }
+      bytes = static_cast<std::size_t>(b.end() - top);
+    }
+    std::memset(top, 0, bytes < 64 ? bytes : 64);
+    holes_.put(top, bytes);
+  }
+
+  bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return os::purge(at, bytes); }
+
+  /// Bookkeeping memory: zeroed, never released.
+  std::byte* meta(std::size_t bytes) noexcept {
+    Held held(lock_);
+    return meta_.take(bytes);
+  }
+  std::byte* side(std::size_t bytes) noexcept {
+    Held held(lock_);
+    return start_locked() ? side_.take(bytes, kGranule) : nullptr;
+  }
+  bool back_side(std::byte* at, std::size_t bytes) noexcept {
+    Held held(lock_);
+    return side_.back(at, bytes);
+  }
+
+  void lock_all() noexcept { lock_.lock(); }
+  void unlock_all() noexcept { lock_.unlock(); }
+  void reset_after_fork() noexcept { lock_.reset(); }
+
+  void tell(Usage& u) noexcept {
+    Held held(lock_);
+    u.mapped += used_;
+    u.meta += meta_.mapped_bytes() + side_.mapped_bytes();
+  }
+
+ private:
+  bool start_locked() noexcept {
+    if (origin_) [[likely]] return true;
+    std::byte* const place = os::find_window();
+    std::byte* const now = os::break_now();
+    if (!place || !now) return false;
+    side_.place(place, kSideReach);
+    end_ = origin_ = reinterpret_cast<std::byte*>(round_up(address_of(now), kGranule));
+    return true;
+  }
+  /// Moves the break up by `bytes`, past what others took since; that is never ours.
+  std::byte* extend(std::size_t bytes) noexcept {
+    auto* const now = reinterpret_cast<std::byte*>(round_up(address_of(os::break_now()), kGranule));
+    std::byte* const at = now > end_ ? now : end_;
+    if (static_cast<std::size_t>(at - origin_) > kReach - bytes || !os::break_to(at + bytes)) return nullptr;
+    end_ = at + bytes;
+    return at;
+  }
+
+  FutexLock lock_;
+  std::byte* origin_ = nullptr;
+  std::byte* end_ = nullptr;  ///< of what we last took
+  std::size_t used_ = 0;
+  HoleList holes_;
+  SideTables side_;
+  MetaArena meta_;
+};
+
+}  // namespace mortise
