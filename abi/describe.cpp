@@ -54,7 +54,8 @@ int main() {
   const mortise::Progress p = Card::Heap::kProgress;
   std::printf("{\"schema\": \"mortise.allocator/1\", \"name\": \"%s\", \"version\": \"%s\",\n \"summary\": \"%s\", \"use\": \"%s\",\n",
               Card::kName, MORTISE_VERSION, Card::kSummary, Card::kUse);
-  std::printf(" \"progress\": {\"hit\": \"%s\", \"refill\": \"%s\", \"grow\": \"%s\"},\n", name_of(p.hit), name_of(p.refill), name_of(p.grow));
+  std::printf(" \"progress\": {\"hit\": \"%s\", \"refill\": \"%s\", \"grow\": \"%s\"},\n", name_of(p.hit),
+              name_of(p.refill), name_of(p.grow));
   std::printf(" \"thread_bytes\": %zu, \"heap_bytes\": %zu,\n \"budget\": {\"malloc\": %u, \"free\": %u},\n \"layers\": [%s]}\n",
               std::is_empty_v<Card::Heap::Thread> ? std::size_t{0} : sizeof(Card::Heap::Thread), sizeof(Card::Heap),
               Card::kMallocBudget, Card::kFreeBudget, out.take().c_str());

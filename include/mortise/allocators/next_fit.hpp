@@ -1,4 +1,5 @@
-// next_fit: boundary tags, first that fits behind the last one taken. One backbone over one source, nothing else: what the textbooks compare.
+// next_fit: boundary tags, first that fits behind the last one taken. One backbone over one source, nothing
+// else: what the textbooks compare.
 //
 //   malloc, free   BoundaryTag: one lock, one search in a tree of free chunks - MmapHeap when there is none
 #pragma once

@@ -17,6 +17,7 @@
 
 #include <cstring>
 
+#include "mortise/cache/span_bins.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/data/list.hpp"
 #include "mortise/os/clock.hpp"
@@ -216,18 +217,7 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
 
    private:
     Index& index() noexcept { return this->below.page_index(); }
-    // Bins: one for each count of granules up to kExact, then four between each power of two and the next.
-    static constexpr unsigned kExact = 32, kBins = 128;
-    static unsigned bin_of(std::uint32_t granules) noexcept {
-      if (granules <= kExact) return granules - 1;
-      const unsigned top = log2_floor(granules);
-      const unsigned bin = kExact + ((top - 5) << 2) + ((granules >> (top - 2)) & 3);
-      return bin < kBins ? bin : kBins - 1;
-    }
-    struct Bins {
-      List<Span> list[kBins];
-      std::uint64_t filled[kBins / 64] = {};
-    };
+    using Bins = SpanBins;
     Bins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
     /// Changes the sum of bytes in spans of `state` by `bytes`, which may be a negative number in unsigned form.
     void add_bytes(SpanState state, std::size_t bytes) noexcept {
@@ -240,11 +230,11 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
     }
     std::size_t audit_bins(Bins& bins, SpanState state) noexcept {
       std::size_t bytes = 0;
-      for (unsigned bin = 0; bin < kBins; ++bin) {
+      for (unsigned bin = 0; bin < SpanBins::kBins; ++bin) {
         MORTISE_AUDIT(bins.list[bin].is_empty() == !(bins.filled[bin / 64] >> (bin % 64) & 1));
         for (Span* s = bins.list[bin].first(); s; s = s->next) {
           const Span& last = index().spans()[s->head + s->granules - 1];
-          MORTISE_AUDIT(s->state == state && bin_of(s->granules) == bin && s == &index().spans()[s->head]);
+          MORTISE_AUDIT(s->state == state && SpanBins::bin_of(s->granules) == bin && s == &index().spans()[s->head]);
           MORTISE_AUDIT(last.head == s->head && last.state == state);
           bytes += Index::bytes_of(s);
         }
@@ -254,17 +244,11 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
     static bool is_free(const Span* s) noexcept { return s->state == SpanState::dirty || s->state == SpanState::clean; }
 
     void insert_as_is(Span* s) noexcept {
-      Bins& bins = bins_of(s->state);
-      const unsigned bin = bin_of(s->granules);
-      bins.list[bin].push(s);
-      bins.filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
+      bins_of(s->state).put(s);
       add_bytes(s->state, Index::bytes_of(s));
     }
     void remove(Span* s) noexcept {
-      Bins& bins = bins_of(s->state);
-      const unsigned bin = bin_of(s->granules);
-      bins.list[bin].remove(s);
-      if (bins.list[bin].is_empty()) bins.filled[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+      bins_of(s->state).remove(s);
       add_bytes(s->state, std::size_t{0} - Index::bytes_of(s));
     }
     Span* neighbour_after(const Span* s) noexcept {
@@ -313,38 +297,18 @@ template <class Purge = purge::AfterDelay<>, class Huge = huge::After<16_MiB>, L
     /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none. In a bin
     /// of mixed sizes it looks at the first `looks`; the next bin fits for sure.
     Span* take(std::uint32_t need, unsigned looks = kLooks) noexcept {
-      Span* s = find(dirty_, need, looks);
-      if (!s) s = find(clean_, need, looks);
+      Span* s = dirty_.find(need, looks);
+      if (!s) s = clean_.find(need, looks);
       if (s) remove(s);
       return s;
     }
     bool has_dirty(std::size_t bytes) noexcept {
       if (bytes > Index::kReachBytes) return false;
       Held held(lock_);
-      return find(dirty_, static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule), kLooks);
-    }
-    static Span* find(Bins& bins, std::uint32_t need, unsigned looks_max) noexcept {
-      for (unsigned bin = next_filled(bins, bin_of(need)); bin < kBins; bin = next_filled(bins, bin + 1)) {
-        Span* best = nullptr;
-        unsigned looks = 0;
-        for (Span* s = bins.list[bin].first(); s && looks < looks_max; s = s->next, ++looks) {
-          if (s->granules >= need && (!best || s->granules < best->granules || (s->granules == best->granules && s->head < best->head)))
-            best = s;
-        }
-        if (best) return best;
-      }
-      return nullptr;
-    }
-    static unsigned next_filled(const Bins& bins, unsigned from) noexcept {
-      for (unsigned w = from / 64; w < kBins / 64; ++w) {
-        std::uint64_t word = bins.filled[w];
-        if (w == from / 64) word &= ~std::uint64_t{0} << (from % 64);
-        if (word) return w * 64 + static_cast<unsigned>(std::countr_zero(word));
-      }
-      return kBins;
+      return dirty_.find(static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule), kLooks);
     }
     Span* oldest_dirty(std::uint64_t deadline_ms) noexcept {
-      for (unsigned bin = next_filled(dirty_, 0); bin < kBins; bin = next_filled(dirty_, bin + 1)) {
+      for (unsigned bin = dirty_.next_filled(0); bin < SpanBins::kBins; bin = dirty_.next_filled(bin + 1)) {
         for (Span* s = dirty_.list[bin].last(); s; s = s->prev)
           if (s->since_ms <= deadline_ms) return s;
       }

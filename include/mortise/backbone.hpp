@@ -1,0 +1,8 @@
+// Everything of backbone/.
+#pragma once
+
+#include "mortise/backbone/boundary_tag.hpp"
+#include "mortise/backbone/slab.hpp"
+#include "mortise/backbone/slab_geometry.hpp"
+#include "mortise/backbone/sub_heaps.hpp"
+#include "mortise/backbone/tlsf.hpp"

@@ -1,0 +1,9 @@
+// Everything of cache/.
+#pragma once
+
+#include "mortise/cache/batched_free.hpp"
+#include "mortise/cache/core_cache.hpp"
+#include "mortise/cache/map_cache.hpp"
+#include "mortise/cache/span_bins.hpp"
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/cache/thread_cache.hpp"

@@ -1,0 +1,10 @@
+// Everything of data/.
+#pragma once
+
+#include "mortise/data/bitmap.hpp"
+#include "mortise/data/hole_list.hpp"
+#include "mortise/data/list.hpp"
+#include "mortise/data/meta_arena.hpp"
+#include "mortise/data/side_tables.hpp"
+#include "mortise/data/treap.hpp"
+#include "mortise/data/two_level_lists.hpp"

@@ -1,0 +1,10 @@
+// Everything of policy/.
+#pragma once
+
+#include "mortise/policy/distribution.hpp"
+#include "mortise/policy/fit.hpp"
+#include "mortise/policy/huge.hpp"
+#include "mortise/policy/probe.hpp"
+#include "mortise/policy/purge.hpp"
+#include "mortise/policy/route.hpp"
+#include "mortise/policy/size_classes.hpp"

@@ -1,0 +1,4 @@
+// Everything of route/.
+#pragma once
+
+#include "mortise/route/bypass.hpp"

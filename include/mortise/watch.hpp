@@ -1,0 +1,4 @@
+// Everything of watch/.
+#pragma once
+
+#include "mortise/watch/counters.hpp"
