@@ -10,6 +10,7 @@
 #include "mortise/os/futex.hpp"
 #include "mortise/os/isolation.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/print_and_abort.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/os/syscall.hpp"
 #include "mortise/os/window.hpp"
