@@ -8,12 +8,17 @@
 #include <string>
 
 #include "explorer/explorer.hpp"
+#include "explorer/hooks.hpp"
+#include "mortise/os/rseq.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise::model {
 namespace {
 
-enum class Act { load, store, exchange, add, compare, fence, count };
+enum class Act { load, store, exchange, add, compare, fence, halves, pair, pop, restart };
+
+/// How many of the acts a family of programs draws from: single words, pairs too, restartable sequences too.
+constexpr unsigned kWordActs = 6, kPairActs = 8, kAllActs = 10;
 
 struct Instruction {
   Act act;
@@ -29,9 +34,26 @@ std::set<std::string> g_outcomes;
 template <unsigned Threads>
 struct RandomProgram {
   static constexpr unsigned kThreads = Threads;
+  struct Pair {
+    std::uint64_t low, high;
+  };
   Atomic<unsigned> words[kWords];
+  AtomicPair<Pair> pair;
+  Atomic<std::byte*> table[2];
+  alignas(64) std::byte sets[2][sizeof(os::Magazine)] = {};
+
+  RandomProgram() {
+    for (unsigned core = 0; core < 2; ++core) {
+      table[core].store(sets[core], Order::relaxed);
+      auto& magazine = *reinterpret_cast<os::Magazine*>(sets[core]);
+      for (std::uintptr_t block = 1; block <= 8; ++block)
+        magazine.slot[block - 1] = reinterpret_cast<std::byte*>(block);
+      magazine.set_count(8);
+    }
+  }
 
   void run(unsigned thread) {
+    hooks::run_on_core(Threads == 2 ? 0 : static_cast<int>(thread % 2));
     char saw[16] = {};  // a fiber may be abandoned, so nothing on its stack may own memory
     unsigned count = 0;
     for (const Instruction& i : g_program[thread]) {
@@ -53,8 +75,25 @@ struct RandomProgram {
         case Act::compare:
           word.compare_exchange_strong(got, i.value, i.order);
           break;
-        default:
+        case Act::fence:
           fence(i.order);
+          break;
+        case Act::halves: {
+          const Pair halves = pair.load_halves(i.order);
+          got = static_cast<unsigned>(halves.low * 5 + halves.high);
+          break;
+        }
+        case Act::pair: {
+          Pair expected{0, 0};
+          pair.compare_exchange(expected, {i.value % 5, i.value % 5});
+          got = static_cast<unsigned>(expected.low * 5 + expected.high);
+          break;
+        }
+        case Act::pop:
+          got = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(os::magazine_pop({}, table[0].address(), 0)));
+          break;
+        case Act::restart:
+          os::rseq_restart_all();
           break;
       }
       saw[count++] = static_cast<char>('a' + got % 26);
@@ -65,6 +104,7 @@ struct RandomProgram {
     std::string outcome;
     for (auto& text : out) outcome += std::string(text) + "|";
     for (auto& word : words) outcome += std::to_string(word.load(Order::relaxed)) + " ";
+    outcome += std::to_string(pair.load_halves(Order::relaxed).low);
     g_outcomes.insert(outcome);
   }
   char out[Threads][16] = {};
@@ -75,28 +115,28 @@ Order legal(Act act, unsigned pick) {
   constexpr Order kStores[] = {Order::relaxed, Order::release, Order::seq_cst};
   constexpr Order kUpdates[] = {Order::relaxed, Order::acquire, Order::release, Order::acq_rel, Order::seq_cst};
   constexpr Order kFences[] = {Order::acquire, Order::release, Order::seq_cst};
-  if (act == Act::load) return kLoads[pick % 3];
+  if (act == Act::load || act == Act::halves) return kLoads[pick % 3];
   if (act == Act::store) return kStores[pick % 3];
   if (act == Act::fence) return kFences[pick % 3];
   return kUpdates[pick % 5];
 }
 
-void make_program(unsigned seed, unsigned threads, unsigned length) {
+void make_program(unsigned seed, unsigned threads, unsigned length, unsigned acts) {
   std::mt19937 random(seed);
   g_program.assign(threads, {});
   unsigned value = 0;
   for (auto& thread : g_program)
     for (unsigned i = 0; i < length; ++i) {
       // Loads and stores twice as often as the rest.
-      unsigned pick = random() % (static_cast<unsigned>(Act::count) + 2);
-      const Act act =
-          pick < static_cast<unsigned>(Act::count) ? static_cast<Act>(pick) : (pick % 2 ? Act::load : Act::store);
+      unsigned pick = random() % (acts + 2);
+      const Act act = pick < acts ? static_cast<Act>(pick) : (pick % 2 ? Act::load : Act::store);
       thread.push_back({act, static_cast<unsigned>(random() % kWords), legal(act, random()), ++value});
     }
 }
 
 std::string describe() {
-  constexpr const char* kActs[] = {"load", "store", "exchange", "add", "compare", "fence"};
+  constexpr const char* kActs[] = {"load",  "store",  "exchange", "add", "compare",
+                                   "fence", "halves", "pair",     "pop", "restart"};
   constexpr const char* kOrders[] = {"relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"};
   std::string text;
   for (auto& thread : g_program) {
@@ -109,17 +149,17 @@ std::string describe() {
 }
 
 template <unsigned Threads>
-void compare_searches(unsigned length, unsigned programs) {
+void compare_searches(unsigned length, unsigned programs, unsigned acts = kWordActs) {
   const char* given = std::getenv("MORTISE_SEED");
   const unsigned first = given ? std::strtoul(given, nullptr, 10) : 1;
   std::uint64_t reduced_runs = 0, full_runs = 0;
   for (unsigned seed = first; seed < first + programs; ++seed) {
-    make_program(seed, Threads, length);
+    make_program(seed, Threads, length, acts);
     g_outcomes.clear();
-    const Report reduced = explore<RandomProgram<Threads>>();
+    const Report reduced = explore<RandomProgram<Threads>>({.aborts_max = 1});
     const auto reduced_outcomes = g_outcomes;
     g_outcomes.clear();
-    const Report full = explore<RandomProgram<Threads>>({.reduce = false});
+    const Report full = explore<RandomProgram<Threads>>({.aborts_max = 1, .reduce = false});
     ASSERT_TRUE(reduced.passed() && full.passed()) << "MORTISE_SEED=" << seed;
     ASSERT_EQ(reduced_outcomes, g_outcomes) << "MORTISE_SEED=" << seed << "\n" << describe();
     reduced_runs += reduced.executions + reduced.pruned;
@@ -134,6 +174,11 @@ const bool kLong = std::getenv("MORTISE_TEST_ALL") != nullptr;
 TEST(Reduction, TwoThreadsReachTheSameOutcomes) { compare_searches<2>(3, kLong ? 20000 : 1500); }
 TEST(Reduction, LongerThreadsReachTheSameOutcomes) { compare_searches<2>(4, kLong ? 2000 : 60); }
 TEST(Reduction, ThreeThreadsReachTheSameOutcomes) { compare_searches<3>(2, kLong ? 3000 : 150); }
+
+TEST(Reduction, PairsReachTheSameOutcomes) { compare_searches<2>(3, kLong ? 10000 : 300, kPairActs); }
+TEST(Reduction, PairsOfThreeThreadsReachTheSameOutcomes) { compare_searches<3>(2, kLong ? 1000 : 50, kPairActs); }
+TEST(Reduction, SequencesReachTheSameOutcomes) { compare_searches<2>(3, kLong ? 3000 : 200, kAllActs); }
+TEST(Reduction, SequencesOfThreeThreadsReachTheSameOutcomes) { compare_searches<3>(2, kLong ? 400 : 30, kAllActs); }
 
 }  // namespace
 }  // namespace mortise::model
