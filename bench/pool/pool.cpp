@@ -91,6 +91,7 @@ class Test {
   void run(const char* name, int test) {
     design_.each([](Entry& e) { e.crc = checksum(e.words); });
     pthread_barrier_init(&barrier_, nullptr, threads_);
+    pthread_barrier_init(&finish_, nullptr, threads_ + 1);
     std::vector<std::thread> all;
     ids_.resize(threads_);
     for (unsigned t = 0; t < threads_; ++t) all.emplace_back([this, t] { work(t); });
@@ -100,9 +101,11 @@ class Test {
       preempts = std::thread([this] { preempt(); });
       moves = std::thread([this] { move(); });
     }
-    for (auto& thread : all) thread.join();
+    pthread_barrier_wait(&finish_);  // the threads stay until nobody moves them any more
     stop_ = true;
     if (antagonists_) preempts.join(), moves.join();
+    pthread_barrier_wait(&finish_);
+    for (auto& thread : all) thread.join();
     print(name, test);
   }
 
@@ -127,7 +130,8 @@ class Test {
     r.end = now(CLOCK_MONOTONIC);
     r.cpu = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
     results_[t] = r;
-    pthread_barrier_wait(&barrier_);
+    pthread_barrier_wait(&finish_);
+    pthread_barrier_wait(&finish_);
     design_.thread_ends();
   }
   void pairs(Result& r) {
@@ -227,7 +231,7 @@ class Test {
   std::vector<Ring> rings_;
   std::vector<Result> results_;
   std::vector<pthread_t> ids_;
-  pthread_barrier_t barrier_{};
+  pthread_barrier_t barrier_{}, finish_{};
   std::atomic<bool> stop_{false}, real_time_{false};
 };
 

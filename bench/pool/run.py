@@ -204,7 +204,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2, help="times the cells are gone through")
     parser.add_argument("--show", action="store_true", help="measure nothing, show what is there")
     options = parser.parse_args()
-    console, cpus, file = Console(), len(os.sched_getaffinity(0)), OUT / "pool.json"
+    console, cpus, file = Console(width=None if sys.stdout.isatty() else 130), len(os.sched_getaffinity(0)), OUT / "pool.json"
     if not PROGRAM.exists():
         Console(stderr=True).print(f"{PROGRAM} is missing; run: make bench-pool")
         return 2
