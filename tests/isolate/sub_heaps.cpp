@@ -80,6 +80,49 @@ TEST(SubHeaps, IdleMemoryIsLentBeforeAHeapGrows) {
   rig.heap->audit();
 }
 
+// Threads come and go, two at a time, and free everything before they end: whoever comes next finds that memory, be
+// it idle at home or on a list of returned blocks that no thread of that heap will ever look at again.
+TEST(SubHeaps, ThreadsThatComeAndGoDoNotGrowTheHeap) {
+  Rig rig(1);
+  constexpr int kBlocks = 20'000;
+  // What each heap may keep to itself, and a step of its growth.
+  constexpr std::size_t kKept = SharedHeap<>::kSlotCount * (std::size_t{5} << 18);
+  std::size_t mapped_at_first = 0;
+  for (int round = 0; round < 60; ++round) {
+    Iamalloc::Thread pair[2];
+    std::vector<Block> blocks[2];
+    for (auto& t : pair) rig.heap->attach(t);
+    for (int i = 0; i < 2 * kBlocks; ++i) {
+      const auto who = static_cast<std::size_t>(i % 2);
+      blocks[who].push_back(rig.heap->allocate(pair[who], {.size = static_cast<std::size_t>(100 + i % 7 * 64)}));
+      ASSERT_TRUE(blocks[who].back());
+    }
+    for (std::size_t who = 0; who < 2; ++who)
+      for (const Block b : blocks[who]) rig.heap->release(pair[who], b);
+    for (auto& t : pair) rig.heap->detach(t);
+    Usage u;
+    rig.heap->tell(u);
+    if (round == 2) mapped_at_first = u.mapped;
+    EXPECT_TRUE(round <= 2 || u.mapped <= mapped_at_first + kKept) << u.mapped << " bytes in round " << round;
+  }
+  rig.heap->audit();
+}
+
+TEST(SubHeaps, CountsWhatGrowsAndShrinksInPlace) {
+  Rig rig(1);
+  Iamalloc::Thread& t = rig.threads[0];
+  Block b = rig.take(0, 1000);
+  for (int i = 0; i < 2000; ++i)
+    if (const Block other = rig.heap->resize_in_place(t, b, i % 2 ? 1000 : 100'000)) b = other;
+  rig.give(0, b);
+  rig.heap->trim(t);
+  Usage u;
+  rig.heap->tell(u);
+  EXPECT_EQ(u.live, 0u);
+  EXPECT_LT(u.mapped, std::size_t{4} << 20);
+  rig.heap->audit();
+}
+
 // Random requests of four logical threads, each block filled and checked, freed by any of them.
 TEST(SubHeaps, KeepsEveryBlocksContents) {
   const unsigned seed = std::random_device{}();

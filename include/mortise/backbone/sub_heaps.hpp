@@ -35,7 +35,8 @@ template <class Fit = fit::BestFit> struct SubHeaps {
   template <Slotted Below> class Over : public Passthrough<Below> {
    public:
     struct Thread : Below::Thread {
-      std::size_t home = 0;   ///< its sub-heap
+      std::size_t home = 0;    ///< its sub-heap
+      std::size_t lender = 0;  ///< the sub-heap that lent last
     };
     static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
 
@@ -78,7 +79,10 @@ template <class Fit = fit::BestFit> struct SubHeaps {
       if (bytes > Below::kSlotBytes) return {};
       SubHeap& owner = owner_of(b.ptr);
       Held held(owner.lock);
-      return owner.tags.resize_in_place(t, b, whole_lines({.size = bytes}).size);
+      const Block old = owner.tags.measure(b);
+      const Block resized = owner.tags.resize_in_place(t, old, whole_lines({.size = bytes}).size);
+      if (resized) owner.count(old.size, resized.size);
+      return resized;
     }
 
     std::size_t trim(Thread& t) noexcept {
@@ -140,7 +144,7 @@ template <class Fit = fit::BestFit> struct SubHeaps {
       std::byte* meta(std::size_t bytes) noexcept { return below_->meta(bytes); }
       std::byte* side(std::size_t) noexcept { return nullptr; }
       bool back_side(std::byte*, std::size_t) noexcept { return false; }
-      bool may_grow = true;
+      bool may_grow = false;
       std::size_t grown = 0;
 
      private:
@@ -159,10 +163,18 @@ template <class Fit = fit::BestFit> struct SubHeaps {
     struct alignas(128) SubHeap {
       FutexLock lock;
       std::size_t binned = 0;
-      std::size_t live = 0;   ///< bytes in blocks that the tags count as in use, bins included
+      std::size_t live = 0;   ///< bytes of chunks that the tags count as in use, bins included
+      Atomic<std::size_t> idle{0};   ///< what the tags hold beside; written under the lock, others look at it without
       Link* bins[kBins]{};
       typename BoundaryTag<Fit, Unsynchronised, purge::AtOnce, kLine>::template Over<SlotSource> tags;
       alignas(64) Atomic<Link*> returned{nullptr};   ///< pushed to by any thread, emptied by whoever holds the lock
+
+      /// A block of `before` bytes has `after` now; no block is one of no bytes. Its tag counts with it.
+      void count(std::size_t before, std::size_t after) noexcept {
+        live -= before ? before + sizeof(std::size_t) : 0;
+        live += after ? after + sizeof(std::size_t) : 0;
+        idle.store(tags.below.grown - live, Order::relaxed);
+      }
     };
 
     /// A size that, with its tag, fills whole lines; blocks then start on one.
@@ -187,9 +199,12 @@ template <class Fit = fit::BestFit> struct SubHeaps {
         if (r.zeroed) std::memset(b.ptr, 0, r.size);
         return b;
       }
-      h.tags.below.may_grow = h.tags.below.grown - h.live >= kLendMin || !lender(h);
+      return from_tags(t, h, r, false);
+    }
+    Block from_tags(Thread& t, SubHeap& h, Request r, bool may_grow) noexcept {
+      h.tags.below.may_grow = may_grow;
       const Block b = h.tags.allocate(t, r);
-      h.live += b.size;
+      h.count(0, b.size);
       return b;
     }
 
@@ -203,7 +218,7 @@ template <class Fit = fit::BestFit> struct SubHeaps {
         h.binned += b.size;
         return;
       }
-      h.live -= b.size;
+      h.count(b.size, 0);
       h.tags.release(t, b);
     }
 
@@ -227,38 +242,34 @@ template <class Fit = fit::BestFit> struct SubHeaps {
         while (Link* const link = bin) {
           bin = link->next;
           const Block b = h.tags.measure({reinterpret_cast<std::byte*>(link), 0});
-          h.live -= b.size;
+          h.count(b.size, 0);
           h.tags.release(t, b);
         }
       h.binned = 0;
     }
 
-    /// A sub-heap, other than `h`, with much idle memory. A look without locks: what it finds may be gone.
-    SubHeap* lender(const SubHeap& h) noexcept {
-      const unsigned met = next_home_.load(Order::relaxed);
-      for (unsigned i = 0; i < met && i < Below::kSlotCount; ++i) {
-        SubHeap& other = heaps_[i];
-        if (&other != &h && other.tags.below.grown > other.live + kLendMin) return &other;
-      }
-      return nullptr;
-    }
-
-    /// The home sub-heap had nothing without growing: borrow, or grow after all.
+    /// The home sub-heap has nothing without growing: borrow, or grow after all. A look without locks says whom to ask:
+    /// who has much idle, or was given blocks back that it has not looked at, since their own thread may have ended.
     Block from_elsewhere(Thread& t, Request r) noexcept {
-      if (SubHeap* other = lender(heaps_[t.home])) {
-        Held held(other->lock);
-        take_back(t, *other);
-        other->tags.below.may_grow = false;
-        const Block b = other->tags.allocate(t, r);
-        other->live += b.size;
-        if (b) return b;
+      const std::size_t met = next_home_.load(Order::relaxed);
+      const std::size_t count = met < Below::kSlotCount ? met : Below::kSlotCount;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t index = (t.lender + i) % count;
+        SubHeap& other = heaps_[index];
+        if (index == t.home || !may_lend(other)) continue;
+        if (const Block b = borrow(t, other, r)) return t.lender = index, b;
       }
       SubHeap& home = heaps_[t.home];
       Held held(home.lock);
-      home.tags.below.may_grow = true;
-      const Block b = home.tags.allocate(t, r);
-      home.live += b.size;
-      return b;
+      return from_tags(t, home, r, true);
+    }
+    static bool may_lend(const SubHeap& h) noexcept {
+      return h.idle.load(Order::relaxed) >= kLendMin || h.returned.load(Order::relaxed);
+    }
+    Block borrow(Thread& t, SubHeap& other, Request r) noexcept {
+      Held held(other.lock);
+      take_back(t, other);
+      return other.idle.load(Order::relaxed) < kLendMin ? Block{} : from_tags(t, other, r, false);
     }
 
     SubHeap heaps_[Below::kSlotCount]{};
