@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "mortise/sync/futex_lock.hpp"
 #include "shipped.hpp"
 
 namespace mortise::model {
@@ -44,17 +43,6 @@ struct TwoAddsEach : Adds<2, 64, 0> {
   void finish() { require(total.get() == 4, "work was lost or done twice"); }
 };
 
-struct FutexLockAdds {
-  static constexpr unsigned kThreads = 2;
-  FutexLock lock;
-  Shared<int> total;
-  void run(unsigned) {
-    Held held(lock);
-    total.set(total.get() + 1);
-  }
-  void finish() { require(total.get() == 2, "an update was lost"); }
-};
-
 template <class Scenario>
 void run(const char* what) {
   const Report report = explore<Scenario>();
@@ -69,7 +57,6 @@ TEST(CombiningLock, ThreeThreadsOneServedAtATime) { run<Adds<3, 1, 0>>("three th
 TEST(CombiningLock, TwoCallsEach) { run<TwoAddsEach>("two calls each"); }
 TEST(CombiningLock, PlainLockAmongRequests) { run<LockAmongAdds<2>>("lock() and unlock() against a request"); }
 TEST(CombiningLock, PlainLockAmongTwoRequests) { run<LockAmongAdds<3>>("lock() and unlock() against two requests"); }
-TEST(FutexLock, TwoThreads) { run<FutexLockAdds>("futex lock, two threads"); }
 
 }  // namespace
 }  // namespace mortise::model
