@@ -1,5 +1,6 @@
-// MORTISE_CONF="key=value,key=value" and MORTISE_<KEY>=value. The environment is ignored in set-uid programs. An unknown key or
-// a value that does not parse gives one warning line and changes nothing; a program never ends because of its settings.
+// MORTISE_CONF="key=value,key=value" and MORTISE_<KEY>=value. The environment is ignored in set-uid programs. An
+// unknown key or a value that does not parse gives one warning line and changes nothing; a program never ends because
+// of its settings.
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -72,7 +73,13 @@ void warn_unknown(Text key) noexcept {
 
 void warn_value(const char* key, const char* expected) noexcept {
   os::Line<> line;
-  line.text("mortise[").text(Card::kName).text("] warning: setting '").text(key).text("' is ignored; it takes ").text(expected).flush();
+  line.text("mortise[")
+      .text(Card::kName)
+      .text("] warning: setting '")
+      .text(key)
+      .text("' is ignored; it takes ")
+      .text(expected)
+      .flush();
 }
 
 void apply(Text key, Text value) noexcept {

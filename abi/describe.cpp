@@ -1,5 +1,5 @@
-// Prints an allocator's card and stack as JSON (schema mortise.allocator/1): what `mortise list` and `mortise explain` read.
-// Built and run once for each allocator, by the build.
+// Prints an allocator's card and stack as JSON (schema mortise.allocator/1): what `mortise list` and `mortise explain`
+// read. Built and run once for each allocator, by the build.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

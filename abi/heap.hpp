@@ -16,12 +16,14 @@ namespace mortise::abi {
 using Card = allocators::MORTISE_ALLOCATOR;
 using Heap = Card::Heap;
 
-static_assert(Locates<Heap>, "malloc can only be exported from a stack that finds blocks by pointer: it needs PageIndex or a header");
+static_assert(Locates<Heap>,
+              "malloc can only be exported from a stack that finds blocks by pointer: it needs PageIndex or a header");
 
 /// Zero-initialised: a valid, closed heap before anybody has run.
 extern constinit Heap heap [[gnu::visibility("hidden")]];
 
-extern constinit thread_local ThreadRecord<Heap::Thread> thread_record [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
+extern constinit thread_local ThreadRecord<Heap::Thread> thread_record
+    [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
 
 /// Starts the heap on first use and makes this thread's record. False when the system refuses memory. (start.cpp)
 bool prepare_thread() noexcept;
@@ -35,11 +37,12 @@ MORTISE_HOT Heap::Thread* thread_if_ready() noexcept { return thread_record.read
 /// After `prepare_thread`.
 MORTISE_HOT Heap::Thread& thread() noexcept { return *thread_if_ready(); }
 
-/// What every entry point falls back on when there is no hit: starts what must be started and goes down the stack. Null, and
-/// errno set, without memory. (malloc.cpp)
+/// What every entry point falls back on when there is no hit: starts what must be started and goes down the stack.
+/// Null, and errno set, without memory. (malloc.cpp)
 void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept;
 
-/// What operator new does without memory: asks the program's new-handler to make room, then throws, or gives null. (new.cpp)
+/// What operator new does without memory: asks the program's new-handler to make room, then throws, or gives null.
+/// (new.cpp)
 void* new_failed(std::size_t size, std::size_t align, bool may_throw);
 
 /// Tells the background purge that memory was freed. (idle.cpp)

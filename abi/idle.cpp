@@ -1,13 +1,14 @@
 // Giving memory back while the program sleeps: one small thread that exists only while there is something to give back.
 //
 //   free_slow ─► note_release: enough free pages, or many misses? ─► start the thread, unless it is there
-//   the thread: every half delay, purge what has been free for the delay; when the program has made no miss for a while, empty
-//   the caches too; when nothing is left, end.
+//   the thread: every half delay, purge what has been free for the delay; when the program has made no miss for a
+//   while, empty the caches too; when nothing is left, end.
 //
-// The thread is made by clone itself, not by pthread_create: that may allocate, and may run under the loader's locks. It has no
-// libc thread state, so it runs nothing of libc that would need it: our own code and bare system calls. All signals are blocked
-// in it. It does not exist in the child of a fork, which starts its own when it needs one. A program at rest has no thread more
-// than it made itself, and may do what the kernel allows to a single thread only (unshare, setns).
+// The thread is made by clone itself, not by pthread_create: that may allocate, and may run under the loader's locks.
+// It has no libc thread state, so it runs nothing of libc that would need it: our own code and bare system calls. All
+// signals are blocked in it. It does not exist in the child of a fork, which starts its own when it needs one. A
+// program at rest has no thread more than it made itself, and may do what the kernel allows to a single thread only
+// (unshare, setns).
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -30,7 +31,7 @@ constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
 constinit Atomic<std::uint32_t> running{0};      // 1 from the decision to start the thread to its decision to end
-constinit Atomic<std::uint32_t> kernels_word{0}; // not 0 while the thread is on its stack; the kernel clears it at the very end
+constinit Atomic<std::uint32_t> kernels_word{0}; // not 0 while the thread is on its stack; cleared by the kernel
 constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two looks tell whether the program allocates
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
 constinit Heap::Thread* own_record = nullptr;    // the thread's record of the stack of layers
@@ -42,8 +43,8 @@ template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   return reinterpret_cast<typename H::Thread*>(h.meta(sizeof(typename H::Thread)));
 }
 
-/// True when the thread has ended its work. Whoever frees takes the heap's lock and then looks at `running`; we clear `running`
-/// and then take the lock: one of us sees the other.
+/// True when the thread has ended its work. Whoever frees takes the heap's lock and then looks at `running`; we clear
+/// `running` and then take the lock: one of us sees the other.
 bool may_end(std::uint32_t seen) noexcept {
   misses_seen.store(seen, Order::relaxed);
   running.store(0, Order::seq_cst);
@@ -74,8 +75,8 @@ bool may_end(std::uint32_t seen) noexcept {
 
 // Starts `run` on its own stack, with a thread pointer into its own block of zeros. Returns the kernel's answer.
 long start_thread(std::byte* stack_end, std::byte* thread_pointer) noexcept {
-  constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
-                          CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+  constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                          CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
   void (*entry)() noexcept = run;
   long result;
 #if defined(__x86_64__)
@@ -86,7 +87,8 @@ long start_thread(std::byte* stack_end, std::byte* thread_pointer) noexcept {
       "syscall\n test %%rax, %%rax\n jnz 1f\n"
       "xorl %%ebp, %%ebp\n call *%%r12\n ud2\n"
       "1:\n"
-      : "=a"(result) : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&kernels_word), "r"(word), "r"(tls), "r"(go)
+      : "=a"(result)
+      : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&kernels_word), "r"(word), "r"(tls), "r"(go)
       : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
   register long x8 asm("x8") = SYS_clone;
@@ -128,7 +130,8 @@ MORTISE_COLD void start_purging() noexcept {
   if (!prepare_memory()) return running.store(0, Order::seq_cst);
   std::uint64_t all = ~std::uint64_t{0}, before;
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  // Where the system refuses a thread, `running` stays 1: it is not asked again, and memory goes back by malloc_trim only.
+  // Where the system refuses a thread, `running` stays 1: it is not asked again, and memory goes back by malloc_trim
+  // only.
   start_thread(own_stack + kStackBytes, own_thread_pointer);
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
 }

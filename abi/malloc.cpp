@@ -161,7 +161,9 @@ MORTISE_EXPORT void* reallocarray(void* p, std::size_t count, std::size_t size) 
 }
 
 /// The size need not be a multiple of the alignment.
-MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
+MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
+  return allocate_aligned(align, size);
+}
 MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
 
 MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
@@ -187,10 +189,14 @@ MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
 
 // glibc's own names.
 MORTISE_EXPORT void* __libc_malloc(std::size_t size) noexcept { return allocate({.size = size}); }
-MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept { return allocate_zeroed(count, size); }
+MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept {
+  return allocate_zeroed(count, size);
+}
 MORTISE_EXPORT void* __libc_realloc(void* p, std::size_t size) noexcept { return resize(p, size); }
 MORTISE_EXPORT void __libc_free(void* p) noexcept { release(p); }
-MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
+MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept {
+  return allocate_aligned(align, size);
+}
 MORTISE_EXPORT void* __libc_valloc(std::size_t size) noexcept { return allocate_aligned(page_bytes(), size); }
 MORTISE_EXPORT void* __libc_pvalloc(std::size_t size) noexcept { return allocate_pages(size); }
 MORTISE_EXPORT int __posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
@@ -209,8 +215,12 @@ constexpr Request aligned(std::size_t n, align_val_t a) {
 
 MORTISE_EXPORT void* operator new(std::size_t n) { return allocate<new_slow<true>>({.size = n}); }
 MORTISE_EXPORT void* operator new[](std::size_t n) { return allocate<new_slow<true>>({.size = n}); }
-MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t&) noexcept { return allocate<new_slow<false>>({.size = n}); }
-MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t&) noexcept { return allocate<new_slow<false>>({.size = n}); }
+MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t&) noexcept {
+  return allocate<new_slow<false>>({.size = n});
+}
+MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t&) noexcept {
+  return allocate<new_slow<false>>({.size = n});
+}
 MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a) { return allocate<new_slow<true>>(aligned(n, a)); }
 MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) { return allocate<new_slow<true>>(aligned(n, a)); }
 MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t&) noexcept {

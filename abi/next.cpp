@@ -1,8 +1,8 @@
 // Looking up what comes next, and the dynamic loader's front door.
 //
-// dlopen and dlmopen are passed on with RTLD_DEEPBIND cleared. A library opened with that flag binds to libc's free and would be
-// handed our blocks; without it, it shares the malloc that the rest of the program uses. The call is passed on by a jump, so
-// that the loader still sees the program as its caller (it resolves $ORIGIN and RUNPATH by it).
+// dlopen and dlmopen are passed on with RTLD_DEEPBIND cleared. A library opened with that flag binds to libc's free and
+// would be handed our blocks; without it, it shares the malloc that the rest of the program uses. The call is passed on
+// by a jump, so that the loader still sees the program as its caller (it resolves $ORIGIN and RUNPATH by it).
 #include "abi/next.hpp"
 
 #include <dlfcn.h>
@@ -56,7 +56,9 @@ std::size_t next_usable_size(void* p) noexcept {
 using namespace mortise::abi;
 
 extern "C" {
-MORTISE_EXPORT void* dlopen(const char* file, int mode) noexcept { return dlopen_after.get()(file, mode & ~RTLD_DEEPBIND); }
+MORTISE_EXPORT void* dlopen(const char* file, int mode) noexcept {
+  return dlopen_after.get()(file, mode & ~RTLD_DEEPBIND);
+}
 MORTISE_EXPORT void* dlmopen(long ns, const char* file, int mode) noexcept {
   return dlmopen_after.get()(ns, file, mode & ~RTLD_DEEPBIND);
 }

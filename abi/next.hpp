@@ -5,7 +5,8 @@
 
 namespace mortise::abi {
 
-/// Frees a block that is not ours (made by libc before we were there, or behind our back). Ignored when nobody comes next.
+/// Frees a block that is not ours (made by libc before we were there, or behind our back). Ignored when nobody comes
+/// next.
 void next_free(void* p) noexcept;
 void* next_realloc(void* p, std::size_t size) noexcept;
 std::size_t next_usable_size(void* p) noexcept;

@@ -1,9 +1,9 @@
 // The first malloc, threads coming and going, fork, and what is printed when a program asks which allocator it runs on.
 //
-// The first call finds an all-zero heap whose gates are closed, takes the slow path, and starts it here: before libc is ready,
-// from the loader, or from another library's constructor. Our own constructor, which the loader runs before all others (the link
-// option initfirst), reads the settings. Fork handlers are registered at whichever comes first: those of other libraries may
-// allocate, and must find our locks open, so ours have to be the innermost.
+// The first call finds an all-zero heap whose gates are closed, takes the slow path, and starts it here: before libc is
+// ready, from the loader, or from another library's constructor. Our own constructor, which the loader runs before all
+// others (the link option initfirst), reads the settings. Fork handlers are registered at whichever comes first: those
+// of other libraries may allocate, and must find our locks open, so ours have to be the innermost.
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@ namespace {
 constinit FutexLock start_lock{};
 constinit Atomic<int> state{0};  // 0 closed, 1 started, -1 cannot work here
 constinit os::Facts facts{};
-[[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;  // of threads that have ended; linked through their first word
+/// Records of threads that have ended, linked through their first word.
+[[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;
 
 // Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
@@ -63,9 +64,9 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
   return true;
 }
 
-// The end of a thread: a key whose destructor detaches it. Destructors of other keys may still allocate afterwards, and libc
-// frees what it kept for the thread last of all, when nobody would tell us of the end any more. So from then on a thread that
-// needs a record has it for one miss only.
+// The end of a thread: a key whose destructor detaches it. Destructors of other keys may still allocate afterwards, and
+// libc frees what it kept for the thread last of all, when nobody would tell us of the end any more. So from then on a
+// thread that needs a record has it for one miss only.
 constinit pthread_key_t exit_key = 0;
 constinit bool has_exit_key = false;
 
@@ -118,17 +119,25 @@ void leave_children_alone(char** environment) noexcept {
 
 void say_hello() noexcept {
   os::Line<> line;
-  line.text("mortise " MORTISE_VERSION " ").text(Card::kName).text(" active pid=").number(static_cast<std::uint64_t>(getpid()));
+  line.text("mortise " MORTISE_VERSION " ")
+      .text(Card::kName)
+      .text(" active pid=")
+      .number(static_cast<std::uint64_t>(getpid()));
   line.text(" cpus=").number(facts.cpus).text(" page=").number(facts.page_bytes);
-  line.text(" caches=").text(!facts.rseq.is_kernels ? "own" : facts.rseq.is_concurrency_id ? "rseq,concurrency-id" : "rseq,cpu");
+  line.text(" caches=")
+      .text(!facts.rseq.is_kernels         ? "own"
+            : facts.rseq.is_concurrency_id ? "rseq,concurrency-id"
+                                           : "rseq,cpu");
   const std::int64_t ms = purge_ms_below(heap);
   line.text(" purge_ms=").text(ms < 0 ? "-" : "").number(static_cast<std::uint64_t>(ms < 0 ? -ms : ms));
   line.text(" stats=").text(settings.stats_at_exit ? "exit" : "none");
   line.flush();
 }
 
-/// Runs before libc's own constructor has set `environ`; glibc hands the environment to constructors, others set it before.
-[[gnu::constructor(101)]] void load([[maybe_unused]] int count, [[maybe_unused]] char** arguments, char** environment) noexcept {
+/// Runs before libc's own constructor has set `environ`; glibc hands the environment to constructors, others set it
+/// before.
+[[gnu::constructor(101)]] void load([[maybe_unused]] int count, [[maybe_unused]] char** arguments,
+                                    char** environment) noexcept {
 #if !defined(__GLIBC__)
   environment = ::environ;
 #endif

@@ -1,4 +1,5 @@
-// What libc's introspection answers: mallinfo, malloc_info, malloc_stats, malloc_trim, mallopt - about this heap, truthfully.
+// What libc's introspection answers: mallinfo, malloc_info, malloc_stats, malloc_trim, mallopt - about this heap,
+// truthfully.
 #include <limits.h>
 #include <malloc.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // The one thread_local: what a stack keeps for a thread, and the thread's stand-in for the kernel's rseq area.
 //
-// At most 64 bytes, so that the shared object can be opened with dlopen, whose static TLS is scarce. A stack with thread state
-// keeps it in bookkeeping memory; here is only the pointer.
+// At most 64 bytes, so that the shared object can be opened with dlopen, whose static TLS is scarce. A stack with
+// thread state keeps it in bookkeeping memory; here is only the pointer.
 #pragma once
 
 #include <type_traits>

@@ -36,7 +36,9 @@ inline bool is_all(const void* p, unsigned char value, std::size_t n) {
 }
 
 /// Fills with words that depend on place and seed, so that bytes which moved are seen.
-inline std::uint64_t pattern_word(std::size_t i, unsigned seed) { return (i + 1) * 0x9e3779b97f4a7c15u ^ (seed * 0x2545f491u); }
+inline std::uint64_t pattern_word(std::size_t i, unsigned seed) {
+  return (i + 1) * 0x9e3779b97f4a7c15u ^ (seed * 0x2545f491u);
+}
 inline void write_pattern(void* p, std::size_t n, unsigned seed) {
   auto* bytes = static_cast<unsigned char*>(p);
   for (std::size_t at = 0; at < n; at += 8) {

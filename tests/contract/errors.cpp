@@ -15,7 +15,8 @@ std::size_t opaque(std::size_t n) {
   return n;
 }
 
-const std::size_t kTooLarge[] = {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX - 4096, SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 4096, PTRDIFF_MAX,
+const std::size_t kTooLarge[] = {SIZE_MAX,           SIZE_MAX - 15,        SIZE_MAX - 4096,
+                                 SIZE_MAX / 2 + 1,   SIZE_MAX / 2 + 4096,  PTRDIFF_MAX,
                                  PTRDIFF_MAX - 4096, std::size_t{1} << 62, std::size_t{1} << 50};
 
 void expect_enomem(const char* what, std::size_t n, const std::function<void*()>& call) {
@@ -78,8 +79,9 @@ TEST(Errors, AReallocThatFailsLeavesTheBlockAlone) {
 
 TEST(Errors, PosixMemalignReturnsItsErrorAndTouchesNothingElse) {
   int here;
-  for (const std::size_t align : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{4}, std::size_t{7}, std::size_t{12},
-                                  std::size_t{24}, std::size_t{96}, opaque(SIZE_MAX), opaque(SIZE_MAX / 2)}) {
+  for (const std::size_t align :
+       {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{4}, std::size_t{7}, std::size_t{12},
+        std::size_t{24}, std::size_t{96}, opaque(SIZE_MAX), opaque(SIZE_MAX / 2)}) {
     void* out = &here;
     errno = 77;
     EXPECT_EQ(posix_memalign(&out, align, 100), EINVAL) << align;
@@ -100,7 +102,8 @@ TEST(Errors, PosixMemalignReturnsItsErrorAndTouchesNothingElse) {
 }
 
 TEST(Errors, AlignmentsThatAreNoPowerOfTwoAreRoundedUpAsLibcDoes) {
-  for (const std::size_t align : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{24}, std::size_t{100}, std::size_t{5000}}) {
+  for (const std::size_t align :
+       {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{24}, std::size_t{100}, std::size_t{5000}}) {
     std::size_t power = 16;
     while (power < align) power *= 2;
     for (void* p : {memalign(align, 100), aligned_alloc(align, 100), __libc_memalign(align, 100)}) {
@@ -125,7 +128,8 @@ TEST(Errors, AnAlignmentThatNobodyCanServeGivesEnomem) {
 }
 
 TEST(Errors, FreeAndItsLikesLeaveErrnoAlone) {
-  for (const std::size_t size : {std::size_t{0}, std::size_t{24}, std::size_t{20000}, std::size_t{200000}, std::size_t{5} << 20}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{24}, std::size_t{20000}, std::size_t{200000}, std::size_t{5} << 20}) {
     for (int i = 0; i < 200; ++i) {
       void* p = malloc(size);
       errno = 42;

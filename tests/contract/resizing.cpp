@@ -1,4 +1,5 @@
-// Should realloc lose a byte on any of its ways (stay, grow in place, move pages, copy), a program's data would be gone.
+// Should realloc lose a byte on any of its ways (stay, grow in place, move pages, copy), a program's data would be
+// gone.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -10,8 +11,9 @@ namespace {
 
 using namespace contract;
 
-constexpr std::size_t kSizes[] = {0, 1, 16, 17, 24, 100, 128, 129, 500, 1000, 4095, 4096, 4097, 16384, 16385, 32768, 65536,
-                                  65537, 131072, 262144, 262145, 300000, 327680, 1 << 20, (1 << 20) + 1, 5 << 20};
+constexpr std::size_t kSizes[] = {0,      1,      16,     17,     24,     100,     128,           129,    500,
+                                  1000,   4095,   4096,   4097,   16384,  16385,   32768,         65536,  65537,
+                                  131072, 262144, 262145, 300000, 327680, 1 << 20, (1 << 20) + 1, 5 << 20};
 
 TEST(Resizing, ContentsAreKeptFromEverySizeToEverySize) {
   for (const std::size_t from : kSizes) {
@@ -95,10 +97,12 @@ TEST(Resizing, AStormOfLargeBlocksLosesNothing) {
   std::vector<Held> held(24);
   const auto check = [](const Held& h) {
     // First and last bytes of every page's worth: enough to see a page that is lost or not its own.
-    for (std::size_t at = 0; at < h.n; at += 4096) ASSERT_EQ(static_cast<unsigned*>(h.p)[at / 4], h.seed + at / 4096) << h.n;
+    for (std::size_t at = 0; at < h.n; at += 4096)
+      ASSERT_EQ(static_cast<unsigned*>(h.p)[at / 4], h.seed + at / 4096) << h.n;
   };
   const auto mark = [](Held& h, std::size_t from) {
-    for (std::size_t at = (from + 4095) / 4096 * 4096; at < h.n; at += 4096) static_cast<unsigned*>(h.p)[at / 4] = static_cast<unsigned>(h.seed + at / 4096);
+    for (std::size_t at = (from + 4095) / 4096 * 4096; at < h.n; at += 4096)
+      static_cast<unsigned*>(h.p)[at / 4] = static_cast<unsigned>(h.seed + at / 4096);
   };
   for (unsigned step = 0; step < 2500; ++step) {
     Held& h = held[random() % held.size()];

@@ -12,7 +12,8 @@ constexpr std::size_t kEverySize = 70000, kAlignMax = 64u << 20;
 
 TEST(Sizes, EverySizeIsAlignedUsableAndOwned) {
   for (std::size_t n = 0; n <= kEverySize; ++n) {
-    void* blocks[] = {malloc(n), calloc(n, 1), realloc(nullptr, n), reallocarray(nullptr, 1, n), __libc_malloc(n), __libc_calloc(1, n)};
+    void* blocks[] = {malloc(n),        calloc(n, 1),       realloc(nullptr, n), reallocarray(nullptr, 1, n),
+                      __libc_malloc(n), __libc_calloc(1, n)};
     for (void* p : blocks) {
       ASSERT_NE(p, nullptr) << n;
       ASSERT_TRUE(is_aligned(p, alignof(std::max_align_t))) << n;
@@ -51,7 +52,8 @@ TEST(Sizes, EverySizeIsAlignedAsAsked) {
 TEST(Sizes, LargeAlignmentsHoldForSmallAndLargeBlocks) {
   for (const Aligned ask : kAligned) {
     for (std::size_t align = 8; align <= kAlignMax; align *= 2) {
-      for (const std::size_t n : {std::size_t{0}, std::size_t{1}, align - 1, align, align + 1, 2 * align, std::size_t{300000}}) {
+      for (const std::size_t n :
+           {std::size_t{0}, std::size_t{1}, align - 1, align, align + 1, 2 * align, std::size_t{300000}}) {
         void* p = ask(align, n);
         ASSERT_NE(p, nullptr) << align << " " << n;
         ASSERT_TRUE(is_aligned(p, align)) << align << " " << n;

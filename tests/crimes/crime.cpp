@@ -1,5 +1,6 @@
-// Commits one crime against the heap: crime NAME. Prints the pointer that a report must name, then does it; ends with 0 when
-// nobody noticed. Crimes that are seen when a block leaves the caches are followed by malloc_trim, which empties them.
+// Commits one crime against the heap: crime NAME. Prints the pointer that a report must name, then does it; ends with 0
+// when nobody noticed. Crimes that are seen when a block leaves the caches are followed by malloc_trim, which empties
+// them.
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>

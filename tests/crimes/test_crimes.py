@@ -1,7 +1,7 @@
 """Should a crime go unseen, or be told in words that do not help, its victim would search in the wrong place.
 
-One program a crime; the exact line, and death by SIGABRT. An allocator states here what it sees; what it does not state it
-may miss. docs/5-faults.md says the same in prose.
+One program a crime; the exact line, and death by SIGABRT. An allocator states here what it sees; what it does not state
+it may miss. docs/5-faults.md says the same in prose.
 """
 
 import re
@@ -45,7 +45,8 @@ def test_the_crime_is_named_and_the_program_ends(name, crime):
 def test_a_double_free_never_goes_on(name):
     """Every allocator dies of the plainest double free, by a report of ours or not at all quietly."""
     done = run([program("crimes", "crime"), "double_free"], name)
-    assert done.status == -signal.SIGABRT and re.search(rf"^mortise\[{name}\] fault=double_free ptr=0x[0-9a-f]+ ", done.err, re.M)
+    assert done.status == -signal.SIGABRT
+    assert re.search(rf"^mortise\[{name}\] fault=double_free ptr=0x[0-9a-f]+ ", done.err, re.M)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,8 +2,9 @@
 //
 //   malloc libmortise-hslab.so 7e10 7e17 ...
 //
-// The kernel sends a restartable sequence that is interrupted back to its start, and a trap is an interruption. So the counting
-// thread first ends its registration: the area keeps its last values, and the same instructions then run undisturbed.
+// The kernel sends a restartable sequence that is interrupted back to its start, and a trap is an interruption. So the
+// counting thread first ends its registration: the area keeps its last values, and the same instructions then run
+// undisturbed.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <signal.h>

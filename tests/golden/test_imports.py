@@ -21,11 +21,15 @@ def elf(name: str) -> ELFFile:
     return ELFFile(io.BytesIO(library(name).read_bytes()))
 
 
+def symbols_of(name: str, which: str) -> set[str]:
+    listed = subprocess.run(["nm", "-D", which, str(library(name))], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_undefined_symbols_are_on_the_list(name):
     allowed = {line.split("#")[0].strip() for line in (HERE / "undefined.txt").read_text().splitlines()} - {""}
-    listed = subprocess.run(["nm", "-D", "--undefined-only", str(library(name))], check=True, capture_output=True, text=True).stdout
-    undefined = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+    undefined = symbols_of(name, "--undefined-only")
     assert undefined <= allowed, f"not on tests/golden/undefined.txt: {sorted(undefined - allowed)}"
 
 
@@ -50,7 +54,6 @@ def test_thread_local_memory_is_small_and_static(name):
 def test_exports_nothing_but_the_table(name):
     table = tomllib.loads((ROOT / "abi/abi.toml").read_text())
     symbols = {f["name"] for f in table["function"]} | {n for group in table["operator"] for n in group["names"]}
-    listed = subprocess.run(["nm", "-D", "--defined-only", str(library(name))], check=True, capture_output=True, text=True).stdout
-    exported = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+    exported = symbols_of(name, "--defined-only")
     assert symbols <= exported
     assert {s for s in exported - symbols if not s.startswith("mortise_")} == set()

@@ -1,8 +1,8 @@
 """Should a hit of malloc or free gain a call, a frame or a lock, every program would pay for it on every block.
 
-`count` traps each instruction of a warm call; the disassembler names them. Three bounds, from wide to narrow: the budget that
-the allocator states of itself, no instruction of a forbidden kind, and the mix on record in NAME.json beside this file. A
-better mix is put on record by running these tests with MORTISE_GOLDEN=write.
+`count` traps each instruction of a warm call; the disassembler names them. Three bounds, from wide to narrow: the
+budget that the allocator states of itself, no instruction of a forbidden kind, and the mix on record in NAME.json
+beside this file. A better mix is put on record by running these tests with MORTISE_GOLDEN=write.
 """
 
 import json
@@ -22,13 +22,15 @@ FALLBACK_BUDGET = 28
 BETWEEN_COMPILERS = 2  # records are g++'s; clang's hits differ by so many at most
 BUDGETED = [n for n in NAMES if CARDS[n]["budget"]["malloc"]]
 WAYS = [(n, rseq) for n in BUDGETED for rseq in ((True, False) if n in CORE_CACHED else (True,))]
-KIND = {"malloc": "malloc", "operator_new": "malloc", "free": "free", "operator_delete": "free", "operator_delete_sized": "free"}
+KIND = {"malloc": "malloc", "operator_new": "malloc",
+        "free": "free", "operator_delete": "free", "operator_delete_sized": "free"}
 
 
 @cache
 def instructions(name: str) -> dict[int, str]:
     """The text of every instruction of a library, by address."""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(library(name))], check=True, capture_output=True, text=True).stdout
+    command = ["objdump", "-d", "--no-show-raw-insn", str(library(name))]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {int(m[1], 16): m[2].strip() for m in re.finditer(r"^\s+([0-9a-f]+):\t(.*)$", text, re.M)}
 
 
@@ -51,7 +53,7 @@ def test_hits_keep_their_budget(name, rseq):
     for what, kind in KIND.items():
         most = budget[kind] if rseq else max(budget[kind], FALLBACK_BUDGET)
         texts = hits(name, rseq)[what]
-        assert len(texts) <= most, f"{what} of {name} executes {len(texts)} instructions, its budget is {most}:\n" + "\n".join(texts)
+        assert len(texts) <= most, f"{what} executes {len(texts)} instructions, budget {most}:\n" + "\n".join(texts)
 
 
 @pytest.mark.parametrize("name, rseq", WAYS, ids=str)

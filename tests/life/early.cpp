@@ -1,5 +1,5 @@
-// A library that is early: its constructor runs before others', its malloc family stands in front of ours and looks up ours
-// through dlsym while malloc is being called, and its fork handlers, registered before main, allocate.
+// A library that is early: its constructor runs before others', its malloc family stands in front of ours and looks up
+// ours through dlsym while malloc is being called, and its fork handlers, registered before main, allocate.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// Forks while many threads allocate: forks [ROUNDS]. Each child frees what it inherited, allocates, starts threads, forks again.
+// Forks while many threads allocate: forks [ROUNDS]. Each child frees what it inherited, allocates, starts threads,
+// forks again.
 #include <sys/wait.h>
 
 #include <atomic>

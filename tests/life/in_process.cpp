@@ -1,5 +1,5 @@
-// Should threads that share a heap lose or double a block, or caches outgrow the CPUs, nothing above could be trusted. The stack
-// itself, without the shared object around it, so that ThreadSanitizer sees every access.
+// Should threads that share a heap lose or double a block, or caches outgrow the CPUs, nothing above could be trusted.
+// The stack itself, without the shared object around it, so that ThreadSanitizer sees every access.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +14,8 @@
 
 namespace mortise {
 void report(Fault fault, Block block) noexcept {
-  std::fprintf(stderr, "fault=%s ptr=%p size=%zu\n", name_of(fault), static_cast<void*>(block.ptr), std::size_t{block.size});
+  std::fprintf(stderr, "fault=%s ptr=%p size=%zu\n", name_of(fault), static_cast<void*>(block.ptr),
+               std::size_t{block.size});
   std::abort();
 }
 }  // namespace mortise

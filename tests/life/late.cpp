@@ -1,4 +1,5 @@
-// A library that comes late: late LIBRARY. Opens a mortise library by dlopen and works with its functions beside libc's own.
+// A library that comes late: late LIBRARY. Opens a mortise library by dlopen and works with its functions beside libc's
+// own.
 #include <dlfcn.h>
 
 #include <thread>

@@ -1,4 +1,5 @@
-// What the programs of this folder share: a check that ends the program with a line, sizes in memory, a small random source.
+// What the programs of this folder share: a check that ends the program with a line, sizes in memory, a small random
+// source.
 #pragma once
 
 #include <errno.h>
@@ -115,7 +116,9 @@ class Churn {
     memset(h.p, h.mark, n < 4096 ? n : 4096);
     h.p[n - 1] = h.mark;
   }
-  static void check(const Held& h) { EXPECT(h.p[0] == h.mark && h.p[h.n / 2 < 4096 ? h.n / 2 : 0] == h.mark && h.p[h.n - 1] == h.mark); }
+  static void check(const Held& h) {
+    EXPECT(h.p[0] == h.mark && h.p[h.n / 2 < 4096 ? h.n / 2 : 0] == h.mark && h.p[h.n - 1] == h.mark);
+  }
 
   Random random_;
   std::size_t size_max_;

@@ -1,4 +1,5 @@
-// Memory runs out: limits SIZE. Allocates blocks of SIZE until there are no more, and goes on living with what it gets back.
+// Memory runs out: limits SIZE. Allocates blocks of SIZE until there are no more, and goes on living with what it gets
+// back.
 #include <vector>
 
 #include "life.hpp"
@@ -30,7 +31,8 @@ int main(int argc, char** argv) {
     ++freed;
   }
   std::size_t again = 0;
-  for (void* p; again < freed && ((p = malloc(size)) || (p = malloc(size - size / 8))); ++again) first = new (p) Link{first};
+  for (void* p; again < freed && ((p = malloc(size)) || (p = malloc(size - size / 8))); ++again)
+    first = new (p) Link{first};
   EXPECT(again >= freed - freed / 8);  // what lies in caches of other sizes or cores may be missing
   while (first) {
     Link* next = first->next;

@@ -1,6 +1,7 @@
-// What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory that is
-// locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start), sleeper
-// many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of 1024 is too short).
+// What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory
+// that is locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start),
+// sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
+// 1024 is too short).
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>

@@ -51,7 +51,8 @@ def test_memory_runs_out_and_comes_back(name, rseq, size):
 def test_strict_overcommit_counts_only_what_is_used(name):
     """RLIMIT_DATA counts what vm.overcommit_memory=2 counts, private writable memory, for one process."""
     limit = 24 << 20
-    run([program("life", "limits"), 100], name, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))).ok()
+    run([program("life", "limits"), 100], name,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))).ok()
 
 
 @EVERY_NAME

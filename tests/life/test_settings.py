@@ -24,7 +24,8 @@ def test_says_nothing_by_itself(name):
 
 
 @EVERY_NAME
-@pytest.mark.parametrize("env", [{"MORTISE_VERBOSE": "1"}, {"MORTISE_CONF": "verbose=1"}, {"MORTISE_CONF": ",verbose=1,"}])
+@pytest.mark.parametrize("env", [{"MORTISE_VERBOSE": "1"}, {"MORTISE_CONF": "verbose=1"},
+                                 {"MORTISE_CONF": ",verbose=1,"}])
 def test_verbose_proves_which_allocator_is_active(name, env):
     line, = said(run(["/bin/true"], name, env=env).ok().err)
     assert re.fullmatch(rf"mortise \S+ {name} active pid=\d+ cpus=\d+ page=\d+ .*stats=none", line)
@@ -39,7 +40,8 @@ def test_verbose_tells_the_fallback():
 
 @pytest.mark.parametrize("name", CORE_CACHED)
 def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
-    done = run([program("life", "sleeper"), "many_cpus", program("life", "threads"), "handoff"], name, env={"MORTISE_VERBOSE": "1"})
+    command = [program("life", "sleeper"), "many_cpus", program("life", "threads"), "handoff"]
+    done = run(command, name, env={"MORTISE_VERBOSE": "1"})
     before, after = said(done.ok().err)
     assert "caches=rseq" in before and "caches=own" in after
 
@@ -72,7 +74,8 @@ def test_good_settings_are_taken(name):
     assert lines[0].endswith("stats=exit")
     assert any("live bytes" in line for line in lines[1:])
     for value in ("0", "-1", "10000"):
-        assert len(said(run(["/bin/true"], name, env={"MORTISE_PURGE_MS": value, "MORTISE_VERBOSE": "1"}).ok().err)) == 1
+        env = {"MORTISE_PURGE_MS": value, "MORTISE_VERBOSE": "1"}
+        assert len(said(run(["/bin/true"], name, env=env).ok().err)) == 1
 
 
 @EVERY_NAME
@@ -101,10 +104,11 @@ def test_a_privileged_program_ignores_the_environment(name, tmp_path):
     """A set-uid (or, without root, set-gid) program linked with the library: no setting of its caller reaches it."""
     source = tmp_path / "greet.c"
     source.write_text("#include <stdlib.h>\n#include <stdio.h>\n#include <sys/auxv.h>\n"
-                      "int main(void) { free(malloc(10)); printf(\"secure=%lu\\n\", getauxval(AT_SECURE)); return 0; }\n")
+                      "int main(void) { free(malloc(10));"
+                      " printf(\"secure=%lu\\n\", getauxval(AT_SECURE)); return 0; }\n")
     shutil.copy(library(name), tmp_path / library(name).name)
-    subprocess.run(["cc", "-O0", str(source), "-o", str(tmp_path / "greet"), "-Wl,--no-as-needed", str(tmp_path / library(name).name),
-                    f"-Wl,-rpath,{tmp_path}"], check=True)
+    subprocess.run(["cc", "-O0", str(source), "-o", str(tmp_path / "greet"), "-Wl,--no-as-needed",
+                    str(tmp_path / library(name).name), f"-Wl,-rpath,{tmp_path}"], check=True)
     for folder in (tmp_path, *tmp_path.parents)[:3]:  # pytest keeps its folders to itself; nobody must get in
         folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o755)
     greet = tmp_path / "greet"
@@ -116,7 +120,7 @@ def test_a_privileged_program_ignores_the_environment(name, tmp_path):
         secure = run([greet], env=env, user=65534, group=65534, extra_groups=[])
     else:
         other = next((g for g in os.getgroups() if g != os.getegid()), None)
-        assert other is not None, "to make a privileged program this test needs root, or a second group that its user is in"
+        assert other is not None, "a privileged program can be made by root, or by a user who is in a second group"
         os.chown(greet, -1, other)
         greet.chmod(0o2755 | stat.S_ISGID)
         secure = run([greet], env=env)

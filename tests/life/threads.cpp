@@ -1,5 +1,5 @@
-// Threads come and go: threads order (who may still allocate when a thread ends), threads churn (thousands, memory bounded),
-// threads handoff (blocks made here, freed there, by threads that end).
+// Threads come and go: threads order (who may still allocate when a thread ends), threads churn (thousands, memory
+// bounded), threads handoff (blocks made here, freed there, by threads that end).
 #include <malloc.h>
 #include <pthread.h>
 
