@@ -30,14 +30,14 @@ namespace mortise {
 /// A chunk, seen from its tag. Never constructed: laid over memory that the backbone owns.
 struct Chunk {
   static constexpr std::size_t kInUse = 1, kPreviousInUse = 2, kBits = 15;
-  std::size_t tag;
+  std::size_t tag;  // of a chunk in use: its holder asks for the size while, under the lock, its neighbour sets kPreviousInUse
   Chunk* left;   // from here on only while free
   Chunk* right;
   std::size_t largest;
 
-  std::size_t size() const noexcept { return tag & ~kBits; }
-  bool is_in_use() const noexcept { return tag & kInUse; }
-  bool is_previous_in_use() const noexcept { return tag & kPreviousInUse; }
+  std::size_t size() const noexcept { return glance(tag) & ~kBits; }
+  bool is_in_use() const noexcept { return glance(tag) & kInUse; }
+  bool is_previous_in_use() const noexcept { return glance(tag) & kPreviousInUse; }
   std::byte* start() noexcept { return reinterpret_cast<std::byte*>(this); }
   std::byte* bytes() noexcept { return start() + sizeof tag; }
   Chunk* next() noexcept { return reinterpret_cast<Chunk*>(start() + size()); }
@@ -87,7 +87,7 @@ struct BoundaryTag {
       with(lock_, [&] { take_back(b); });
     }
 
-    bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < extent_; }
+    bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
     Block block_of(std::byte* p) noexcept { return {p, 0}; }
     Block measure(Block b) noexcept { return {b.ptr, checked(b.ptr)->size() - kTag}; }
 
@@ -103,11 +103,11 @@ struct BoundaryTag {
         if (n->is_in_use() || have + n->size() < need) return {};
         free_.remove(n);
         set_size(c, have + n->size());
-        c->next()->tag |= Chunk::kPreviousInUse;
+        show(c->next()->tag, c->next()->tag | Chunk::kPreviousInUse);
       }
       if (c->size() >= need + kChunkMin) {
         Chunk* rest = cut(c, need);
-        rest->tag |= Chunk::kInUse;
+        show(rest->tag, rest->tag | Chunk::kInUse);
         free(rest);
       }
       live_ += c->size() - have;
@@ -180,14 +180,14 @@ struct BoundaryTag {
       const std::size_t bytes = round_up(size + kTag, kQuantum);
       return bytes < kChunkMin ? kChunkMin : bytes;
     }
-    static void set_size(Chunk* c, std::size_t size) noexcept { c->tag = size | (c->tag & Chunk::kBits); }
+    static void set_size(Chunk* c, std::size_t size) noexcept { show(c->tag, std::size_t{size | (c->tag & Chunk::kBits)}); }
 
     Chunk* checked(std::byte* p) noexcept {
       const Block b{p, 0};
       MORTISE_CHECK(is_aligned(p, kMinAlign), Fault::invalid_free, b);
       Chunk* c = Chunk::of(p);
       MORTISE_CHECK(c->is_in_use(), Fault::double_free, b);
-      MORTISE_CHECK(c->size() >= kChunkMin && c->size() <= extent_ && holds(c->start() + c->size()), Fault::header_overwritten, b);
+      MORTISE_CHECK(c->size() >= kChunkMin && c->size() <= glance(extent_) && holds(c->start() + c->size()), Fault::header_overwritten, b);
       MORTISE_CHECK(c->next()->is_previous_in_use(), Fault::header_overwritten, b);
       return c;
     }
@@ -215,7 +215,7 @@ struct BoundaryTag {
     /// Cuts `c` after `bytes`; the rest is neither free nor in use yet, but its neighbours' tags hold.
     static Chunk* cut(Chunk* c, std::size_t bytes) noexcept {
       Chunk* rest = reinterpret_cast<Chunk*>(c->start() + bytes);
-      rest->tag = (c->size() - bytes) | Chunk::kPreviousInUse;
+      show(rest->tag, std::size_t{(c->size() - bytes) | Chunk::kPreviousInUse});
       set_size(c, bytes);
       return rest;
     }
@@ -227,14 +227,14 @@ struct BoundaryTag {
         rest->set_footer();
         free_.insert(rest);
       }
-      c->tag |= Chunk::kInUse;
-      if (!rest) c->next()->tag |= Chunk::kPreviousInUse;
+      show(c->tag, c->tag | Chunk::kInUse);
+      if (!rest) show(c->next()->tag, c->next()->tag | Chunk::kPreviousInUse);
     }
     Chunk* skip_to_alignment(Chunk* c, std::size_t align) noexcept {
       if (is_aligned(c->bytes(), align)) return c;
       const std::uintptr_t at = address_of(c->bytes() + (kChunkMin > kQuantum ? kChunkMin : kQuantum));
       Chunk* aligned = cut(c, round_up(at, align) - address_of(c->bytes()));
-      aligned->tag &= ~Chunk::kPreviousInUse;
+      show(aligned->tag, aligned->tag & ~Chunk::kPreviousInUse);
       c->set_footer();
       free_.insert(c);
       return aligned;
@@ -252,9 +252,9 @@ struct BoundaryTag {
         set_size(p, p->size() + c->size());
         c = p;
       }
-      c->tag &= ~Chunk::kInUse;
+      show(c->tag, c->tag & ~Chunk::kInUse);
       c->set_footer();
-      c->next()->tag &= ~Chunk::kPreviousInUse;
+      show(c->next()->tag, c->next()->tag & ~Chunk::kPreviousInUse);
       free_.insert(c);
       return c;
     }
@@ -268,11 +268,11 @@ struct BoundaryTag {
       if (!b) b = this->below.allocate(t, {.size = need + 2 * kQuantum});
       if (!b) return nullptr;
       const auto end_in_window = static_cast<std::size_t>(b.end() - origin_);
-      if (end_in_window > extent_) extent_ = end_in_window;
+      if (end_in_window > extent_) show(extent_, end_in_window);
       Chunk* c;
       if (regions_ && regions_->end == b.ptr) {  // the closing chunk becomes the start of the new one
         c = Chunk::of(regions_->end);
-        c->tag = b.size | (c->tag & Chunk::kPreviousInUse);
+        show(c->tag, std::size_t{b.size | (c->tag & Chunk::kPreviousInUse)});
         regions_->end = b.end();
         grown_ += b.size;
       } else {
@@ -284,11 +284,11 @@ struct BoundaryTag {
         *region = {regions_, b.ptr + kQuantum, b.end()};
         regions_ = region;
         c = Chunk::of(region->begin);
-        c->tag = (b.size - kQuantum) | Chunk::kPreviousInUse;
+        show(c->tag, std::size_t{(b.size - kQuantum) | Chunk::kPreviousInUse});
         grown_ += b.size - kQuantum;
       }
-      c->next()->tag = Chunk::kInUse;  // the closing chunk: empty, in use; its tag is the last word of the memory
-      c->tag |= Chunk::kInUse;
+      show(c->next()->tag, std::size_t{Chunk::kInUse});  // the closing chunk: empty, in use; its tag is the last word of the memory
+      show(c->tag, c->tag | Chunk::kInUse);
       return free(c);
     }
 

@@ -30,4 +30,13 @@ template <class T> MORTISE_HOT T glance(const T& word) noexcept {
 #endif
 }
 
+/// Writes a word that others may `glance` at. The writer holds the lock under which alone it is written.
+template <class T> MORTISE_HOT void show(T& word, T value) noexcept {
+#ifdef MORTISE_THREAD_SANITIZER
+  __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+#else
+  word = value;
+#endif
+}
+
 }  // namespace mortise
