@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/rseq.hpp"
@@ -49,13 +50,14 @@ class Magazines {
     area_ = area;
     front_ = front;
     limit_ = limit;
-    table_ = reinterpret_cast<std::byte**>(room);
+    table_ = reinterpret_cast<Atomic<std::byte*>*>(room);
     sets_ = room + kTableBytes;
-    for (unsigned i = 0; i < kSetsMax; ++i) table_[i] = closed();
+    for (unsigned i = 0; i < kSetsMax; ++i) ::new (static_cast<void*>(&table_[i])) Atomic<std::byte*>(closed());
+    entries_ = table_->address();
   }
 
-  MORTISE_HOT std::byte* pop_hit() const noexcept { return os::magazine_pop(area_, table_, 0); }
-  MORTISE_HOT bool push_hit(std::byte* block) const noexcept { return os::magazine_push(area_, table_, 0, block); }
+  MORTISE_HOT std::byte* pop_hit() const noexcept { return os::magazine_pop(area_, entries_, 0); }
+  MORTISE_HOT bool push_hit(std::byte* block) const noexcept { return os::magazine_push(area_, entries_, 0, block); }
 
   bool is_locked_kind() const noexcept { return front_ == pool_front::threads || front_ == pool_front::cpus; }
   pool_front front() const noexcept { return front_; }
@@ -71,12 +73,12 @@ class Magazines {
   bool push_locked(std::byte* block) noexcept { return mine().push(block); }
 
   unsigned take(std::byte** out, unsigned n) noexcept {
-    if (front_ == pool_front::cores) return os::magazine_take(area_, table_, 0, out, n);
+    if (front_ == pool_front::cores) return os::magazine_take(area_, entries_, 0, out, n);
     return is_locked_kind() ? mine().take(out, n) : 0;
   }
   unsigned give(std::byte* const* in, unsigned n) noexcept {
     if (n == 0) return 0;
-    if (front_ == pool_front::cores) return os::magazine_give(area_, table_, 0, in, n);
+    if (front_ == pool_front::cores) return os::magazine_give(area_, entries_, 0, in, n);
     return is_locked_kind() ? mine().give(in, n) : 0;
   }
 
@@ -92,7 +94,7 @@ class Magazines {
   void make_own(bool shut) noexcept {
     const unsigned i = front_ == pool_front::cores ? os::rseq_index(area_) : locked_index();
     if (i >= kSetsMax || is_made(i).load(Order::relaxed)) return;
-    if (front_ == pool_front::cores) set(i).limit = limit_;
+    if (front_ == pool_front::cores) set(i).set_limit(limit_);
     is_made(i).store(1, Order::release);
     if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
     if (!shut) open(i);
@@ -111,7 +113,7 @@ class Magazines {
         const unsigned n = m.count;
         if (!n) continue;
         for (unsigned k = 0; k < n; ++k) blocks[k] = m.slot[n - 1 - k];
-        m.count = 0;
+        m.set_count(0);
         collect(blocks, n);
       }
     } else if (is_locked_kind()) {
@@ -128,9 +130,7 @@ class Magazines {
   std::uint32_t idle() noexcept {
     std::uint32_t all = 0;
     for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
-      all += is_locked_kind()
-                 ? locked(i).count_now()
-                 : static_cast<std::uint32_t>(reinterpret_cast<const volatile os::Magazine*>(&set(i))->count);
+      all += is_locked_kind() ? locked(i).count_now() : set(i).count_now();
     return all;
   }
   std::uint32_t slack() const noexcept {
@@ -155,7 +155,7 @@ class Magazines {
   unsigned locked_index() const noexcept { return place() % kLocked; }
   Atomic<std::uint8_t>& is_made(unsigned i) noexcept { return made_[i]; }
   const Atomic<std::uint8_t>& is_made(unsigned i) const noexcept { return made_[i]; }
-  void store_table(unsigned i, std::byte* to) noexcept { __atomic_store_n(&table_[i], to, __ATOMIC_RELEASE); }
+  void store_table(unsigned i, std::byte* to) noexcept { table_[i].store(to, Order::release); }
   void open(unsigned i) noexcept {
     std::byte* none[1];
     if (front_ == pool_front::cores) store_table(i, sets_ + i * os::Magazine::kStride);
@@ -164,7 +164,8 @@ class Magazines {
 
   // What a hit reads comes first.
   os::RseqArea area_;
-  std::byte** table_ = &no_table_;
+  std::byte* const* entries_ = &no_table_;  ///< the table as sections read it
+  Atomic<std::byte*>* table_ = nullptr;
   std::byte* sets_ = nullptr;
   pool_front front_ = pool_front::none;
   unsigned limit_ = 0;
