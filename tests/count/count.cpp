@@ -35,7 +35,7 @@ struct Counters {
 };
 
 struct Options {
-  std::size_t calls = std::getenv("MORTISE_TEST_ALL") ? 100'000 : 10'000;
+  std::size_t calls = std::getenv("MORTISE_TEST_ALL") ? 100'000 : 5'000;
   std::uint64_t seed = 1, seeds = 1;
 };
 

@@ -23,7 +23,7 @@ void find_it(const char* expected, Options options = {}) {
   std::printf("the correct twin: %s", twin.text().c_str());
 }
 
-constexpr Options kFrozen{.freeze = true};
+const Options kFrozen{.freeze = true};
 
 TEST(Seeds, DroppedRelease) { find_it<DroppedRelease>("race"); }
 TEST(Seeds, DroppedAcquire) { find_it<DroppedAcquire>("race"); }
