@@ -65,6 +65,8 @@ namespace {
 class Tracer {
  public:
   Tracer(pid_t child, const Library& library) : child_(child), library_(library) {
+    // A tracer that gives up must not leave a stopped child behind.
+    if (::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL) != 0) fail("cannot trace the child");
     const auto size = library.text_end - library.text_begin;
     in_section_.resize(size);
     foreign_.resize(size);
