@@ -1,0 +1,44 @@
+// If this failed, two threads would be in one critical section at once, or a waiter would be forgotten.
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/mcs_lock.hpp"
+#include "mortise/sync/spin_lock.hpp"
+#include "mortise/sync/ticket_lock.hpp"
+
+namespace mortise::test {
+namespace {
+
+template <class L> class Locks : public ::testing::Test {};
+using Kinds = ::testing::Types<FutexLock, McsLock, SpinLock, TicketLock>;
+TYPED_TEST_SUITE(Locks, Kinds);
+
+TYPED_TEST(Locks, LetOneThreadInAtATime) {
+  TypeParam lock;
+  std::size_t count = 0;  // plain on purpose
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 20'000; ++n) {
+        Held<TypeParam> held(lock);
+        ++count;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(count, 40'000u);
+}
+
+TYPED_TEST(Locks, AreOpenAfterAReset) {
+  TypeParam lock;
+  lock.lock();
+  lock.reset();  // as in the child of a fork
+  lock.lock();
+  lock.unlock();
+}
+
+}  // namespace
+}  // namespace mortise::test
