@@ -34,7 +34,8 @@ def tracked(*patterns: str) -> list[Path]:
 
 HEADERS = sorted(MORTISE.rglob("*.hpp"))
 INSIDE = [path for path in HEADERS if path.parent != MORTISE]
-OURS = HEADERS + tracked("abi/*.cpp", "abi/*.hpp")
+OURS = HEADERS + tracked("abi/*.cpp", "abi/*.hpp", "affinity/*.cpp", "affinity/*.hpp")
+AFFINITY_RANKS = {"observe": 0, "graph": 1, "place": 2}  # above all of include/; seam.hpp and what lies beside it belong to none
 
 
 def name_of(path: Path) -> str:
@@ -50,6 +51,13 @@ def test_headers_include_lower_ranks_only(path: Path) -> None:
         other = match[1]
         lower = RANKS[other] < RANKS[folder]
         assert lower or other == folder or (folder, other) in WITHIN_RANK | UPWARDS, f"{name_of(path)}: {line} reaches up from {folder}/"
+
+
+@pytest.mark.parametrize("path", tracked("affinity/*/*.cpp", "affinity/*/*.hpp"), ids=name_of)
+def test_affinity_includes_lower_ranks_only(path: Path) -> None:
+    folder = path.parent.name
+    for other in re.findall(r'#include "affinity/(\w+)/', path.read_text()):
+        assert AFFINITY_RANKS[other] <= AFFINITY_RANKS[folder], f"{name_of(path)} reaches up from {folder}/ to {other}/"
 
 
 def syntax_only(path: Path) -> str:

@@ -1,0 +1,84 @@
+// Where the two halves of affinity pools meet: what the run-time half (observe/) shows, and what the analysis half (graph/,
+// place/) asks for.
+//
+//   malloc ─► AffinityPools ─ miss ─► Observer: chain ─► node ─ object 16, 32, 64 ─► observed()        (analysis half)
+//                 ▲                                                                     │
+//                 └──────────── pool of a node ◄── unite, divide_from_size_class, fold_back
+//
+// Everything here runs inside malloc, on its slow path, under the analysis lock: no malloc, no C++ runtime library, memory from
+// `analysis_memory`. Nothing here may fault: foreign memory is read through a checked path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::affinity {
+
+/// Index of a heap node: all objects of one size class whose chain of calls, from malloc's caller up to the first function that
+/// is no wrapper, is the same. 0 = none. Small and dense: 1, 2, 3, ...
+using NodeId = std::uint32_t;
+
+inline constexpr NodeId kNoNode = 0;
+inline constexpr NodeId kNodesMax = 1u << 15;   ///< beyond, allocations go to the allocator below (code made at run time)
+inline constexpr unsigned kChainMax = 8;        ///< levels of calls that a chain may have
+
+/// The registers of the function that called the outermost wrapper, at the instruction after that call: a wrapper has returned
+/// and the new object's address is in rax. What a call does not preserve is not known.
+struct Resume {
+  std::uintptr_t pc;                ///< = the last address of the node's chain
+  std::uintptr_t sp;                ///< after the return
+  std::uintptr_t callee_saved[6];   ///< rbx rbp r12 r13 r14 r15
+  std::uint8_t known;               ///< bit i: callee_saved[i] could be recovered
+};
+
+struct NodeView {
+  NodeId id;
+  std::uint32_t size_class;         ///< class c holds objects of up to 16·c bytes
+  std::uint32_t chain_length;
+  const std::uintptr_t* chain;      ///< return addresses, malloc's caller first; lives as long as the process
+  std::uint64_t objects;            ///< allocated while they were counted: all before the node has a pool, then by segments
+  NodeId previous;                  ///< the node from which this thread allocated just before, while both are still counted
+  std::uint32_t alternations;       ///< how often that was the same node as the time before
+  NodeId pool;                      ///< the node whose pool this one's objects come from; itself, or 0 while there is none
+  bool has_own_pool;                ///< false: the pool of the size class
+};
+
+/// Why two nodes share a pool: for the dump and the viewer.
+enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan };
+
+// -- the run-time half calls (weak: without the analysis half nobody is told)
+
+/// Object number 16, 32 or 64 of a node, just before its address is returned.
+[[gnu::weak]] void observed(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
+/// Every object of a node that is still counted, just before its address is returned: for the address table's neighbours and
+/// the co-allocation rule. Must be cheap.
+[[gnu::weak]] void counted(const NodeView& node, void* object, std::size_t size) noexcept;
+/// A node has reached the threshold m and is about to get a pool: the last moment for unite and divide_from_size_class.
+[[gnu::weak]] void about_to_pool(const NodeView& node) noexcept;
+/// Code or data between these addresses is gone: what was learnt of it must be forgotten.
+[[gnu::weak]] void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept;
+/// The program ends, or asks: appends to the dump, by `write(file_descriptor)`.
+[[gnu::weak]] void dump_analysis(int file_descriptor) noexcept;
+
+// -- the analysis half calls, under the analysis lock
+
+/// The node that an address lies in an object of: pooled objects by segment, early objects by the address table. 0 for none.
+NodeId node_of(std::uintptr_t address) noexcept;
+/// The start of that object; 0 for none.
+std::uintptr_t object_of(std::uintptr_t address) noexcept;
+NodeView view(NodeId id) noexcept;
+/// The largest id in use.
+NodeId last_node() noexcept;
+/// From now on b's objects come from a's pool. Of different size classes: from a pool of mixed sizes.
+void unite(NodeId a, NodeId b, Why why) noexcept;
+/// Adaptive switch: gives this node, and those united with it, a pool of its own.
+void divide_from_size_class(NodeId id) noexcept;
+/// Back to the pool of the size class.
+void fold_back(NodeId id) noexcept;
+
+/// Zeroed memory that is never released; null when the system refuses. Not synchronised: under the analysis lock.
+std::byte* analysis_memory(std::size_t bytes) noexcept;
+/// Copies `bytes` from an address that may be anything; false when not all of it can be read. Never faults.
+bool read_memory(std::uintptr_t from, void* to, std::size_t bytes) noexcept;
+
+}  // namespace mortise::affinity
