@@ -46,8 +46,11 @@ struct Chunk {
   void set_footer() noexcept { reinterpret_cast<std::size_t*>(next())[-1] = size(); }
 };
 
-/// `kQuantum`: sizes of chunks are multiples of it, and blocks start at multiples of it.
-template <class Fit = fit::BestFit, Lock Sync = FutexLock, class Purge = purge::AtOnce, std::size_t kQuantum = kMinAlign>
+/// `Fit`: which of the free chunks that fit is taken.
+/// `Sync`: the one lock of the backbone.
+/// `Purge`: whether released blocks of 128 KiB and more give their pages back at once; a delay counts as never.
+/// `kQuantum` (16..4 KiB, power of two): sizes of chunks are multiples of it, and blocks start at multiples of it.
+template <fit::ChunkFit Fit = fit::BestFit, Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce, std::size_t kQuantum = kMinAlign>
 struct BoundaryTag {
   static constexpr const char* kName = "BoundaryTag";
   static constexpr const char* kWhat = "blocks of any size between tags; free neighbours merge at once";

@@ -26,7 +26,10 @@
 
 namespace mortise {
 
-template <class SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, class Fit = fit::FullestFirst> struct Slab {
+/// `SizeClassesT`: which class serves a size.
+/// `Sync`: the lock of a class.
+/// `Fit`: which of the spans with room is taken.
+template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, fit::SpanFit Fit = fit::FullestFirst> struct Slab {
   static constexpr const char* kName = "Slab";
   static constexpr const char* kWhat = "spans carved into equal blocks, bitmaps out of line, one lock a size class";
   static constexpr const char* kNeeds = "a layer below that gives spans and finds them (SpanCache over PageIndex)";

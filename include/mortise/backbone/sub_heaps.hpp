@@ -23,7 +23,8 @@
 
 namespace mortise {
 
-template <class Fit = fit::BestFit> struct SubHeaps {
+/// `Fit`: which of the free chunks that fit is taken.
+template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
   static constexpr const char* kName = "SubHeaps";
   static constexpr const char* kWhat = "a heap a thread; blocks go back where they came from; idle memory is lent";
   static constexpr const char* kNeeds = "a source with a slot of addresses for each sub-heap directly below (SharedHeap)";

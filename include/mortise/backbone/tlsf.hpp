@@ -13,9 +13,11 @@
 
 namespace mortise {
 
+/// `Sync`: the one lock of the backbone: combining, a plain one, or none for one thread.
 template <Lock Sync = FutexLock> struct Tlsf : BoundaryTag<fit::GoodFit, Sync, purge::Never> {
   static constexpr const char* kName = "Tlsf";
   static constexpr const char* kWhat = "blocks of any size in constant time: two levels of lists over boundary tags";
+  static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap, BrkHeap, StaticHeap)";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).policy("Sync", Sync::kName); }
 };
 

@@ -15,7 +15,10 @@
 
 namespace mortise {
 
-/// Keeps at most `kBytesMax` a class, and never more than `kSlots` or fewer than 4 blocks.
+/// Never fewer than 4 blocks a class.
+/// `kSlots` (4..65536): the most blocks kept of one class.
+/// `kBytesMax` (0..1 GiB): the most bytes kept of one class.
+/// `Sync`: the lock of a class.
 template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = FutexLock> struct BatchedFree {
   static constexpr const char* kName = "BatchedFree";
   static constexpr const char* kWhat = "batches of free blocks travel between cores, a lock a batch";

@@ -28,7 +28,7 @@
 
 namespace mortise {
 
-/// `kBytesPerClass`: the most a core keeps of one class, in bytes; never more than a magazine's slots or fewer than 4 blocks.
+/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes; never more than a magazine's slots or fewer than 4 blocks.
 template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
   static constexpr const char* kName = "CoreCache";
   static constexpr const char* kWhat = "a magazine of free blocks for each core and class, changed by restartable sequences";

@@ -25,7 +25,8 @@
 
 namespace mortise {
 
-/// `kBytesPerClass`: the most a thread keeps of one class; never more than `kSlots` blocks or fewer than 2.
+/// `kBytesPerClass` (0..1 MiB): the most bytes a thread keeps of one class; never fewer than 2 blocks.
+/// `kSlots` (4..1024): the most blocks a thread keeps of one class.
 template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct ThreadCache {
   static_assert(kSlots >= 4, "half a magazine is a batch");
   static constexpr const char* kName = "ThreadCache";

@@ -1,6 +1,7 @@
 // The Fit slot of backbones: which of the spans (or free blocks) that could serve is taken?
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -8,6 +9,13 @@
 #include "mortise/data/two_level_lists.hpp"
 
 namespace mortise::fit {
+
+/// Chooses among the spans of a slab that have room: `kBins` lists, searched in order; `bin_of` says where a span belongs.
+template <class F>
+concept SpanFit = requires(unsigned free, std::uint32_t reciprocal) {
+  { F::kBins } -> std::convertible_to<unsigned>;
+  { F::bin_of(free, reciprocal) } -> std::same_as<unsigned>;
+};
 
 /// The span with the fewest free blocks: others get the chance to become empty and go back. Costs a move between lists when a
 /// span crosses a quarter of its capacity.
@@ -45,7 +53,18 @@ template <class Chunk> struct BySize {
   }
   static std::size_t weight(const Chunk* c) noexcept { return c->size(); }
 };
+/// Stands for a backbone's chunk where only its size matters.
+struct AnyChunk {
+  std::size_t tag;
+  AnyChunk *left, *right;
+  std::size_t largest;
+  std::size_t size() const noexcept { return tag; }
+};
 }  // namespace detail
+
+/// Keeps the free chunks of a backbone and finds one that is large enough.
+template <class F>
+concept ChunkFit = requires { typename F::template FreeSet<detail::AnyChunk>; };
 
 /// The lowest address that fits. O(log n) expected.
 struct FirstFit {

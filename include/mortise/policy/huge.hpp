@@ -1,7 +1,19 @@
 // The Huge slot: which part of the heap asks for huge pages?
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+
+namespace mortise {
+
+/// `kFromBytes`: what the heap grows by beyond this size asks for huge pages.
+template <class H>
+concept HugePolicy = requires {
+  { H::kFromBytes } -> std::convertible_to<std::size_t>;
+  { H::kName } -> std::convertible_to<const char*>;
+};
+
+}  // namespace mortise
 
 namespace mortise::huge {
 
@@ -13,8 +25,9 @@ struct Never {
   static constexpr std::size_t kFromBytes = ~std::size_t{0};
 };
 
-/// What the heap grows by once it has `kBytes`. A step of 2 MiB is then a small part of the whole, and the heap is large enough
-/// for first touches and TLB misses to matter.
+/// What a large heap grows by. A step of 2 MiB is then a small part of the whole, and the heap is large enough for first touches
+/// and TLB misses to matter.
+/// `kBytes` (0..1 TiB): the heap is large from here on.
 template <std::size_t kBytes> struct After {
   static constexpr const char* kName = "After";
   static constexpr std::size_t kFromBytes = kBytes;

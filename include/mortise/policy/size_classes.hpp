@@ -12,9 +12,11 @@
 
 namespace mortise::classes {
 
-/// Geometric classes: `kSteps` equal steps between one power of two and the next, from 16 bytes to `kMaxBytesT`.
+/// Geometric classes: equal steps between one power of two and the next, from 16 bytes on.
 /// With 8 steps a block is at most 12.5 % larger than asked above 128 bytes; below, classes are 16 bytes apart.
 /// A size finds its class by one load from a table of a byte for each 16 bytes of size. O(1). Static facts, no state.
+/// `kSteps` (1..16, power of two): classes between one power of two and the next.
+/// `kMaxBytesT` (1 KiB..1 MiB, power of two): the largest class; larger requests are not the slabs' affair.
 template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometric {
   static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
   static_assert(is_power_of_two(kMaxBytesT), "the largest class is a power of two");
@@ -65,6 +67,7 @@ template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometri
 };
 
 /// Powers of two: the fewest classes, up to half of a block wasted.
+/// `kMaxBytesT` (1 KiB..1 MiB, power of two): the largest class.
 template <std::size_t kMaxBytesT = 256_KiB> using PowerOfTwo = Geometric<1, kMaxBytesT>;
 
 }  // namespace mortise::classes

@@ -11,12 +11,14 @@
 
 namespace mortise {
 
-template <class When, class... Wrapped> struct Bypass {
+/// `Route`: the requests that it claims go past the wrapped layers.
+/// `Wrapped`: the layers that serve all others; they stand on what is below.
+template <RoutePolicy Route, class... Wrapped> struct Bypass {
   static constexpr const char* kName = "Bypass";
   static constexpr const char* kWhat = "requests that the route claims skip the layers inside";
   static constexpr const char* kNeeds = "wrapped layers that give size classes (such as Slab)";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Route", When::kName).number("limit_bytes", When::kLimit);
+    out.layer(kName, kWhat).policy("Route", Route::kName).number("limit_bytes", Route::kLimit);
     (Wrapped::describe(out), ...);
   }
 
@@ -29,7 +31,7 @@ template <class When, class... Wrapped> struct Bypass {
     static constexpr Progress kProgress = weakest(Inner::kProgress, Below::kProgress);
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
-      if (When::claims(r.size)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);
+      if (Route::claims(r.size)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);
       return this->below.allocate(t, r);
     }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {
@@ -38,11 +40,11 @@ template <class When, class... Wrapped> struct Bypass {
     }
     /// A block stays on its side: in place while its side can keep it and the route still claims its size.
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
-      if (b.size_class != kNoClass || !When::claims(n)) return {};
+      if (b.size_class != kNoClass || !Route::claims(n)) return {};
       return skipped().resize_in_place(thread_of_skipped(t), b, n);
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
-      if (b.size_class != kNoClass || !When::claims(n)) return {};
+      if (b.size_class != kNoClass || !Route::claims(n)) return {};
       return skipped().resize_by_moving(thread_of_skipped(t), b, n);
     }
 

@@ -13,7 +13,7 @@
 
 namespace mortise {
 
-/// `kBytes` is the limit until `set_limit_bytes` changes it; blocks that are out already stay out.
+/// `kBytes` (64 KiB..16 TiB): the limit until `set_limit_bytes` changes it; blocks that are out already stay out.
 template <std::size_t kBytes> struct LimitedTo {
   static constexpr const char* kName = "LimitedTo";
   static constexpr const char* kWhat = "refuses what would go beyond a number of bytes";

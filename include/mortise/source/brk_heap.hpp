@@ -23,7 +23,9 @@
 namespace mortise {
 
 /// Every size is rounded up to `kGranule`, and every block is aligned to it. Thread-safe.
-/// Errors: an empty block when the kernel refuses or `kReachBytes` above the first block are used up. O(holes).
+/// Errors: an empty block when the kernel refuses or the reach above the first block is used up. O(holes).
+/// `kGranuleBytes` (4 KiB..2 MiB, power of two): sizes are multiples of it. Pages of the machine are not larger.
+/// `kReachBytes` (1 MiB..1 TiB, power of two): how far the break may move.
 template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> class BrkHeap {
  public:
   struct Thread {};

@@ -23,6 +23,8 @@ namespace mortise {
 
 /// Every size is rounded up to `kGranule`, and every block is aligned to it. O(1) but for the kernel's work.
 /// Thread-safe. Errors: an empty block when the kernel refuses or the window is full.
+/// `kGranuleBytes` (4 KiB..2 MiB, power of two): sizes are multiples of it. Pages of the machine are not larger.
+/// `kReachBytes` (1 MiB..4 TiB, power of two): the window; address space only.
 template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWindowBytesMax> class MmapHeap {
  public:
   struct Thread {};

@@ -31,6 +31,8 @@ concept Slotted = Heap<S> && requires(S& s, typename S::Thread& t, Request r, un
 
 /// Every size is rounded up to `kGranule`, and every block is aligned to it. Thread-safe; one lock a slot, held over the
 /// kernel's work. Errors: an empty block when the kernel refuses or the slot is full.
+/// `kSlots` (1..64): sub-heaps.
+/// `kGranuleBytes` (4 KiB..2 MiB, power of two): sizes are multiples of it. Pages of the machine are not larger.
 template <unsigned kSlots = 64, std::size_t kGranuleBytes = 64_KiB> class SharedHeap {
  public:
   struct Thread {};

@@ -16,8 +16,11 @@
 
 namespace mortise {
 
-/// `kBytes` for everything. Sizes are rounded up to `kGranuleBytes`, and every block is aligned to it; the object is too.
+/// Sizes are rounded up to the granule, and every block is aligned to it; the object is too.
 /// Errors: an empty block, or null, when the array is used up. O(holes).
+/// `kBytes` (4 KiB..1 GiB): the array: blocks, tables and bookkeeping. A multiple of the granule.
+/// `kGranuleBytes` (64..2 MiB, power of two): sizes are multiples of it.
+/// `Sync`: the lock of the array.
 template <std::size_t kBytes, std::size_t kGranuleBytes = 4_KiB, Lock Sync = SpinLock> class StaticHeap {
   static_assert(is_power_of_two(kGranuleBytes) && kBytes % kGranuleBytes == 0, "the array is a number of whole granules");
 

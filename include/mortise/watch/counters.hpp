@@ -10,6 +10,7 @@
 
 namespace mortise {
 
+/// `Probe`: what is counted.
 template <ProbePolicy Probe = probe::Calls> struct Counters {
   static constexpr const char* kName = "Counters";
   static constexpr const char* kWhat = "counts the blocks that go by";
