@@ -1,0 +1,155 @@
+#include "affinity/observe/shadow.hpp"
+
+#include <dlfcn.h>
+#include <sys/single_threaded.h>
+#include <sys/uio.h>
+
+#include "mortise/os/syscall.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+constexpr std::uintptr_t kOwnStackBytes = 128 * 1024;
+
+// The kernel copies the signal set before it looks at the operation, which is none: EINVAL says that the page is there.
+bool is_readable(std::uintptr_t address) {
+  constexpr long kNoSuchOperation = -1, kEinval = -22;
+  return os::syscall(SYS_rt_sigprocmask, kNoSuchOperation, address, 0L, 8L) == kEinval;
+}
+
+bool is_of_module(std::uintptr_t address) {
+  dl_find_object found;
+  return _dl_find_object(reinterpret_cast<void*>(address), &found) == 0;
+}
+
+}  // namespace
+
+void ForeignMemory::begin(std::uintptr_t stack) noexcept {
+  for (Seen& s : seen_) s = {};
+  stack_ = stack;
+  alone_ = __libc_single_threaded != 0;
+}
+
+const std::byte* ForeignMemory::page(std::uintptr_t number) noexcept {
+  Seen& s = seen_[number % kPages];
+  if (s.number == number) return s.bytes;
+  s.number = number;
+  s.bytes = nullptr;
+  const std::uintptr_t address = number * kPageBytes;
+  const auto in_place = reinterpret_cast<const std::byte*>(address);
+  if (number == 0 || address >> 47) return nullptr;
+  const bool stays = alone_ || (address + kPageBytes > stack_ && address < stack_ + kOwnStackBytes);
+  if (stays) {
+    if (is_readable(address)) s.bytes = in_place;
+    return s.bytes;
+  }
+  std::byte* const copy = copies_[number % kPages];
+  const iovec local{copy, kPageBytes}, remote{reinterpret_cast<void*>(address), kPageBytes};
+  const long got = os::syscall(SYS_process_vm_readv, os::syscall(SYS_getpid), &local, 1L, &remote, 1L, 0L);
+  if (got == static_cast<long>(kPageBytes)) s.bytes = copy;
+  constexpr long kEperm = -1, kEnosys = -38;
+  if ((got == kEperm || got == kEnosys) && is_of_module(address) && is_readable(address)) s.bytes = in_place;
+  return s.bytes;
+}
+
+bool ForeignMemory::read(std::uintptr_t address, void* to, std::size_t bytes) noexcept {
+  auto* out = static_cast<std::byte*>(to);
+  while (bytes) {
+    const std::size_t offset = address % kPageBytes;
+    const std::size_t here = bytes < kPageBytes - offset ? bytes : kPageBytes - offset;
+    const std::byte* const from = page(address / kPageBytes);
+    if (!from) return false;
+    __builtin_memcpy(out, from + offset, here);
+    address += here, out += here, bytes -= here;
+  }
+  return true;
+}
+
+void ShadowMemory::begin(std::uintptr_t stack) noexcept {
+  ++round_;
+  count_ = 0;
+  real_.begin(stack);
+}
+
+const ShadowMemory::Word* ShadowMemory::find(std::uintptr_t at) const noexcept {
+  for (unsigned i = static_cast<unsigned>((at >> 3) * 0x9e3779b1u) % kSlots;; i = (i + 1) % kSlots) {
+    const Word& w = words_[i];
+    if (w.round != round_) return nullptr;
+    if (w.at == at) return &w;
+  }
+}
+
+ShadowMemory::Word* ShadowMemory::find(std::uintptr_t at) noexcept {
+  return const_cast<Word*>(static_cast<const ShadowMemory*>(this)->find(at));
+}
+
+ShadowMemory::Word* ShadowMemory::claim(std::uintptr_t at) noexcept {
+  for (unsigned i = static_cast<unsigned>((at >> 3) * 0x9e3779b1u) % kSlots;; i = (i + 1) % kSlots) {
+    Word& w = words_[i];
+    if (w.round == round_ && w.at == at) return &w;
+    if (w.round == round_) continue;
+    if (count_ >= kWrites) return nullptr;
+    ++count_;
+    w = {at, 0, round_, 0, 0, false};
+    return &w;
+  }
+}
+
+Value ShadowMemory::load(std::uintptr_t address, unsigned bytes, bool& readable) noexcept {
+  Value value{0, true, false};
+  for (unsigned done = 0; done < bytes;) {
+    const std::uintptr_t at = (address + done) & ~std::uintptr_t{7};
+    const unsigned from = (address + done) & 7, here = bytes - done < 8 - from ? bytes - done : 8 - from;
+    const auto mask = static_cast<std::uint8_t>(((1u << here) - 1) << from);
+    const Word* const w = find(at);
+    std::uint64_t bits = 0;
+    if (!w || (w->written & mask) != mask) {
+      if (!real_.read(address + done, reinterpret_cast<std::byte*>(&bits) + from, here)) {
+        readable = false;
+        return {};
+      }
+    }
+    if (w && (w->written & mask)) {
+      for (unsigned i = from; i < from + here; ++i) {
+        if (!(w->written >> i & 1)) continue;
+        bits = (bits & ~(0xffull << (8 * i))) | (w->bits & (0xffull << (8 * i)));
+      }
+      if ((w->known & w->written & mask) != (w->written & mask)) value.known = false;
+      if (here == 8) value.derived = w->derived;
+    }
+    value.bits |= (bits >> (8 * from) & (here == 8 ? ~0ull : (1ull << (8 * here)) - 1)) << (8 * done);
+    done += here;
+  }
+  if (!value.known) return {};
+  return value;
+}
+
+bool ShadowMemory::store_part(std::uintptr_t at, unsigned from, unsigned bytes, std::uint64_t bits, bool known,
+                              bool derived) noexcept {
+  Word* const w = claim(at);
+  if (!w) return false;
+  const auto mask = static_cast<std::uint8_t>(((1u << bytes) - 1) << from);
+  const std::uint64_t wide = bytes == 8 ? ~0ull : ((1ull << (8 * bytes)) - 1) << (8 * from);
+  w->bits = (w->bits & ~wide) | (bits << (8 * from) & wide);
+  w->written |= mask;
+  w->known = static_cast<std::uint8_t>(known ? w->known | mask : w->known & ~mask);
+  w->derived = derived && bytes == 8;
+  return true;
+}
+
+bool ShadowMemory::store(std::uintptr_t address, unsigned bytes, Value value) noexcept {
+  for (unsigned done = 0; done < bytes;) {
+    const std::uintptr_t at = (address + done) & ~std::uintptr_t{7};
+    const unsigned from = (address + done) & 7, here = bytes - done < 8 - from ? bytes - done : 8 - from;
+    if (!store_part(at, from, here, value.bits >> (8 * done), value.known, value.derived)) return false;
+    done += here;
+  }
+  return true;
+}
+
+bool ShadowMemory::holds_derived(std::uintptr_t address) const noexcept {
+  const Word* const w = find(address);
+  return w && w->derived;
+}
+
+}  // namespace mortise::affinity
