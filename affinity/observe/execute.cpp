@@ -209,6 +209,26 @@ void Machine::strings(const Op& op) noexcept {
   if (is_copy) set_general(kRsi, derive(from.bits + count.bits * bytes, from.derived));
 }
 
+void Machine::fill_bytes() noexcept {
+  const Value to = general_[kRdi], byte = general_[kRsi], count = general_[kRdx];
+  if (!to.known || !count.known || count.bits > 8 * kElements) return;
+  const std::uint64_t bits = (byte.bits & 0xff) * 0x0101010101010101ull;
+  for (std::uint64_t n = 0; n < count.bits; n += 8)
+    store(to.bits + n, count.bits - n < 8 ? static_cast<unsigned>(count.bits - n) : 8, {bits, byte.known, false});
+}
+
+void Machine::copy_bytes() noexcept {
+  const Value to = general_[kRdi], from = general_[kRsi], count = general_[kRdx];
+  if (!to.known || !from.known || !count.known || count.bits > 8 * kElements) return;
+  const bool backwards = to.bits - from.bits < count.bits;  // they overlap: the end first
+  const std::uint64_t words = (count.bits + 7) / 8;
+  for (std::uint64_t w = 0; w < words; ++w) {
+    const std::uint64_t n = 8 * (backwards ? words - 1 - w : w);
+    const unsigned bytes = count.bits - n < 8 ? static_cast<unsigned>(count.bits - n) : 8;
+    store(to.bits + n, bytes, load(from.bits + n, bytes));
+  }
+}
+
 void Machine::execute(const Op& op) noexcept {
   switch (op.kind) {
     case Kind::nothing: return;

@@ -50,8 +50,11 @@ Interpreter::Flow Interpreter::leave_frame(std::uint64_t dropped) noexcept {
 
 // A call whose inside is not looked at.
 Interpreter::Flow Interpreter::step_over(std::uintptr_t target) noexcept {
-  if (Scope::never_returns(target)) return stop(Stop::outside);
-  const Value result = Scope::returns_first_argument(target) ? machine_.general(kRdi) : Value{};
+  const Outside what = Scope::outside(target);
+  if (what == Outside::never_returns) return stop(Stop::outside);
+  if (what == Outside::fills) machine_.fill_bytes();
+  if (what == Outside::copies) machine_.copy_bytes();
+  const Value result = what != Outside::unknown ? machine_.general(kRdi) : Value{};
   machine_.forget_caller_saved();
   machine_.set_general(kRax, result);
   return Flow::next;

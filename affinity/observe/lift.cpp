@@ -1,21 +1,15 @@
 #include "affinity/observe/code.hpp"
 
-#include <Zydis/Zydis.h>
+#include "affinity/observe/decode.hpp"
 
 namespace mortise::affinity {
 namespace {
 
 using Place = Operand::Place;
 
-struct Decoded {
-  ZydisDecodedInstruction instruction;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-};
-
 std::uint8_t general_of(ZydisRegister reg) {
-  const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-  return whole >= ZYDIS_REGISTER_RAX && whole <= ZYDIS_REGISTER_R15 ? static_cast<std::uint8_t>(whole - ZYDIS_REGISTER_RAX)
-                                                                    : kNoRegister;
+  const int number = general_register(reg);
+  return number < 0 ? kNoRegister : static_cast<std::uint8_t>(number);
 }
 
 std::uint8_t vector_of(ZydisRegister reg) {
@@ -124,11 +118,11 @@ Kind kind_of(const ZydisDecodedInstruction& i) {
 }
 
 // What an operation writes and this form does not describe is lost.
-void forget(const Decoded& d, std::uintptr_t next, Op& op) {
+void forget(const Instruction& d, std::uintptr_t next, Op& op) {
   op.kind = Kind::forget;
   op.to = {};
-  for (unsigned n = 0; n < d.instruction.operand_count; ++n) {
-    const ZydisDecodedOperand& o = d.operands[n];
+  for (unsigned n = 0; n < d.info.operand_count; ++n) {
+    const ZydisDecodedOperand& o = d.operand[n];
     if (!(o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
     const Operand r = operand_of(o, next);
     if (r.place == Place::general) op.writes_general |= static_cast<std::uint16_t>(1u << r.reg);
@@ -141,9 +135,9 @@ void forget(const Decoded& d, std::uintptr_t next, Op& op) {
 bool same_register(const Operand& a, const Operand& b) { return a.place == b.place && a.place != Place::memory && a.reg == b.reg; }
 
 // Operands in the roles of the form: x86 names the target among the sources, AVX does not.
-void assign(const Decoded& d, std::uintptr_t next, Op& op) {
-  const auto at = [&](unsigned n) { return n < d.instruction.operand_count ? operand_of(d.operands[n], next) : Operand{}; };
-  const unsigned visible = d.instruction.operand_count_visible;
+void assign(const Instruction& d, std::uintptr_t next, Op& op) {
+  const auto at = [&](unsigned n) { return n < d.info.operand_count ? operand_of(d.operand[n], next) : Operand{}; };
+  const unsigned visible = d.info.operand_count_visible;
   switch (op.kind) {
     case Kind::move: case Kind::address: case Kind::vector_move: case Kind::vector_low: case Kind::vector_low_keep:
     case Kind::vector_low32: case Kind::exchange: case Kind::select:
@@ -170,12 +164,12 @@ void assign(const Decoded& d, std::uintptr_t next, Op& op) {
 }
 
 // Forms that a kind does not cover.
-bool is_exact(const Decoded& d, const Op& op) {
-  if (d.instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) return false;
+bool is_exact(const Instruction& d, const Op& op) {
+  if (d.info.attributes & ZYDIS_ATTRIB_HAS_LOCK) return false;
   switch (op.kind) {
     case Kind::move: case Kind::move_signed: return op.to.place != Place::none && op.a.place != Place::none;  // segments
     case Kind::borrow_fill: return same_register(op.a, op.b);
-    case Kind::fill: case Kind::copy: return (d.instruction.attributes & ZYDIS_ATTRIB_HAS_REP) != 0;
+    case Kind::fill: case Kind::copy: return (d.info.attributes & ZYDIS_ATTRIB_HAS_REP) != 0;
     case Kind::vector_zero: return same_register(op.a, op.b) && op.a.place == Place::vector;
     case Kind::vector_move: return op.to.place != Place::none && op.a.place != Place::none && op.to.bytes <= 16 && op.a.bytes <= 16;
     case Kind::vector_low: case Kind::vector_low32: case Kind::vector_low_keep:  // MMX registers are none
@@ -185,7 +179,7 @@ bool is_exact(const Decoded& d, const Op& op) {
     case Kind::vector_pair_low: case Kind::vector_pair_high:
       return op.to.bytes == 16 && op.a.place == Place::vector && op.b.place == Place::vector;
     case Kind::divide: case Kind::multiply_wide: return op.a.bytes == 8 || op.a.bytes == 4;
-    case Kind::push: case Kind::pop: return (op.kind == Kind::push ? op.a : op.to).bytes != 2 && !(d.instruction.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE);
+    case Kind::push: case Kind::pop: return (op.kind == Kind::push ? op.a : op.to).bytes != 2 && !(d.info.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE);
     default: return true;
   }
 }
@@ -193,23 +187,21 @@ bool is_exact(const Decoded& d, const Op& op) {
 }  // namespace
 
 bool lift(std::uintptr_t pc, const std::uint8_t* bytes, unsigned available, Op& op) noexcept {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  Decoded d;
-  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, available, &d.instruction, d.operands))) return false;
-  const std::uintptr_t next = pc + d.instruction.length;
+  Instruction d;
+  if (!decode(bytes, available, pc, d)) return false;
+  const std::uintptr_t next = d.next();
   op = {};
-  op.kind = kind_of(d.instruction);
-  op.length = d.instruction.length;
-  op.mnemonic = static_cast<std::uint16_t>(d.instruction.mnemonic);
-  op.condition = d.instruction.opcode & 15;
-  if (op.kind == Kind::branch && d.instruction.opcode >= 0xe0 && d.instruction.opcode <= 0xe3 &&
-      d.instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT) {
+  op.kind = kind_of(d.info);
+  op.length = d.info.length;
+  op.mnemonic = static_cast<std::uint16_t>(d.info.mnemonic);
+  op.condition = d.info.opcode & 15;
+  if (op.kind == Kind::branch && d.info.opcode >= 0xe0 && d.info.opcode <= 0xe3 &&
+      d.info.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT) {
     op.condition = kAlwaysUnknown;  // loop and jrcxz look at rcx
-    if (d.instruction.opcode != 0xe3) op.writes_general = 1u << kRcx;
+    if (d.info.opcode != 0xe3) op.writes_general = 1u << kRcx;
   }
   if (op.kind != Kind::forget && op.kind != Kind::nothing && op.kind != Kind::stop) assign(d, next, op);
-  if (d.instruction.mnemonic == ZYDIS_MNEMONIC_MOVSD && op.a.place == Place::memory) {
+  if (d.info.mnemonic == ZYDIS_MNEMONIC_MOVSD && op.a.place == Place::memory) {
     op.kind = op.to.place == Place::vector ? Kind::vector_low : Kind::copy;  // loads clear the high lane; or the string move
   }
   if (op.kind == Kind::forget || !is_exact(d, op)) forget(d, next, op);

@@ -135,7 +135,9 @@ int Machine::holds(unsigned condition) const noexcept {
 }
 
 void Machine::forget_caller_saved() noexcept {
-  for (const unsigned r : {0u, 1u, 2u, 6u, 7u, 8u, 9u, 10u, 11u}) set_general(r, {});
+  constexpr std::uint16_t kCalleeSaved = 1u << kRbx | 1u << kRsp | 1u << kRbp | 0xf000;
+  for (unsigned r = 0; r < 16; ++r)
+    if (!(kCalleeSaved >> r & 1)) set_general(r, {});
   for (unsigned r = 0; r < 16; ++r) set_lane(r, 0, {}), set_lane(r, 1, {});
   forget_flags();
 }

@@ -46,6 +46,9 @@ class Machine {
   int holds(unsigned condition) const noexcept;
   /// What a call that is not followed leaves: registers that the caller saves are unknown.
   void forget_caller_saved() noexcept;
+  /// memset(rdi, rsi, rdx) and memcpy(rdi, rsi, rdx), if they are short enough to be followed.
+  void fill_bytes() noexcept;
+  void copy_bytes() noexcept;
   void forget_flags() noexcept { flags_known_ = 0; }
   Value pop() noexcept;
   void push(Value v) noexcept;

@@ -8,6 +8,7 @@
 extern "C" {
 [[noreturn]] void __assert_fail(const char*, const char*, unsigned, const char*) noexcept;
 [[noreturn]] void __stack_chk_fail();
+void* __tls_get_addr(void*);  // the loader's
 }
 
 namespace mortise::affinity {
@@ -26,7 +27,7 @@ Scope::Range Scope::module_of(std::uintptr_t pc) noexcept {
 void Scope::begin(const void* own) noexcept {
   if (!libc_.end) {
     libc_ = module_of(address_of(&::abort));
-    loader_ = module_of(address_of(&::_dl_find_object));
+    loader_ = module_of(address_of(&::__tls_get_addr));
     if (own) own_ = module_of(reinterpret_cast<std::uintptr_t>(own));
   }
   last_ = {};  // may have been unloaded
@@ -41,15 +42,18 @@ bool Scope::may_enter(std::uintptr_t pc) noexcept {
   return true;
 }
 
-bool Scope::returns_first_argument(std::uintptr_t pc) noexcept {
-  return pc == address_of(&::memcpy) || pc == address_of(&::memmove) || pc == address_of(&::memset) ||
-         pc == address_of<char*(char*, const char*)>(&::strcpy) || pc == address_of<char*(char*, const char*)>(&::strcat) ||
-         pc == address_of<char*(char*, const char*, std::size_t)>(&::strncpy);
-}
-
-bool Scope::never_returns(std::uintptr_t pc) noexcept {
-  return pc == address_of(&::abort) || pc == address_of(&::exit) || pc == address_of(&::_exit) ||
-         pc == address_of(&::__assert_fail) || pc == address_of(&::__stack_chk_fail);
+Outside Scope::outside(std::uintptr_t pc) noexcept {
+  using TwoStrings = char*(char*, const char*);
+  using TwoStringsN = char*(char*, const char*, std::size_t);
+  if (pc == address_of(&::memset)) return Outside::fills;
+  if (pc == address_of(&::memcpy) || pc == address_of(&::memmove)) return Outside::copies;
+  if (pc == address_of<TwoStrings>(&::strcpy) || pc == address_of<TwoStrings>(&::strcat) ||
+      pc == address_of<TwoStringsN>(&::strncpy))
+    return Outside::returns_first_argument;
+  if (pc == address_of(&::abort) || pc == address_of(&::exit) || pc == address_of(&::_exit) ||
+      pc == address_of(&::__assert_fail) || pc == address_of(&::__stack_chk_fail))
+    return Outside::never_returns;
+  return Outside::unknown;
 }
 
 }  // namespace mortise::affinity

@@ -6,16 +6,22 @@
 
 namespace mortise::affinity {
 
+enum class Outside : std::uint8_t {
+  unknown,
+  fills,                   // memset
+  copies,                  // memcpy, memmove
+  returns_first_argument,  // strcpy ...
+  never_returns,           // abort, exit ...
+};
+
 class Scope {
  public:
   /// Learns where libc, the loader and, if not null, the module that `own` lies in are. Lock-free; calls no malloc.
   void begin(const void* own) noexcept;
   bool may_enter(std::uintptr_t pc) noexcept;
   bool is_loader(std::uintptr_t pc) const noexcept { return within(loader_, pc); }
-  /// Whether the function at `pc` is one of libc's that returns its first argument (memcpy, strcpy ...).
-  static bool returns_first_argument(std::uintptr_t pc) noexcept;
-  /// Whether it is one that never returns (abort, exit ...).
-  static bool never_returns(std::uintptr_t pc) noexcept;
+  /// What is known of a function that is stepped over.
+  static Outside outside(std::uintptr_t pc) noexcept;
 
  private:
   struct Range {
