@@ -54,6 +54,26 @@ Operand operand_of(const ZydisDecodedOperand& o, std::uintptr_t next) {
   }
 }
 
+Kind vector_kind_of(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_MOVAPS: case ZYDIS_MNEMONIC_MOVUPS: case ZYDIS_MNEMONIC_MOVAPD: case ZYDIS_MNEMONIC_MOVUPD:
+    case ZYDIS_MNEMONIC_MOVDQA: case ZYDIS_MNEMONIC_MOVDQU: case ZYDIS_MNEMONIC_LDDQU: case ZYDIS_MNEMONIC_VMOVAPS:
+    case ZYDIS_MNEMONIC_VMOVUPS: case ZYDIS_MNEMONIC_VMOVAPD: case ZYDIS_MNEMONIC_VMOVUPD: case ZYDIS_MNEMONIC_VMOVDQA:
+    case ZYDIS_MNEMONIC_VMOVDQU: return Kind::vector_move;
+    case ZYDIS_MNEMONIC_MOVQ: case ZYDIS_MNEMONIC_VMOVQ: return Kind::vector_low;
+    case ZYDIS_MNEMONIC_MOVD: case ZYDIS_MNEMONIC_VMOVD: return Kind::vector_low32;
+    case ZYDIS_MNEMONIC_MOVSD: case ZYDIS_MNEMONIC_MOVLPS: case ZYDIS_MNEMONIC_MOVLPD: return Kind::vector_low_keep;
+    case ZYDIS_MNEMONIC_MOVHPS: case ZYDIS_MNEMONIC_MOVHPD: return Kind::vector_high;
+    case ZYDIS_MNEMONIC_PUNPCKLQDQ: case ZYDIS_MNEMONIC_UNPCKLPD: case ZYDIS_MNEMONIC_VPUNPCKLQDQ: case ZYDIS_MNEMONIC_VUNPCKLPD:
+    case ZYDIS_MNEMONIC_MOVLHPS: return Kind::vector_pair_low;
+    case ZYDIS_MNEMONIC_PUNPCKHQDQ: case ZYDIS_MNEMONIC_UNPCKHPD: case ZYDIS_MNEMONIC_VPUNPCKHQDQ: return Kind::vector_pair_high;
+    case ZYDIS_MNEMONIC_PINSRQ: case ZYDIS_MNEMONIC_VPINSRQ: return Kind::vector_insert;
+    case ZYDIS_MNEMONIC_PXOR: case ZYDIS_MNEMONIC_XORPS: case ZYDIS_MNEMONIC_XORPD: case ZYDIS_MNEMONIC_VPXOR:
+    case ZYDIS_MNEMONIC_VXORPS: case ZYDIS_MNEMONIC_VXORPD: return Kind::vector_zero;
+    default: return Kind::forget;
+  }
+}
+
 Kind kind_of(const ZydisDecodedInstruction& i) {
   switch (i.mnemonic) {
     case ZYDIS_MNEMONIC_NOP: case ZYDIS_MNEMONIC_ENDBR64: case ZYDIS_MNEMONIC_PREFETCHT0: case ZYDIS_MNEMONIC_PREFETCHT1:
@@ -90,20 +110,6 @@ Kind kind_of(const ZydisDecodedInstruction& i) {
     case ZYDIS_MNEMONIC_CALL: return Kind::call;
     case ZYDIS_MNEMONIC_RET: return Kind::ret;
     case ZYDIS_MNEMONIC_STOSB: case ZYDIS_MNEMONIC_STOSD: case ZYDIS_MNEMONIC_STOSQ: return Kind::fill;
-    case ZYDIS_MNEMONIC_MOVAPS: case ZYDIS_MNEMONIC_MOVUPS: case ZYDIS_MNEMONIC_MOVAPD: case ZYDIS_MNEMONIC_MOVUPD:
-    case ZYDIS_MNEMONIC_MOVDQA: case ZYDIS_MNEMONIC_MOVDQU: case ZYDIS_MNEMONIC_LDDQU: case ZYDIS_MNEMONIC_VMOVAPS:
-    case ZYDIS_MNEMONIC_VMOVUPS: case ZYDIS_MNEMONIC_VMOVAPD: case ZYDIS_MNEMONIC_VMOVUPD: case ZYDIS_MNEMONIC_VMOVDQA:
-    case ZYDIS_MNEMONIC_VMOVDQU: return Kind::vector_move;
-    case ZYDIS_MNEMONIC_MOVQ: case ZYDIS_MNEMONIC_VMOVQ: return Kind::vector_low;
-    case ZYDIS_MNEMONIC_MOVD: case ZYDIS_MNEMONIC_VMOVD: return Kind::vector_low32;
-    case ZYDIS_MNEMONIC_MOVSD: case ZYDIS_MNEMONIC_MOVLPS: case ZYDIS_MNEMONIC_MOVLPD: return Kind::vector_low_keep;
-    case ZYDIS_MNEMONIC_MOVHPS: case ZYDIS_MNEMONIC_MOVHPD: return Kind::vector_high;
-    case ZYDIS_MNEMONIC_PUNPCKLQDQ: case ZYDIS_MNEMONIC_UNPCKLPD: case ZYDIS_MNEMONIC_VPUNPCKLQDQ: case ZYDIS_MNEMONIC_VUNPCKLPD:
-    case ZYDIS_MNEMONIC_MOVLHPS: return Kind::vector_pair_low;
-    case ZYDIS_MNEMONIC_PUNPCKHQDQ: case ZYDIS_MNEMONIC_UNPCKHPD: case ZYDIS_MNEMONIC_VPUNPCKHQDQ: return Kind::vector_pair_high;
-    case ZYDIS_MNEMONIC_PINSRQ: case ZYDIS_MNEMONIC_VPINSRQ: return Kind::vector_insert;
-    case ZYDIS_MNEMONIC_PXOR: case ZYDIS_MNEMONIC_XORPS: case ZYDIS_MNEMONIC_XORPD: case ZYDIS_MNEMONIC_VPXOR:
-    case ZYDIS_MNEMONIC_VXORPS: case ZYDIS_MNEMONIC_VXORPD: return Kind::vector_zero;
     case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_INT: case ZYDIS_MNEMONIC_INT3: case ZYDIS_MNEMONIC_UD2:
     case ZYDIS_MNEMONIC_HLT: return Kind::stop;
     case ZYDIS_MNEMONIC_MOVSB: case ZYDIS_MNEMONIC_MOVSQ: return Kind::copy;
@@ -113,7 +119,7 @@ Kind kind_of(const ZydisDecodedInstruction& i) {
     case ZYDIS_CATEGORY_COND_BR: return Kind::branch;
     case ZYDIS_CATEGORY_CMOV: return Kind::select;
     case ZYDIS_CATEGORY_SETCC: return Kind::set;
-    default: return Kind::forget;
+    default: return vector_kind_of(i.mnemonic);
   }
 }
 
