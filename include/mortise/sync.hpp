@@ -12,3 +12,5 @@
 #include "mortise/sync/sync.hpp"
 #include "mortise/sync/ticket_lock.hpp"
 #include "mortise/sync/unsynchronised.hpp"
+#include "mortise/sync/wait_free_bin.hpp"
+#include "mortise/sync/wait_free_pool.hpp"

@@ -1,0 +1,91 @@
+// If this fails, two threads of wfslab get the same span from the reserve, a span is lost on its way, or a thread is kept from
+// its memory by others: the pool is run in every interleaving that matters, with each thread stopped for ever at each step.
+#include "mortise/sync/wait_free_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shipped.hpp"
+
+namespace mortise::model {
+namespace {
+
+using Pool = WaitFreePool<64, 3>;  // one word, so that all threads meet; three tries
+
+struct Spans {
+  Pool pool;
+  Shared<int> owned[4];
+
+  unsigned take() {
+    unsigned i;
+    {
+      const StepLimit bound("take", Pool::kTakeSteps);
+      i = pool.take(0);
+    }
+    if (i == Pool::kNone) return i;
+    require(i < 4, "a number came out that never went in");
+    require(owned[i].get() == 0, "a number was handed out twice");
+    owned[i].set(1);
+    return i;
+  }
+  void put(unsigned i) {
+    if (i == Pool::kNone) return;
+    owned[i].set(0);
+    const StepLimit bound("put", 1);
+    pool.put(i);
+  }
+  void check_all(unsigned count) {
+    unsigned held = 0;
+    for (unsigned i = 0; i < count; ++i) held += static_cast<unsigned>(owned[i].get());
+    require(pool.count() + held == count, "a number is lost");
+  }
+};
+
+struct TakesAndPuts : Spans {
+  static constexpr unsigned kThreads = 2;
+  TakesAndPuts() { pool.put(0), pool.put(1); }
+  void run(unsigned) {
+    put(take());
+    take();
+  }
+  void finish() { check_all(2); }
+};
+
+struct ThreeTakes : Spans {
+  static constexpr unsigned kThreads = 3;
+  ThreeTakes() { pool.put(0), pool.put(1), pool.put(2); }
+  void run(unsigned) { require(take() != Pool::kNone, "a thread got nothing although there was enough"); }
+  void finish() { check_all(3); }
+};
+
+struct HandedOn : Spans {  // what one thread wrote into a span, the next one that takes it sees
+  static constexpr unsigned kThreads = 3;
+  HandedOn() { pool.put(0); }
+  void run(unsigned) { put(take()); }
+  void finish() { check_all(1); }
+};
+
+TEST(WaitFreePool, TakesAndPuts) { check<TakesAndPuts>("take, put, take against the same"); }
+TEST(WaitFreePool, ThreeTakes) { check<ThreeTakes>("three takes of three"); }
+TEST(WaitFreePool, HandedOn) { check<HandedOn>("one number, three threads"); }
+
+TEST(WaitFreePool, EveryOrderIsNeeded) {
+  const std::vector<std::string> needless = needless_orders<TakesAndPuts, ThreeTakes, HandedOn>("WaitFreePool<");
+  EXPECT_EQ(needless, (std::vector<std::string>{}));
+}
+
+/// Claims a number by reading and writing: both of two threads may get it.
+struct Careless : Spans {
+  static constexpr unsigned kThreads = 2;
+  Atomic<std::uint64_t> word{1};
+  void run(unsigned) {
+    if (!word.load(Order::acquire)) return;
+    word.store(0, Order::release);
+    require(owned[0].get() == 0, "a number was handed out twice");
+    owned[0].set(1);
+  }
+  void finish() {}
+};
+TEST(WaitFreePool, FindsACarelessClaim) { EXPECT_FALSE(explore<Careless>().passed()); }
+
+}  // namespace
+}  // namespace mortise::model
