@@ -185,7 +185,7 @@ bool is_exact(const Instruction& d, const Op& op) {
     case Kind::vector_pair_low: case Kind::vector_pair_high:
       return op.to.bytes == 16 && op.a.place == Place::vector && op.b.place == Place::vector;
     case Kind::divide: case Kind::multiply_wide: return op.a.bytes == 8 || op.a.bytes == 4;
-    case Kind::push: case Kind::pop: return (op.kind == Kind::push ? op.a : op.to).bytes != 2 && !(d.info.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE);
+    case Kind::push: case Kind::pop: return !(d.info.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE);  // two bytes
     default: return true;
   }
 }
