@@ -2,3 +2,4 @@
 #pragma once
 
 #include "mortise/watch/counters.hpp"
+#include "mortise/watch/latency.hpp"

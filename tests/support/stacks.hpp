@@ -20,6 +20,7 @@
 #include "mortise/sync/spin_lock.hpp"
 #include "mortise/sync/ticket_lock.hpp"
 #include "mortise/watch/counters.hpp"
+#include "mortise/watch/latency.hpp"
 #include "tests/support/recording.hpp"
 
 namespace mortise::test {
@@ -95,6 +96,7 @@ using Stacks = ::testing::Types<
     Entry<"aligned", OverSpans<Aligned, SmallBypass>, kAligns>,
     Entry<"thread_cache", OverSpans<Aligned, ThreadCache<>, SmallBypass>, kAligns>,
     Entry<"thread_cache_over_batches", OverSpans<ThreadCache<8_KiB, 8>, BatchedFree<64, 64_KiB>, SmallSlab>>,
+    Entry<"latency", OverSpans<Latency, Aligned, ThreadCache<>, Latency, SmallBypass>, kAligns>,
     Entry<"counters", OverSpans<Counters<probe::Bytes>, Aligned, ThreadCache<>, Counters<>, SmallBypass>, kAligns>,
     Entry<"limited_to", Layers<SpanCache<>, PageIndex, LimitedTo<256_MiB>, MmapHeap<>>, kAligns>,
     Entry<"ticket_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, TicketLock>>>,

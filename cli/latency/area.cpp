@@ -1,0 +1,154 @@
+#include "cli/latency/area.hpp"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/latency/next.hpp"
+#include "mortise/os/entropy.hpp"
+
+namespace mortise::latency {
+
+constinit Area area{};
+
+namespace {
+
+constexpr std::size_t kRecordBytes = (sizeof(Record) + 4095) & ~std::size_t{4095};
+constexpr std::size_t kAreaBytes = kHeaderBytes + kRecordBytes * kRecordsMax;
+constinit pthread_key_t key{};
+constinit bool has_key = false;
+constinit char prefix[3072] = {};
+constinit Header settings{};  // what each new file begins with
+
+Record* record_at(std::uint32_t index) noexcept {
+  return reinterpret_cast<Record*>(reinterpret_cast<char*>(area.header) + kHeaderBytes + kRecordBytes * index);
+}
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) noexcept {
+  const char* text = getenv(name);
+  const std::uint64_t value = text ? strtoull(text, nullptr, 10) : 0;
+  return value ? value : otherwise;
+}
+
+/// A new file of this process, mapped at `where` (over what is there) or anywhere. A process may have several: it may execute
+/// another program.
+Header* new_file(void* where) noexcept {
+  char path[sizeof prefix + 64];
+  int file = -1;
+  for (int n = 0; file < 0 && n < 1000; ++n) {
+    snprintf(path, sizeof path, "%s.%d.%d", prefix, static_cast<int>(getpid()), n);
+    file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 && errno != EEXIST) return nullptr;
+  }
+  if (file < 0) return nullptr;
+  void* mapped = MAP_FAILED;
+  if (ftruncate(file, static_cast<off_t>(kAreaBytes)) == 0)
+    mapped = mmap(where, kAreaBytes, PROT_READ | PROT_WRITE, MAP_SHARED | (where ? MAP_FIXED : 0), file, 0);
+  close(file);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const header = static_cast<Header*>(mapped);
+  *header = settings;
+  header->pid = static_cast<std::uint64_t>(getpid());
+  return header;
+}
+
+void thread_ended(void*) noexcept { detach(self); }
+
+/// The child of fork counts for itself: its area is fresh, and its only thread has no record yet.
+void child_began() noexcept {
+  Header* const header = area.header;
+  if (!header) return;
+  area.header = nullptr;
+  self = {};
+  if (new_file(header)) area.header = header;
+  else munmap(header, kAreaBytes);  // the parent's figures stay the parent's
+}
+
+void describe_process() noexcept {
+  memcpy(settings.magic, "mortise-latency1", sizeof settings.magic);
+  settings.header_bytes = kHeaderBytes;
+  settings.record_bytes = kRecordBytes;
+  settings.records = kRecordsMax;
+  settings.kinds = kKinds;
+  settings.buckets = Buckets::kCount;
+  settings.parts = Buckets::kParts;
+  settings.worst = kWorst;
+  settings.is_clock_gettime = use_clock_gettime;
+  const ssize_t length = readlink("/proc/self/exe", settings.program, kPathBytes - 1);
+  settings.program[length > 0 ? length : 0] = 0;
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(next.malloc), &info) != 0 && info.dli_fname)
+    strncpy(settings.serves, info.dli_fname, kPathBytes - 1);
+  const char* file = strrchr(settings.serves, '/');
+  area.is_glibc = file && strncmp(file, "/libc.so.", 9) == 0;
+}
+
+[[gnu::constructor]] void settle() noexcept {
+  const char* wanted = getauxval(AT_SECURE) == 0 ? getenv("MORTISE_LATENCY") : nullptr;
+  if (wanted && strlen(wanted) < sizeof prefix && find_next()) {
+    strcpy(prefix, wanted);
+    use_clock_gettime = getenv("MORTISE_LATENCY_CLOCK") != nullptr;  // the name says which: there is one other
+    settings.every = number("MORTISE_LATENCY_EVERY", 64);
+    settings.slow_ticks = number("MORTISE_LATENCY_SLOW", 13'000);
+    settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 130'000);
+    describe_process();
+    has_key = pthread_key_create(&key, thread_ended) == 0;
+    pthread_atfork(nullptr, nullptr, child_began);
+    area.header = new_file(nullptr);
+  }
+  area.is_settled = true;
+}
+
+}  // namespace
+
+bool attach(Thread& t) noexcept {
+  const int kept = errno;
+  Header& h = *area.header;
+  bool is_found = false;
+  for (std::uint32_t i = 0; i < kRecordsMax && !is_found; ++i) {
+    std::uint32_t nobody = 0;
+    if (h.owner[i] != 0) continue;
+    is_found = __atomic_compare_exchange_n(&h.owner[i], &nobody, static_cast<std::uint32_t>(gettid()), false,
+                                           __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    if (!is_found) continue;
+    t.index = i;
+    t.record = record_at(i);
+    for (std::uint32_t used = h.records_used;
+         used <= i && !__atomic_compare_exchange_n(&h.records_used, &used, i + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);) {
+    }
+  }
+  if (is_found) {
+    // Every page is touched now, so that counting does not fault later; the snapshot is taken at the first timed call.
+    auto* const bytes = reinterpret_cast<volatile char*>(t.record);
+    for (std::size_t at = 0; at < kRecordBytes; at += 4096) bytes[at] = bytes[at];
+    t.record->known.at = 0;
+    t.random = os::entropy() | 1;
+    t.is_inside = true;  // where the key is not among the first, setting it asks for memory
+    if (has_key) pthread_setspecific(key, &t);
+    t.is_inside = false;
+  } else {
+    __atomic_fetch_add(&h.untimed_threads, 1, __ATOMIC_RELAXED);
+  }
+  errno = kept;
+  return is_found;
+}
+
+void detach(Thread& t) noexcept {
+  if (!t.record || !area.header) return;
+  for (unsigned kind = 0; kind < kEmpty; ++kind) {
+    t.record->calls[kind] -= t.left[kind];  // these were counted ahead
+    t.left[kind] = 0;
+  }
+  t.record = nullptr;
+  __atomic_store_n(&area.header->owner[t.index], 0, __ATOMIC_RELEASE);  // pairs with the acquisition in attach()
+}
+
+}  // namespace mortise::latency

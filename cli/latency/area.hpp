@@ -1,0 +1,21 @@
+// The process's file of records: made before main, made anew in a child of fork, given to threads in pieces.
+#pragma once
+
+#include "cli/latency/timing.hpp"
+
+namespace mortise::latency {
+
+struct Area {
+  Header* header;   // null: nothing is timed
+  bool is_settled;  // whether to time was decided
+  bool is_glibc;    // the allocator is glibc's
+};
+extern constinit Area area;
+
+/// Gives `t` a record that no thread has. False: there is none, the thread stays untimed for now. Wait-free, O(records).
+bool attach(Thread& t) noexcept;
+
+/// Gives its record back; what it counted stays.
+void detach(Thread& t) noexcept;
+
+}  // namespace mortise::latency

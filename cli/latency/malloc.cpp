@@ -1,0 +1,124 @@
+// malloc(3) in front of malloc(3): each entry point either passes straight on or has its call timed.
+#include <cerrno>
+#include <cstring>
+
+#include "cli/latency/next.hpp"
+#include "cli/latency/timing.hpp"
+#include "mortise/core/inline.hpp"
+
+using namespace mortise::latency;
+
+#define SITE __builtin_return_address(0)
+
+namespace {
+
+/// True: this call is not timed. Until the allocator is known nothing is left to count down, so that path needs no check.
+MORTISE_HOT bool passes(Kind kind) noexcept {
+  std::uint32_t& left = self.left[kind];
+  if (left == 0) return false;
+  --left;
+  return true;
+}
+
+[[gnu::noinline]] void* slow_malloc(std::size_t size, const void* site) noexcept {
+  if (!find_next()) return early_block(size);
+  return timed_allocation(kMalloc, size, site, [=] { return next.malloc(size); });
+}
+
+[[gnu::noinline]] void slow_free(void* block, const void* site) noexcept {
+  if (!block || is_early(block) || !find_next()) return;
+  timed_free(block, site, [=] { next.free(block); });
+}
+
+[[gnu::noinline]] void* slow_calloc(std::size_t count, std::size_t size, const void* site) noexcept {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) bytes = ~std::size_t{0};
+  if (!find_next()) return early_block(bytes);  // static memory is zero
+  return timed_allocation(kCalloc, bytes, site, [=] { return next.calloc(count, size); });
+}
+
+[[gnu::noinline]] void* resize(void* block, std::size_t size, const void* site) noexcept {
+  if (!find_next()) {
+    void* const fresh = early_block(size);
+    if (fresh && block) memcpy(fresh, block, size < early_size(block) ? size : early_size(block));
+    return fresh;
+  }
+  if (is_early(block)) {
+    void* const fresh = slow_malloc(size, site);
+    if (fresh) memcpy(fresh, block, size < early_size(block) ? size : early_size(block));
+    return fresh;
+  }
+  if (passes(kRealloc)) return next.realloc(block, size);
+  return timed_allocation(kRealloc, size, site, [=] { return next.realloc(block, size); });
+}
+
+/// Aligned requests are rare: all take this way.
+template <class Function> void* aligned(std::size_t size, const void* site, Function call) noexcept {
+  if (!find_next()) return nullptr;
+  if (passes(kAligned)) return call();
+  return timed_allocation(kAligned, size, site, call);
+}
+
+}  // namespace
+
+extern "C" {
+
+MORTISE_EXPORT void* malloc(std::size_t size) noexcept {
+  if (passes(kMalloc)) [[likely]] return next.malloc(size);
+  return slow_malloc(size, SITE);
+}
+
+MORTISE_EXPORT void free(void* block) noexcept {
+  if (!is_early(block) && passes(kFree)) [[likely]] return next.free(block);
+  slow_free(block, SITE);
+}
+
+MORTISE_EXPORT void* calloc(std::size_t count, std::size_t size) noexcept {
+  if (passes(kCalloc)) [[likely]] return next.calloc(count, size);
+  return slow_calloc(count, size, SITE);
+}
+
+MORTISE_EXPORT void* realloc(void* block, std::size_t size) noexcept { return resize(block, size, SITE); }
+
+MORTISE_EXPORT void* reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return resize(block, bytes, SITE);
+}
+
+MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept {
+  return aligned(size, SITE, [=] { return next.memalign(align, size); });
+}
+
+MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
+  return aligned(size, SITE, [=] { return next.aligned_alloc(align, size); });
+}
+
+MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
+  int failed = ENOMEM;
+  aligned(size, SITE, [&] {
+    failed = next.posix_memalign(out, align, size);
+    return failed ? nullptr : *out;
+  });
+  return failed;
+}
+
+MORTISE_EXPORT void* valloc(std::size_t size) noexcept {
+  return aligned(size, SITE, [=] { return next.valloc(size); });
+}
+
+MORTISE_EXPORT void* pvalloc(std::size_t size) noexcept {
+  return aligned(size, SITE, [=] { return next.pvalloc(size); });
+}
+
+MORTISE_EXPORT std::size_t malloc_usable_size(void* block) noexcept {
+  if (is_early(block)) return early_size(block);
+  return find_next() && next.malloc_usable_size ? next.malloc_usable_size(block) : 0;
+}
+
+MORTISE_EXPORT void free_sized(void* block, std::size_t) noexcept { slow_free(block, SITE); }
+MORTISE_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept { slow_free(block, SITE); }
+}

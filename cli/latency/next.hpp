@@ -1,0 +1,30 @@
+// The allocator behind the layer: the next definition of each function after ours, in the loader's order.
+#pragma once
+
+#include <cstddef>
+
+namespace mortise::latency {
+
+struct Next {
+  void* (*malloc)(std::size_t);
+  void* (*calloc)(std::size_t, std::size_t);
+  void* (*realloc)(void*, std::size_t);
+  void (*free)(void*);
+  int (*posix_memalign)(void**, std::size_t, std::size_t);
+  void* (*aligned_alloc)(std::size_t, std::size_t);
+  void* (*memalign)(std::size_t, std::size_t);
+  void* (*valloc)(std::size_t);
+  void* (*pvalloc)(std::size_t);
+  std::size_t (*malloc_usable_size)(void*);
+};
+extern constinit Next next;
+
+/// True once `next` is filled in. The search itself asks for memory, and is then answered false: from the early blocks.
+bool find_next() noexcept;
+
+/// Blocks from a small arena of our own, for those who ask while the allocator is being looked for. Never freed.
+void* early_block(std::size_t bytes) noexcept;
+bool is_early(const void* block) noexcept;
+std::size_t early_size(const void* block) noexcept;
+
+}  // namespace mortise::latency
