@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool soak clean _build
+.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-latency soak clean _build
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -72,6 +72,11 @@ bench-pool:  ## the object pools: the original experiment, the bars, what others
 	@$(MAKE) --no-print-directory _build
 	ninja -C build bench_pool
 	build/venv/bin/python bench/pool/run.py
+
+bench-latency:  ## the tail of malloc and free: every single call of two threads that free each other's blocks
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory _build
+	build/venv/bin/python bench/latency/run.py
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs

@@ -1,0 +1,162 @@
+"""The tail of malloc and free, allocator beside allocator: two threads that free each other's blocks, every call timed.
+
+A round runs every arm once, in random order; histograms of all rounds are added. Torn calls (the kernel took the CPU away
+meanwhile) are left out of the percentiles of every arm alike and counted beside. The row "empty" times nothing, in the same
+loop: no figure means more than it does. Results go to build/bench/latency.json (mortise.bench-latency/1).
+
+    build/venv/bin/python bench/latency/run.py [--arms hslab,wfslab,glibc,...] [--rounds 3] [--operations 20e6]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import peers  # noqa: E402
+import run as bench  # noqa: E402
+import session  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+SHARES = ["0.5", "0.9", "0.99", "0.999", "0.9999", "0.99999", "0.999999"]
+DEFAULT = "hslab,wfslab,glibc,jemalloc,mimalloc3,snmalloc,tcmalloc,rpmalloc"
+OUT = session.BENCH / "latency.json"
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arms", default=DEFAULT, help="allocators, in the order of the table (default: %(default)s)")
+    parser.add_argument("--lib-dir", type=pathlib.Path, default=session.ROOT / "build" / "lib", help="where ours are")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--operations", type=float, default=20e6, help="timed calls a run (default: 20 million)")
+    parser.add_argument("--warm-up", type=float, default=0.1, help="share of the work done untimed before (default: 0.1)")
+    parser.add_argument("--conf", action="append", default=[], metavar="ARM:K=V,...", help="settings of an arm of ours")
+    parser.add_argument("--json", type=pathlib.Path, default=OUT)
+    parser.add_argument("--no-setup", action="store_true", help="install nothing, build nothing")
+    return parser.parse_args()
+
+
+def arms_of(given: argparse.Namespace, say) -> tuple[dict[str, peers.Arm], dict[str, str]]:
+    have, missing = bench.choose([name for name in given.arms.split(",") if name], given.lib_dir, say)
+    for text in given.conf:
+        name, _, settings = text.partition(":")
+        if name not in have:
+            sys.exit(f"latency: --conf '{text}' names no arm of this run: expected ARM:KEY=VALUE[,KEY=VALUE]")
+        have[name].environment["MORTISE_CONF"] = settings
+    return have, missing
+
+
+def one(arm: peers.Arm, given: argparse.Namespace) -> dict:
+    words = [session.PROGRAMS / "latency", "--threads", str(given.threads)]
+    words += ["--operations", str(given.operations), "--warm-up", str(given.warm_up)]
+    environment = os.environ | arm.environment | ({"LD_PRELOAD": arm.library} if arm.name != "glibc" else {})
+    done = subprocess.run(words, env=environment, text=True, capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"latency: {arm.name}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+    result = json.loads(done.stdout)
+    wanted = arm.serves or os.path.realpath(arm.library)
+    if wanted not in os.path.realpath(result["malloc"]):
+        sys.exit(f"latency: {arm.name} is preloaded, but malloc came from {result['malloc']}")
+    return result
+
+
+def percentiles(kind: dict) -> dict:
+    """Of the calls that nothing tore, in nanoseconds, rounded up to the bucket's end (1.6 %), never beyond the worst."""
+    histogram = sorted(kind["histogram"].items())
+    total = sum(count for _, count in histogram)
+    found = {}
+    for share in SHARES:
+        least, reached = float(share) * total, 0
+        if total * (1 - float(share)) < 1:
+            continue  # fewer calls than it takes to say
+        for ns, count in histogram:
+            reached += count
+            if reached >= least - 1e-6:
+                found[share] = min(ns, kind["worst_ns"])
+                break
+    return found
+
+
+def merged(results: list[dict]) -> dict:
+    """All rounds of one arm together."""
+    kinds: dict[str, dict] = {}
+    for result in results:
+        for name, kind in result["kinds"].items():
+            into = kinds.setdefault(name, {"histogram": {}, "torn": 0, "worst_ns": 0.0, "worst_torn_ns": 0.0, "sum_ns": 0.0})
+            for ns, count in kind["histogram"]:
+                into["histogram"][ns] = into["histogram"].get(ns, 0) + count
+            for key in ("torn", "sum_ns"):
+                into[key] += kind[key]
+            for key in ("worst_ns", "worst_torn_ns"):
+                into[key] = max(into[key], kind[key])
+    for kind in kinds.values():
+        kind["calls"] = sum(kind["histogram"].values()) + kind["torn"]
+        kind["percentiles_ns"] = percentiles(kind)
+        kind["mean_ns"] = kind["sum_ns"] / kind["calls"]
+        kind["histogram"] = sorted([ns, count] for ns, count in kind["histogram"].items())
+    return kinds
+
+
+def figure(ns: float | None) -> str:
+    return "-" if ns is None else f"{ns / 1000:,.1f} µs" if ns >= 10_000 else f"{ns:,.0f}"
+
+
+def show(document: dict, console: Console) -> None:
+    for name in ("malloc", "free own", "free remote", "empty"):
+        table = Table(title=f"{name} (ns)", title_justify="left", box=None, pad_edge=False)
+        table.add_column("arm")
+        for column in ("calls", "mean", *(f"p{100 * float(s):g}" for s in SHARES), "worst", "torn", "worst torn"):
+            table.add_column(column, justify="right")
+        for arm, entry in document["arms"].items():
+            kind = entry["kinds"][name]
+            table.add_row(arm, f"{kind['calls']:,}", figure(kind["mean_ns"]),
+                          *(figure(kind["percentiles_ns"].get(s)) for s in SHARES),
+                          figure(kind["worst_ns"]), f"{kind['torn']:,}", figure(kind["worst_torn_ns"]))  # fmt: skip
+        console.print(table)
+        console.print()
+    for arm, entry in document["arms"].items():
+        if entry["minor_faults"]:
+            console.print(f"{arm}: {entry['minor_faults']:,} page faults while timing")
+    for arm, why in document["missing"].items():
+        console.print(f"{arm} is missing: {why}", markup=False)
+
+
+def main() -> None:
+    given = options()
+    progress = Console(stderr=True)
+
+    def say(text: str) -> None:
+        progress.print(f"latency: {text}", markup=False, highlight=False)
+
+    if not given.no_setup:
+        bench.set_up(say)
+    arms, missing = arms_of(given, say)
+    if not arms:
+        sys.exit(f"latency: no arm can be run: {missing}")
+    results: dict[str, list[dict]] = {name: [] for name in arms}
+    for number in range(given.rounds):
+        for name in random.sample(list(arms), len(arms)):
+            say(f"round {number + 1} of {given.rounds}: {name}")
+            results[name].append(one(arms[name], given))
+    document = {
+        "schema": "mortise.bench-latency/1", "threads": given.threads, "operations": given.operations,
+        "warm_up": given.warm_up, "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
+        "arms": {
+            name: {"version": arms[name].version, "library": arms[name].library, "environment": arms[name].environment,
+                   "minor_faults": sum(r["minor_faults"] for r in results[name]), "kinds": merged(results[name])}
+            for name in arms
+        },
+    }  # fmt: skip
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    given.json.write_text(json.dumps(document, indent=1) + "\n")
+    show(document, Console(width=None if sys.stdout.isatty() else 160))
+
+
+if __name__ == "__main__":
+    main()
