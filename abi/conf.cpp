@@ -3,6 +3,7 @@
 // of its settings.
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -33,6 +34,24 @@ bool parse(Text t, std::int64_t& value) noexcept {
 bool parse(Text t, bool& value) noexcept {
   if (!t.is("0") && !t.is("1")) return false;
   value = t.is("1");
+  return true;
+}
+
+/// A path; each %p in it stands for the process id.
+bool parse(Text t, char (&path)[256]) noexcept {
+  if (!t.length || t.length > 200) return false;
+  os::Line<sizeof path> line;
+  for (std::size_t i = 0; i < t.length; ++i) {
+    if (t.at[i] != '%' || i + 1 == t.length || t.at[i + 1] != 'p') {
+      line.put(t.at[i]);
+    } else {
+      line.number(static_cast<std::uint64_t>(::getpid()));
+      ++i;
+    }
+  }
+  if (line.length() >= sizeof path) return false;
+  memcpy(path, line.data(), line.length());
+  path[line.length()] = 0;
   return true;
 }
 
@@ -88,12 +107,18 @@ void apply(Text key, Text value) noexcept {
     if (parse(value, ms) && ms >= -1) settings.purge_ms = ms;
     else warn_value("purge_ms", "milliseconds, or -1 for never");
   } else if (key.is("stats")) {
-    if (value.is("exit") || value.is("none")) settings.stats_at_exit = value.is("exit");
-    else warn_value("stats", "none or exit");
+    using enum Settings::AtExit;
+    if (value.is("none") || value.is("exit") || value.is("json"))
+      settings.stats_at_exit = value.is("none") ? nothing : value.is("exit") ? text : json;
+    else warn_value("stats", "none, exit or json");
+  } else if (key.is("stats_file")) {
+    if (!parse(value, settings.stats_file)) warn_value("stats_file", "a path of at most 200 characters");
   } else if (key.is("verbose")) {
     if (!parse(value, settings.verbose)) warn_value("verbose", "0 or 1");
   } else if (key.is("only_self")) {
     if (!parse(value, settings.only_self)) warn_value("only_self", "0 or 1");
+  } else if (key.is("inspect")) {
+    if (!parse(value, settings.inspect)) warn_value("inspect", "0 or 1");
   } else {
     warn_unknown(key);
   }

@@ -58,9 +58,11 @@ extern constinit Events events [[gnu::visibility("hidden")]];
 /// Settings of MORTISE_CONF. (conf.cpp)
 struct Settings {
   std::int64_t purge_ms = -2;  ///< -2: as composed
-  bool stats_at_exit = false;
+  enum class AtExit : std::uint8_t { nothing, text, json } stats_at_exit = AtExit::nothing;
+  char stats_file[256] = {};  ///< where they go; empty: standard error
   bool verbose = false;
   bool only_self = false;
+  bool inspect = false;
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;
@@ -68,6 +70,10 @@ void read_settings(char** environment) noexcept;
 /// The value of a variable of `environment`, where it lies; null when it is not there.
 char* variable(char** environment, const char* name) noexcept;
 
+/// Statistics as text, or as one line of JSON. (snapshot.cpp)
 void print_statistics(int fd) noexcept;
+void print_statistics_as_json(int fd) noexcept;
 
 }  // namespace mortise::abi
+
+extern "C" std::size_t mortise_stats_json(char* out, std::size_t capacity) noexcept;

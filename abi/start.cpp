@@ -6,6 +6,7 @@
 // of other libraries may allocate, and must find our locks open, so ours have to be the innermost.
 #include <pthread.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <new>
@@ -130,7 +131,8 @@ void say_hello() noexcept {
                                            : "rseq,cpu");
   const std::int64_t ms = purge_ms_below(heap);
   line.text(" purge_ms=").text(ms < 0 ? "-" : "").number(static_cast<std::uint64_t>(ms < 0 ? -ms : ms));
-  line.text(" stats=").text(settings.stats_at_exit ? "exit" : "none");
+  constexpr const char* kStats[] = {"none", "exit", "json"};
+  line.text(" stats=").text(kStats[static_cast<int>(settings.stats_at_exit)]);
   line.flush();
 }
 
@@ -146,11 +148,16 @@ void say_hello() noexcept {
   read_settings(environment);
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
   if (settings.only_self) leave_children_alone(environment);
+  if (settings.inspect) os::syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0L, 0L, 0L);
   if (settings.verbose) say_hello();
 }
 
 [[gnu::destructor(101)]] void unload() noexcept {
-  if (settings.stats_at_exit) print_statistics(2);
+  if (settings.stats_at_exit == Settings::AtExit::nothing) return;
+  const int fd = *settings.stats_file ? os::create_file(settings.stats_file) : 2;
+  if (fd < 0) return;
+  settings.stats_at_exit == Settings::AtExit::text ? print_statistics(fd) : print_statistics_as_json(fd);
+  if (fd != 2) os::syscall(SYS_close, static_cast<long>(fd));
 }
 
 }  // namespace

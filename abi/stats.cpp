@@ -34,22 +34,6 @@ int clamped(std::size_t n) noexcept { return n > INT_MAX ? INT_MAX : static_cast
 
 }  // namespace
 
-void print_statistics(int fd) noexcept {
-  const Usage u = usage();
-  os::Line<1024> line;
-  const auto row = [&](const char* what, std::size_t bytes) {
-    line.text("mortise[").text(Card::kName).text("] ").text(what).number(bytes).flush(fd);
-  };
-  row("mapped bytes          = ", u.mapped);
-  row("live bytes            = ", u.live);
-  row("  in large blocks     = ", u.large);
-  row("cached bytes          = ", u.cached);
-  row("free, resident bytes  = ", u.dirty);
-  row("free, purged bytes    = ", u.purged);
-  row("bookkeeping bytes     = ", u.meta);
-  row("foreign frees         = ", events.foreign_frees.load(Order::relaxed));
-}
-
 }  // namespace mortise::abi
 
 using namespace mortise;

@@ -41,7 +41,8 @@ function(mortise_allocator name)
   add_library(mortise-${name} SHARED
     ${PROJECT_SOURCE_DIR}/abi/malloc.cpp ${PROJECT_SOURCE_DIR}/abi/new.cpp ${PROJECT_SOURCE_DIR}/abi/start.cpp
     ${PROJECT_SOURCE_DIR}/abi/next.cpp ${PROJECT_SOURCE_DIR}/abi/conf.cpp ${PROJECT_SOURCE_DIR}/abi/stats.cpp
-    ${PROJECT_SOURCE_DIR}/abi/idle.cpp ${PROJECT_SOURCE_DIR}/abi/report.cpp)
+    ${PROJECT_SOURCE_DIR}/abi/idle.cpp ${PROJECT_SOURCE_DIR}/abi/report.cpp
+    ${PROJECT_SOURCE_DIR}/abi/snapshot.cpp ${PROJECT_SOURCE_DIR}/abi/resident.cpp)
   add_dependencies(mortise-${name} mortise_generated)
   target_compile_definitions(mortise-${name} PRIVATE ${facts})
   target_include_directories(mortise-${name} PRIVATE ${MORTISE_GENERATED})

@@ -13,6 +13,7 @@ COMPARE = "mortise.compare/1"
 LIST = "mortise.list/1"
 DOCTOR = "mortise.doctor/1"
 THREADS = "mortise.threads/1"
+PROCESS = "mortise.process/1"
 PLAN = "mortise.plan/1"
 CELL = "mortise.cell/1"
 

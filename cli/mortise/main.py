@@ -7,7 +7,7 @@ import sys
 import typer
 
 from mortise import __version__
-from mortise.commands import compare, doctor, explain, listing, path, plan, run, threads
+from mortise.commands import compare, doctor, explain, listing, path, plan, run, stats, threads
 from mortise.errors import WRONG_USE, Refusal
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("doctor", context_settings=PASS_ON)(doctor.command)
 app.command("threads", context_settings=PASS_ON)(threads.command)
 app.command("list")(listing.command)
 app.command("explain")(explain.command)
+app.command("stats")(stats.command)
 app.command("path")(path.command)
 app.command("plan", context_settings=PASS_ON)(plan.plan)
 app.command("cell")(plan.cell)

@@ -55,7 +55,7 @@ def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
     ("purge_ms=-2", "setting 'purge_ms' is ignored"),
     ("purge_ms=", "setting 'purge_ms' is ignored"),
     ("purge_ms=99999999999999999999", "setting 'purge_ms' is ignored"),
-    ("stats=always", "setting 'stats' is ignored; it takes none or exit"),
+    ("stats=always", "setting 'stats' is ignored; it takes none, exit or json"),
     ("verbose=yes", "setting 'verbose' is ignored; it takes 0 or 1"),
     ("only_self=2", "setting 'only_self' is ignored; it takes 0 or 1"),
     ("k" * 300 + "=1", "unknown setting 'kkkk"),

@@ -136,12 +136,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       tell_below(this->below, u);
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
-        u.live += classes_[c].live * Classes::size_of(c);
         const std::size_t spans = classes_[c].spans * Geometry::span_bytes(c);
+        u.in_slabs(c, Classes::size_of(c), classes_[c].live, classes_[c].spans, spans);
         u.live -= spans;  // below counts a slab as one large block
         u.large -= spans;
         u.large_count -= classes_[c].spans;
-        u.cached += spans - classes_[c].live * Classes::size_of(c);
       }
     }
 

@@ -81,8 +81,7 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
       tell_below(this->below, u);
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
-        u.cached += classes_[c].count * Classes::size_of(c);
-        u.live -= classes_[c].count * Classes::size_of(c);
+        u.in_transit(c, Classes::size_of(c), classes_[c].count);
       }
     }
 

@@ -125,11 +125,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       for (unsigned i = 0; i < used_.load(Order::acquire); ++i) {
         const std::byte* set = sets_[i].load(Order::acquire);
         if (!set) continue;
-        for (unsigned c = 1; c <= Classes::kCount; ++c) {
-          const std::size_t bytes = count_of(set, c) * Classes::size_of(c);
-          u.cached += bytes;
-          u.live -= bytes;
-        }
+        for (unsigned c = 1; c <= Classes::kCount; ++c) u.in_cache(i, c, Classes::size_of(c), count_of(set, c));
       }
     }
 

@@ -140,12 +140,10 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(lock_);
-      for (const Thread* t = first_; t; t = t->next) {
-        for (unsigned c = 1; c <= Classes::kCount; ++c) {
-          const std::size_t bytes = __atomic_load_n(&t->magazine[c].count, __ATOMIC_RELAXED) * Classes::size_of(c);
-          u.cached += bytes;
-          u.live -= bytes;
-        }
+      unsigned number = 0;
+      for (const Thread* t = first_; t; t = t->next, ++number) {
+        for (unsigned c = 1; c <= Classes::kCount; ++c)
+          u.in_cache(number, c, Classes::size_of(c), __atomic_load_n(&t->magazine[c].count, __ATOMIC_RELAXED));
       }
     }
 

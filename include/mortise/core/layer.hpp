@@ -19,6 +19,7 @@
 #include "mortise/core/inline.hpp"
 #include "mortise/core/progress.hpp"
 #include "mortise/core/request.hpp"
+#include "mortise/core/usage.hpp"
 
 namespace mortise::os {
 struct Facts;  // os/facts.hpp
@@ -126,18 +127,6 @@ template <class H> concept MovesPages = requires(H& h, std::byte* from, std::byt
 
 /// Hands out memory for the bookkeeping of layers: zeroed, never released.
 template <class H> concept GivesMeta = requires(H& h, std::size_t n) { { h.meta(n) } noexcept -> std::same_as<std::byte*>; };
-
-/// What a heap holds, in bytes: summed when read, free when not.
-struct Usage {
-  std::size_t mapped = 0;    ///< address space taken from the source
-  std::size_t live = 0;      ///< in blocks the program holds
-  std::size_t cached = 0;    ///< in free blocks kept by caches
-  std::size_t dirty = 0;     ///< in free spans whose pages are still resident
-  std::size_t purged = 0;    ///< in free spans whose pages went back to the system
-  std::size_t meta = 0;      ///< bookkeeping
-  std::size_t large = 0;     ///< part of `live` that is in large blocks
-  std::size_t large_count = 0;
-};
 
 /// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
 template <class H> concept Audits = requires(H& h) { h.audit(); };

@@ -8,6 +8,12 @@
 
 namespace mortise::os {
 
+/// Opens a file for writing, made or emptied; a negative number when that cannot be.
+inline int create_file(const char* path) noexcept {
+  constexpr long kAtCwd = -100, kWriteCreateTruncateCloexec = 01 | 0100 | 01000 | 02000000;
+  return static_cast<int>(syscall(SYS_openat, kAtCwd, path, kWriteCreateTruncateCloexec, 0644L));
+}
+
 /// A line of bounded length, built piece by piece; longer text is cut, never written past the end.
 template <std::size_t kCapacity = 512> class Line {
  public:

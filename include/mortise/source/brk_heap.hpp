@@ -96,6 +96,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> 
   void tell(Usage& u) noexcept {
     Held held(lock_);
     u.mapped += used_;
+    u.in_window(origin_, static_cast<std::size_t>(end_ - origin_));
     u.meta += meta_.mapped_bytes() + side_.mapped_bytes();
   }
 

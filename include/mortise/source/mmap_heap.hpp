@@ -60,6 +60,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
       if (result == os::MapAt::done) {
         next_ += bytes;
         mapped_ += bytes;
+        if (top_ < next_) top_ = next_;
         return {at, bytes};
       }
       // Past what is taken: step by step first, for the holes; then in leaps, so that a large heap is soon behind us.
@@ -115,6 +116,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
   void tell(Usage& u) noexcept {
     Held held(lock_);
     u.mapped += mapped_;
+    u.in_window(origin_, top_);
     u.meta += meta_.mapped_bytes() + side_.mapped_bytes();
   }
 
@@ -133,6 +135,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
   std::byte* origin_ = nullptr;
   std::size_t next_ = 0;
   std::size_t mapped_ = 0;
+  std::size_t top_ = 0;   ///< nothing of ours lies beyond it
   SideTables side_;
   MetaArena meta_;
 };

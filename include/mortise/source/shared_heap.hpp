@@ -107,6 +107,7 @@ template <unsigned kSlots = 64, std::size_t kGranuleBytes = 64_KiB> class Shared
 
   void tell(Usage& u) noexcept {
     for (const Slot& s : slots_) u.mapped += s.mapped;
+    u.in_window(origin_, kReach);
     u.meta += meta_.mapped_bytes();
   }
 

@@ -82,6 +82,7 @@ template <std::size_t kBytes, std::size_t kGranuleBytes = 4_KiB, Lock Sync = Spi
   void tell(Usage& u) noexcept {
     Held held(lock_);
     u.mapped += used_;
+    u.in_window(array_, kBytes);
     u.meta += taken_high_;
   }
 

@@ -1,0 +1,92 @@
+// JSON into a buffer of the caller's, without memory of our own. What does not fit is counted, not written, so that a
+// caller can ask for the length first (as snprintf).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::abi {
+
+class Json {
+ public:
+  Json(char* out, std::size_t capacity) noexcept : out_(out), capacity_(capacity) {}
+
+  Json& open(char bracket, const char* name = nullptr) noexcept {
+    key(name);
+    put(bracket);
+    first_ = true;
+    return *this;
+  }
+  Json& close(char bracket) noexcept {
+    put(bracket);
+    first_ = false;
+    return *this;
+  }
+  Json& number(const char* name, std::uint64_t n) noexcept {
+    key(name);
+    digits(n);
+    return *this;
+  }
+  Json& signed_number(const char* name, std::int64_t n) noexcept {
+    key(name);
+    if (n < 0) put('-');
+    digits(n < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n));
+    return *this;
+  }
+  Json& null(const char* name) noexcept {
+    key(name);
+    raw("null");
+    return *this;
+  }
+  /// Control characters become spaces.
+  Json& text(const char* name, const char* value) noexcept {
+    key(name);
+    put('"');
+    for (; *value; ++value) {
+      if (*value == '"' || *value == '\\') put('\\');
+      put(static_cast<unsigned char>(*value) < ' ' ? ' ' : *value);
+    }
+    put('"');
+    return *this;
+  }
+  Json& newline() noexcept {
+    wants_newline_ = true;
+    return *this;
+  }
+  /// Ends the text with a zero where there is room; returns the length that the whole text has.
+  std::size_t finish() noexcept {
+    if (capacity_) out_[length_ < capacity_ ? length_ : capacity_ - 1] = 0;
+    return length_;
+  }
+
+ private:
+  void key(const char* name) noexcept {
+    if (!first_) put(',');
+    if (wants_newline_) put('\n');
+    wants_newline_ = first_ = false;
+    if (!name) return;
+    put('"');
+    raw(name);
+    raw("\": ");
+  }
+  void digits(std::uint64_t n) noexcept {
+    char text[20];
+    unsigned count = 0;
+    do text[count++] = static_cast<char>('0' + n % 10); while (n /= 10);
+    while (count) put(text[--count]);
+  }
+  void raw(const char* s) noexcept {
+    while (*s) put(*s++);
+  }
+  void put(char c) noexcept {
+    if (length_ < capacity_) out_[length_] = c;
+    ++length_;
+  }
+
+  char* out_;
+  std::size_t capacity_;
+  std::size_t length_ = 0;
+  bool first_ = true, wants_newline_ = false;
+};
+
+}  // namespace mortise::abi

@@ -1,0 +1,97 @@
+/* mortise-peek PID LIBRARY BASE: prints the statistics of the mortise allocator LIBRARY in process PID, where its file
+ * starts at address BASE. What they mean and how LIBRARY walks a heap that is not its own: abi/snapshot.cpp.
+ *
+ *   the other process                       this one
+ *   +-----------+  descriptor: heap at H    +--------------+
+ *   | LIBRARY   | ------------------------> | LIBRARY      |  walks H. Nothing is there, so it faults; the handler
+ *   | heap at H | <- process_vm_readv ----- | page of H    |  below fetches that page to the same address; it goes on.
+ *   +-----------+                           +--------------+
+ *
+ * The other process is not stopped, signalled or traced. Exit status: 0 printed; 3 no right to read; 4 the heap changed
+ * too much while it was read, or lies where this process lies: try again; 5 another file than the one that runs. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { NO_RIGHT = 3, TRY_AGAIN = 4, OTHER_FILE = 5, PAGES_MAX = 1 << 20, SECONDS_MAX = 5 };
+
+struct descriptor {
+  char magic[8];
+  uint32_t version, bytes;
+  uint64_t heap_bytes, heap, events;
+  char allocator[32], library_version[32];
+};
+
+static pid_t target;
+static uintptr_t page_bytes;
+
+static int fetch(uintptr_t from, void* to, size_t bytes) {
+  struct iovec here = {to, bytes}, there = {(void*)from, bytes};
+  return process_vm_readv(target, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+static void fetch_page(int signal_number, siginfo_t* info, void* context) {
+  (void)signal_number, (void)context;
+  static unsigned pages;
+  uintptr_t at = (uintptr_t)info->si_addr & ~(page_bytes - 1);
+  if (info->si_code != SEGV_MAPERR || ++pages > PAGES_MAX) _exit(TRY_AGAIN);
+  void* page = mmap((void*)at, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (page != (void*)at || !fetch(at, page, page_bytes)) _exit(TRY_AGAIN);
+}
+
+static int is_free_here(uintptr_t at, size_t bytes) {
+  unsigned char in_core;
+  for (uintptr_t page = at & ~(page_bytes - 1); page < at + bytes; page += page_bytes)
+    if (mincore((void*)page, page_bytes, &in_core) == 0 || errno != ENOMEM) return 0;
+  return 1;
+}
+
+int main(int count, char** arguments) {
+  if (count != 4) return fprintf(stderr, "usage: mortise-peek PID LIBRARY BASE\n"), 2;
+  target = atoi(arguments[1]);
+  page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t base = strtoul(arguments[3], NULL, 16);
+  alarm(SECONDS_MAX); /* a heap copied in the middle of a change may make a walk go round for ever */
+
+  void* library = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
+  if (!library) return fprintf(stderr, "%s\n", dlerror()), OTHER_FILE;
+  struct descriptor* own = dlsym(library, "mortise_descriptor");
+  size_t (*peek)(void*, void*, char*, size_t);
+  *(void**)&peek = dlsym(library, "mortise_stats_peek");
+  Dl_info where;
+  if (!own || !peek || !dladdr(own, &where)) return fprintf(stderr, "no descriptor in it\n"), OTHER_FILE;
+
+  struct descriptor theirs;
+  if (!fetch(base + ((uintptr_t)own - (uintptr_t)where.dli_fbase), &theirs, sizeof theirs))
+    return fprintf(stderr, "%s\n", strerror(errno)), errno == EPERM ? NO_RIGHT : OTHER_FILE;
+  if (memcmp(theirs.magic, own->magic, sizeof own->magic) || theirs.version != own->version ||
+      theirs.heap_bytes != own->heap_bytes || strcmp(theirs.library_version, own->library_version) ||
+      theirs.heap - base != own->heap - (uintptr_t)where.dli_fbase)
+    return fprintf(stderr, "the process runs another version of it\n"), OTHER_FILE;
+  if (!is_free_here(theirs.heap, theirs.heap_bytes)) { /* without address randomisation both lie at the same place */
+    int now = personality(0xffffffff);
+    if (getenv("MORTISE_PEEK_AGAIN") || now < 0) return TRY_AGAIN;
+    setenv("MORTISE_PEEK_AGAIN", "1", 1);
+    personality((unsigned long)now & ~(unsigned long)ADDR_NO_RANDOMIZE);
+    execv("/proc/self/exe", arguments);
+    return TRY_AGAIN;
+  }
+
+  char* text = malloc(1 << 20);
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER};
+  action.sa_sigaction = fetch_page;
+  sigaction(SIGSEGV, &action, NULL);
+  size_t length = peek((void*)theirs.heap, (void*)theirs.events, text, 1 << 20);
+  if (length >= 1 << 20) return TRY_AGAIN;
+  puts(text);
+  return 0;
+}

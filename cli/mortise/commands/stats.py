@@ -1,0 +1,74 @@
+"""`mortise stats`: what a running process holds, by size class and cache."""
+
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from mortise import formats, inspecting, screen
+
+SUMS = (
+    ("mapped", "mapped_bytes", "address space taken from the system"),
+    ("resident", "resident_bytes", "of it in memory"),
+    ("live", "live_bytes", "in blocks that the program holds"),
+    ("  large", "large_bytes", "of it in blocks that are spans of their own"),
+    ("cached", "cached_bytes", "in free blocks, of caches and of slabs"),
+    ("free, resident", "dirty_bytes", "in free spans whose pages are there still"),
+    ("free, purged", "purged_bytes", "in free spans whose pages went back"),
+    ("bookkeeping", "bookkeeping_bytes", "tables beside the blocks"),
+)
+
+
+def command(
+    pid: int = typer.Argument(..., metavar="PID", help="The process: 'pgrep -a NAME' finds it."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON (schema mortise.process/1)."),
+) -> None:
+    """Show the heap of a running process: sums, size classes, caches. It is not stopped, signalled or traced."""
+    document = inspecting.process(pid)
+    if as_json:
+        print(formats.dumps(document), end="")
+        return
+    for said in document["libraries"]:
+        show(document, said)
+
+
+def show(document: dict[str, Any], said: dict[str, Any]) -> None:
+    title = f"{said['allocator']} {said['version']} in process {document['pid']} ({document['program']})"
+    table = Table(box=screen.LINES, title=title, title_justify="left")
+    table.add_column("heap")
+    table.add_column("bytes", justify="right")
+    table.add_column("what")
+    for name, key, what in SUMS:
+        table.add_row(name, formats.size(said[key]), what)
+    share = inspecting.fragmentation(said)
+    table.add_row("fragmentation", "-" if share is None else formats.percent(share), "of resident memory holds no live block")
+    screen.out.print(table)
+    show_classes(said["classes"])
+    if said["caches"]:
+        caches = Table(box=screen.LINES)
+        for name in ("cache of core", "blocks", "bytes"):
+            caches.add_column(name, justify="right")
+        for cache in said["caches"]:
+            caches.add_row(str(cache["index"]), str(cache["blocks"]), formats.size(cache["bytes"]))
+        screen.out.print(caches)
+
+
+def show_classes(classes: list[dict[str, int]]) -> None:
+    if not classes:
+        return
+    table = Table(box=screen.LINES)
+    for name in ("size class", "live", "live bytes", "cached", "in transit", "slabs", "slab bytes", "filled"):
+        table.add_column(name, justify="right")
+    for k in classes:
+        live = k["live_blocks"] * k["block_bytes"]
+        table.add_row(
+            str(k["block_bytes"]),
+            str(k["live_blocks"]),
+            formats.size(live),
+            str(k["cached_blocks"]),
+            str(k["waiting_blocks"]),
+            str(k["spans"]),
+            formats.size(k["span_bytes"]),
+            formats.percent(live / k["span_bytes"]) if k["span_bytes"] else "-",
+        )
+    screen.out.print(table)

@@ -1,0 +1,87 @@
+// What a heap holds: summed over its layers when somebody asks, free when nobody does.
+//
+// Each layer adds what it knows (`tell`): the source what it mapped, a backbone what it handed out, a cache what of that it keeps.
+// A cache keeps blocks that the backbone below believes to be live, so it moves them from `live` to `cached`.
+// Tables by size class and by core are filled in when the reader brings them.
+#pragma once
+
+#include <cstddef>
+
+namespace mortise {
+
+/// One size class. Counts are blocks.
+struct ClassUsage {
+  std::size_t block_bytes = 0;
+  std::size_t live = 0;        ///< held by the program
+  std::size_t cached = 0;      ///< free, in caches of cores or threads
+  std::size_t waiting = 0;     ///< free, in batches between cores
+  std::size_t spans = 0;       ///< slabs
+  std::size_t span_bytes = 0;
+};
+
+/// The cache of one core (or of one thread, where threads have caches).
+struct CacheUsage {
+  std::size_t blocks = 0;
+  std::size_t bytes = 0;
+};
+
+struct Usage {
+  std::size_t mapped = 0;    ///< address space taken from the source
+  std::size_t live = 0;      ///< in blocks the program holds
+  std::size_t cached = 0;    ///< in free blocks kept by caches
+  std::size_t dirty = 0;     ///< in free spans whose pages are still resident
+  std::size_t purged = 0;    ///< in free spans whose pages went back to the system
+  std::size_t meta = 0;      ///< bookkeeping
+  std::size_t large = 0;     ///< part of `live` that is in large blocks
+  std::size_t large_count = 0;
+  std::byte* window = nullptr;   ///< the addresses that `mapped` lies in, holes included
+  std::size_t window_bytes = 0;
+
+  ClassUsage* classes = nullptr;  ///< the reader's table, by class number; null: not wanted
+  unsigned classes_max = 0;
+  CacheUsage* caches = nullptr;   ///< the reader's table, by core
+  unsigned caches_max = 0;
+
+  void in_slabs(unsigned c, std::size_t block_bytes, std::size_t blocks, std::size_t spans, std::size_t span_bytes) noexcept {
+    live += blocks * block_bytes;
+    cached += span_bytes - blocks * block_bytes;
+    if (ClassUsage* k = of_class(c)) {
+      k->block_bytes = block_bytes;
+      k->live += blocks;
+      k->spans += spans;
+      k->span_bytes += span_bytes;
+    }
+  }
+  void in_cache(unsigned core, unsigned c, std::size_t block_bytes, std::size_t blocks) noexcept {
+    move_to_cache(blocks * block_bytes);
+    if (ClassUsage* k = of_class(c)) {
+      k->live -= blocks;
+      k->cached += blocks;
+    }
+    if (caches && core < caches_max) {
+      caches[core].blocks += blocks;
+      caches[core].bytes += blocks * block_bytes;
+    }
+  }
+  void in_transit(unsigned c, std::size_t block_bytes, std::size_t blocks) noexcept {
+    move_to_cache(blocks * block_bytes);
+    if (ClassUsage* k = of_class(c)) {
+      k->live -= blocks;
+      k->waiting += blocks;
+    }
+  }
+  /// Told by a source whose memory lies between `from` and `from + bytes`.
+  void in_window(std::byte* from, std::size_t bytes) noexcept {
+    window = from;
+    window_bytes = bytes;
+  }
+
+ private:
+  ClassUsage* of_class(unsigned c) noexcept { return classes && c < classes_max ? &classes[c] : nullptr; }
+  void move_to_cache(std::size_t bytes) noexcept {
+    cached += bytes;
+    live -= bytes;
+  }
+};
+
+}  // namespace mortise

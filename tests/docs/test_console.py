@@ -1,0 +1,43 @@
+"""Should a command in the documentation not work, it would be the first thing that a new user types."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.allocators import BUILD, ROOT, environment
+
+PAGES = ["statistics"]
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+
+
+def commands():
+    for page in PAGES:
+        for number, block in enumerate(BLOCK.findall((ROOT / f"docs/{page}.md").read_text()), 1):
+            lines = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+            yield pytest.param("\n".join(lines), id=f"{page}-{number}")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> dict[str, str]:
+    """A folder of its own with what the commands take for granted: mortise on the PATH."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    launcher = tools / "mortise"
+    launcher.write_text(f'#!/bin/sh\nexec "{ROOT}/build/venv/bin/python" "{ROOT}/cli" "$@"\n')
+    launcher.chmod(0o755)
+    env = environment(None)
+    return env | {"PATH": f"{tools}:{env['PATH']}", "MORTISE_HOME": str(BUILD), "LIB": str(BUILD / "lib"),
+                  "INCLUDE": str(ROOT / "include"), "EXAMPLES": str(ROOT / "examples")}
+
+
+@pytest.mark.parametrize("script", commands())
+def test_documented_commands_work(script, place, tmp_path):
+    assert shutil.which("bash")
+    process = subprocess.Popen(["bash", "-ec", script + "\nkill $(jobs -p) 2>/dev/null || true"], cwd=tmp_path, env=place,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, f"{script}\n{out}"
+    assert out.strip() or any(tmp_path.iterdir())

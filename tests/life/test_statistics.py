@@ -1,0 +1,164 @@
+"""Should statistics be wrong, or unreadable where a program misbehaves, its memory would stay a riddle."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from support.allocators import BUILD, CORE_CACHED, NAMES, ROOT, WAY_IDS, WAYS, environment, program, run
+
+sys.path.insert(0, str(ROOT / "cli"))
+MORTISE = [sys.executable, "-m", "mortise"]
+SMALL_LIVE, SMALL_BYTES, LARGE_LIVE, LARGE_BYTES = 5_000, 208, 2, 3 << 20
+
+
+def schema(name):
+    return json.loads((ROOT / f"docs/schemas/{name}.json").read_text())
+
+
+def command_line(*words, **more):
+    env = {**environment(None), "MORTISE_HOME": str(BUILD), "PYTHONPATH": str(ROOT / "cli"), "COLUMNS": "120"}
+    return subprocess.run([*MORTISE, *map(str, words)], env=env, capture_output=True, text=True, timeout=120, **more)
+
+
+class Holder:
+    """The program that waits, and what its allocator said from within."""
+
+    def __init__(self, name, rseq=True):
+        self.process = subprocess.Popen([program("life", "holder")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=environment(name, rseq, MORTISE_PURGE_MS="-1"), text=True)
+
+    def __enter__(self):
+        self.said = json.loads(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate("\n", timeout=60)
+
+
+@pytest.mark.parametrize("name, rseq", WAYS, ids=WAY_IDS)
+def test_outside_reads_what_inside_says(name, rseq):
+    with Holder(name, rseq) as holder:
+        done = command_line("stats", holder.process.pid, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema("process"))
+    jsonschema.validate(holder.said, schema("stats"))
+    outside, = document["libraries"]
+    assert outside.pop("library").endswith(f"libmortise-{name}.so")
+    inside = holder.said
+    assert abs(outside.pop("resident_bytes") - inside.pop("resident_bytes")) <= 64 << 10  # pages first touched since
+    assert outside == inside
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counts_are_exact(name):
+    with Holder(name) as holder:
+        said = holder.said
+    exact = SMALL_LIVE * 200 + LARGE_LIVE * LARGE_BYTES
+    assert exact <= said["live_bytes"] <= exact * 1.2 + (1 << 20)
+    assert said["live_bytes"] <= said["resident_bytes"] <= said["mapped_bytes"]
+    assert said["window_bytes"] >= said["mapped_bytes"] > 0
+
+
+@pytest.mark.parametrize("name", CORE_CACHED)
+def test_size_classes_and_caches_add_up(name):
+    with Holder(name) as holder:
+        said = holder.said
+    classes = {k["block_bytes"]: k for k in said["classes"]}
+    assert SMALL_LIVE <= classes[SMALL_BYTES]["live_blocks"] <= SMALL_LIVE + 20  # libc holds blocks of this size too
+    assert said["large_blocks"] == LARGE_LIVE and said["large_bytes"] == LARGE_LIVE * LARGE_BYTES
+    assert said["live_bytes"] == sum(k["live_blocks"] * k["block_bytes"] for k in said["classes"]) + said["large_bytes"]
+    assert sum(c["blocks"] for c in said["caches"]) == sum(k["cached_blocks"] for k in said["classes"])
+
+
+def test_the_table_names_sums_classes_and_caches():
+    with Holder("hslab") as holder:
+        done = command_line("stats", holder.process.pid)
+    assert done.returncode == 0
+    for part in ("mapped", "resident", "purged", "fragmentation", "size class", "cache of core"):
+        assert part in done.stdout
+    assert re.search(rf"^ +{SMALL_BYTES} +50\d\d ", done.stdout, re.M)
+
+
+def test_the_program_goes_on_undisturbed_while_it_is_read():
+    """A reader that needed a signal or a stop would end a sleep early."""
+    sleeper = subprocess.Popen(["sleep", "1000"], env=environment("hslab"))
+    try:
+        for _ in range(3):
+            assert command_line("stats", sleeper.pid).returncode == 0
+        status = open(f"/proc/{sleeper.pid}/status").read()
+        assert re.search(r"State:\s+S", status) and re.search(r"TracerPid:\s+0", status)
+        assert re.search(r"nonvoluntary_ctxt_switches", status) and sleeper.poll() is None
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+@pytest.mark.parametrize("rounds", [5])
+def test_a_busy_heap_is_read_too(rounds):
+    busy = subprocess.Popen([program("life", "threads"), "churn"], env=environment("hslab"), stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT)
+    try:
+        for _ in range(rounds):
+            done = command_line("stats", busy.pid, "--json")
+            if busy.poll() is not None:
+                break
+            assert done.returncode == 0, done.stderr
+            jsonschema.validate(json.loads(done.stdout), schema("process"))
+    finally:
+        busy.kill()
+        busy.communicate()
+
+
+def test_one_whose_addresses_are_not_random_is_read_too():
+    process = subprocess.Popen(["setarch", "-R", program("life", "holder")], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, env=environment("hslab"), text=True)
+    said = json.loads(process.stdout.readline())
+    done = subprocess.run(["setarch", "-R", *MORTISE, "stats", str(process.pid), "--json"], capture_output=True,
+                          text=True, env={**environment(None), "MORTISE_HOME": str(BUILD), "PYTHONPATH": str(ROOT / "cli")})
+    process.communicate("\n")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["libraries"][0]["live_bytes"] == said["live_bytes"]
+
+
+@pytest.mark.parametrize("words, status, complaint", [
+    (["stats", "4194305"], 2, "there is no process 4194305"),
+    (["stats", "me"], 2, "PID"),
+])
+def test_wrong_use_is_one_line(words, status, complaint):
+    done = command_line(*words)
+    assert done.returncode == status and complaint in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_process_on_another_allocator_is_refused():
+    done = command_line("stats", os.getpid())
+    assert done.returncode == 3 and "does not run on a mortise allocator" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_without_the_right_it_says_what_would_help():
+    with Holder("hslab") as holder:
+        done = command_line("stats", holder.process.pid, user=65534)
+    assert done.returncode == 3 and "no right" in done.stderr and "inspect=1" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["exit", "json"])
+def test_statistics_at_the_end_go_where_they_are_told(how, tmp_path):
+    done = run(["ls", "-d", "/"], "hslab", env={"MORTISE_CONF": f"stats={how},stats_file={tmp_path}/heap.%p"}).ok()
+    assert done.err == ""
+    file, = tmp_path.iterdir()
+    assert re.fullmatch(r"heap\.\d+", file.name)
+    if how == "json":
+        jsonschema.validate(json.loads(file.read_text()), schema("stats"))
+    else:
+        assert "resident bytes" in file.read_text() and "class" in file.read_text()
+
+
+def test_json_at_the_end_goes_to_standard_error_by_default():
+    jsonschema.validate(json.loads(run(["/bin/true"], "hslab", env={"MORTISE_CONF": "stats=json"}).ok().err),
+                        schema("stats"))
