@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> dict[str, str]:
                   "INCLUDE": str(ROOT / "include"), "EXAMPLES": str(ROOT / "examples")}
 
 
-@pytest.mark.parametrize("script", commands())
+@pytest.mark.parametrize("script", list(commands()))
 def test_documented_commands_work(script, place, tmp_path):
     assert shutil.which("bash")
     process = subprocess.Popen(["bash", "-ec", script + "\nkill $(jobs -p) 2>/dev/null || true"], cwd=tmp_path, env=place,
