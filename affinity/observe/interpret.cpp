@@ -8,30 +8,6 @@ const char* name_of(Stop stop) noexcept {
   return kNames[static_cast<unsigned>(stop)];
 }
 
-// An instruction is decoded again when its bytes are others than those it was decoded from: modules come and go.
-const Op* Interpreter::fetch(std::uintptr_t pc) noexcept {
-  std::uint8_t bytes[16] = {};
-  unsigned available = 16;
-  if (!machine_.memory().real().read(pc, bytes, available)) {
-    available = static_cast<unsigned>(ForeignMemory::kPageBytes - pc % ForeignMemory::kPageBytes);
-    if (available >= 16 || !machine_.memory().real().read(pc, bytes, available)) {
-      why_ = Stop::unreadable;
-      return nullptr;
-    }
-  }
-  Cached& c = cache_[(pc ^ pc >> 11) % kCached];
-  if (c.pc == pc && __builtin_memcmp(c.bytes, bytes, c.op.length) == 0) return &c.op;
-  c.pc = 0;
-  ++decoded_;
-  if (!lift(pc, bytes, available, c.op)) {
-    why_ = Stop::unsupported;
-    return nullptr;
-  }
-  c.pc = pc;
-  __builtin_memcpy(c.bytes, bytes, sizeof bytes);
-  return &c.op;
-}
-
 Interpreter::Flow Interpreter::leave_frame(std::uint64_t dropped) noexcept {
   const Value to = machine_.pop();
   if (machine_.unreadable()) return stop(Stop::unreadable);
@@ -114,8 +90,12 @@ Outcome Interpreter::run(const Start& start, const void* own, unsigned steps) no
   why_ = Stop::step_limit;
   unsigned done = 0;
   for (; done < steps; ++done) {
-    const Op* const op = fetch(pc_);
-    if (!op) break;
+    bool readable = true;
+    const Op* const op = code_.at(pc_, machine_.memory().real(), readable);
+    if (!op) {
+      why_ = readable ? Stop::unsupported : Stop::unreadable;
+      break;
+    }
     const std::uintptr_t next = pc_ + op->length;
     const Flow flow = step(*op);
     if (flow == Flow::stopped) break;

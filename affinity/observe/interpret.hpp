@@ -14,6 +14,7 @@
 // measurement (docs/affinity.md). Progress: bounded. Not synchronised: the caller holds the lock of the analysis.
 #pragma once
 
+#include "affinity/observe/code_cache.hpp"
 #include "affinity/observe/machine.hpp"
 #include "affinity/observe/scope.hpp"
 
@@ -51,16 +52,17 @@ class Interpreter {
  public:
   static constexpr unsigned kSteps = 3000, kDepth = 6, kUnknownBranches = 12, kReturns = 8;
 
+  constexpr explicit Interpreter(Code& code) noexcept : code_(code) {}
+
   /// Interprets from `start`. `own`: an address in the allocator's module, which is never entered; null for none.
   /// The stores are in `machine()` until the next run. At most `steps`; a profile takes fewer.
   Outcome run(const Start& start, const void* own, unsigned steps = kSteps) noexcept;
   const Machine& machine() const noexcept { return machine_; }
-  std::uint64_t decoded() const noexcept { return decoded_; }
+  Machine& machine() noexcept { return machine_; }
 
  private:
   enum class Flow : std::uint8_t { next, moved, stopped };
 
-  const Op* fetch(std::uintptr_t pc) noexcept;
   Flow step(const Op& op) noexcept;
   Flow go(std::uintptr_t target, bool is_indirect) noexcept;
   Flow enter(const Op& op, std::uintptr_t next) noexcept;
@@ -71,17 +73,10 @@ class Interpreter {
     return Flow::stopped;
   }
 
-  static constexpr unsigned kCached = 2048;
-  struct Cached {
-    std::uintptr_t pc;
-    std::uint8_t bytes[16];
-    Op op;
-  };
-  Cached cache_[kCached] = {};
   Machine machine_;
   Scope scope_;
+  Code& code_;
   std::uintptr_t pc_ = 0;
-  std::uint64_t decoded_ = 0;
   unsigned depth_ = 0, guesses_ = 0, returns_ = 0;
   bool follows_object_ = false;  // false: nothing to lose sight of
   Stop why_ = Stop::step_limit;

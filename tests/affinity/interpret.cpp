@@ -31,7 +31,7 @@ std::string library(const std::string& level) { return std::string(MORTISE_AFFIN
 
 class Snippets : public testing::TestWithParam<const char*> {
  protected:
-  Snippets() : ground_(std::make_unique<Ground>()), interpreter_(std::make_unique<Interpreter>()) {}
+  Snippets() : ground_(std::make_unique<Ground>()), code_(std::make_unique<Code>()), interpreter_(std::make_unique<Interpreter>(*code_)) {}
 
   // A call of `f` about to begin: the return address is on the stack.
   Start start_of(Snippet f, long a, long b) {
@@ -46,6 +46,7 @@ class Snippets : public testing::TestWithParam<const char*> {
   }
 
   std::unique_ptr<Ground> ground_;
+  std::unique_ptr<Code> code_;
   std::unique_ptr<Interpreter> interpreter_;
 };
 
@@ -68,7 +69,7 @@ TEST_P(Snippets, DoWhatTheProcessorDoes) {
       ASSERT_EQ(outcome.stop, Stop::outside) << name << " stopped after " << outcome.steps << " steps: " << name_of(outcome.stop);
       std::uint64_t said[kWords];
       bool is_known[kWords];
-      auto& memory = const_cast<Machine&>(interpreter_->machine()).memory();
+      ShadowMemory& memory = interpreter_->machine().memory();
       for (std::size_t i = 0; i < kWords; ++i) {
         bool readable = true;
         const Value v = memory.load(reinterpret_cast<std::uintptr_t>(ground_->memory + i), 8, readable);

@@ -1,0 +1,65 @@
+#include "affinity/graph/shape_graph.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t h = (a ^ b * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+  return h ^ h >> 32;
+}
+
+template <class T> bool take(T*& table, std::size_t count) {
+  if (!table) table = reinterpret_cast<T*>(analysis_memory(count * sizeof(T)));
+  return table != nullptr;
+}
+
+}  // namespace
+
+bool ShapeGraph::prepare() noexcept {
+  return take(edges_, kEdgesMax + 1) && take(variables_, kVariablesMax + 1) && take(edge_slots_, kSlots) &&
+         take(variable_slots_, kSlots) && take(from_, kNodesMax + kVariablesMax + 1) && take(to_, kNodesMax + 1);
+}
+
+GraphNode ShapeGraph::variable(const Variable& v) noexcept {
+  if (!prepare()) return 0;
+  const std::uint64_t key = static_cast<std::uint32_t>(v.offset) | static_cast<std::uint64_t>(v.kind) << 32;
+  for (std::uint64_t i = mix(v.place, key) % kSlots;; i = (i + 1) % kSlots) {
+    std::uint32_t& slot = variable_slots_[i];
+    if (!slot) {
+      if (variable_count_ == kVariablesMax) return ++left_out_, 0;
+      slot = ++variable_count_;
+      variables_[slot] = v;
+      return kFirstVariable + slot;
+    }
+    const Variable& there = variables_[slot];
+    if (there.place == v.place && there.offset == v.offset && there.kind == v.kind) return kFirstVariable + slot;
+  }
+}
+
+std::uint32_t ShapeGraph::add(GraphNode from, NodeId to, std::int32_t offset, Seen by, bool& fresh) noexcept {
+  fresh = false;
+  if (!prepare() || to == kNoNode || to >= kNodesMax || from == 0) return 0;
+  const std::uint64_t key = to | static_cast<std::uint64_t>(static_cast<std::uint32_t>(offset)) << 32;
+  for (std::uint64_t i = mix(from, key) % kSlots;; i = (i + 1) % kSlots) {
+    std::uint32_t& slot = edge_slots_[i];
+    if (!slot) {
+      if (edge_count_ == kEdgesMax) return ++left_out_, 0;
+      slot = ++edge_count_;
+      edges_[slot] = {from, to, offset, 1, from_[index_of(from)], to_[to], static_cast<std::uint8_t>(by)};
+      from_[index_of(from)] = to_[to] = slot;
+      fresh = true;
+      return slot;
+    }
+    Edge& e = edges_[slot];
+    if (e.from != from || e.to != to || e.offset != offset) continue;
+    ++e.count;
+    e.seen |= static_cast<std::uint8_t>(by);
+    return slot;
+  }
+}
+
+std::size_t ShapeGraph::bytes() const noexcept {
+  return edge_count_ * (sizeof(Edge) + 4) + variable_count_ * (sizeof(Variable) + 8);
+}
+
+}  // namespace mortise::affinity
