@@ -98,7 +98,7 @@ void describe_process() noexcept {
     use_clock_gettime = getenv("MORTISE_LATENCY_CLOCK") != nullptr;  // the name says which: there is one other
     settings.every = number("MORTISE_LATENCY_EVERY", 64);
     settings.slow_ticks = number("MORTISE_LATENCY_SLOW", 13'000);
-    settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 130'000);
+    settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 26'000);
     describe_process();
     has_key = pthread_key_create(&key, thread_ended) == 0;
     pthread_atfork(nullptr, nullptr, child_began);

@@ -14,6 +14,7 @@ LIST = "mortise.list/1"
 DOCTOR = "mortise.doctor/1"
 THREADS = "mortise.threads/1"
 PROCESS = "mortise.process/1"
+LATENCY = "mortise.latency/1"
 PLAN = "mortise.plan/1"
 CELL = "mortise.cell/1"
 

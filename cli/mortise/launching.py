@@ -42,6 +42,7 @@ class Request:
     baseline: bool = False
     timeout_s: float = 3600.0
     trace: Path | None = None  # where the trace goes; such a run is never timed
+    latency: dict[str, str] | None = None  # the variables of the latency layer, which then stands in front
 
 
 @dataclass
@@ -92,7 +93,9 @@ class Launcher:
         """Every arm carries the probe, so that every arm's loader does the same work but for the allocator itself."""
         changed = dict(request.arm.env) | request.env
         trace = str(home.helper("mortise-trace.so")) if request.trace else None
-        changed["LD_PRELOAD"] = arms_.preload(trace, request.arm.library, str(self.probe))
+        layer = str(home.helper("mortise-latency.so")) if request.latency else None
+        changed["LD_PRELOAD"] = arms_.preload(trace, layer, request.arm.library, str(self.probe))
+        changed |= request.latency or {}
         if request.trace:
             changed["MORTISE_TRACE"] = str(request.trace)
         changed["MORTISE_PROBE"] = str(folder / "probe")

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from mortise import __version__
-from mortise.commands import compare, doctor, explain, listing, path, plan, run, stats, threads
+from mortise.commands import compare, doctor, explain, latency, listing, path, plan, run, stats, threads
 from mortise.errors import WRONG_USE, Refusal
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ PASS_ON = {"allow_interspersed_args": False}
 app.command("compare", context_settings=PASS_ON)(compare.command)
 app.command("run", context_settings=PASS_ON)(run.command)
 app.command("doctor", context_settings=PASS_ON)(doctor.command)
+app.command("latency", context_settings=PASS_ON)(latency.command)
 app.command("threads", context_settings=PASS_ON)(threads.command)
 app.command("list")(listing.command)
 app.command("explain")(explain.command)

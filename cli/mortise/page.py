@@ -55,7 +55,7 @@ def render(document: dict[str, Any]) -> str:
         headings=table.headings(document),
         rows=table.rows(document),
         classes=[row_class(document, n) for n in document["arms"]],
-        plots=[(name, heading, _html(name, figure)) for name, heading, figure in plots],
+        plots=[(name, heading, html_of(name, figure)) for name, heading, figure in plots],
         plotly=get_plotlyjs(),
         costs=costs(document),
         facts=facts(document),
@@ -64,7 +64,7 @@ def render(document: dict[str, Any]) -> str:
     )
 
 
-def _html(name: str, figure: go.Figure) -> str:
+def html_of(name: str, figure: go.Figure) -> str:
     return figure.to_html(
         full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True}
     )

@@ -55,6 +55,16 @@ def compile_c(source: Path, target: Path, *flags: str) -> Path:
     return target
 
 
+def compile_latency(target: Path) -> Path:
+    """The latency layer, as cli/latency/CMakeLists.txt builds it."""
+    flags = ["-std=c++20", "-O2", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-builtin",
+             "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-stack-protector", "-nodefaultlibs", "-Wl,--no-undefined"]  # fmt: skip
+    sources = sorted(str(path) for path in (ROOT / "cli/latency").glob("*.cpp"))
+    include = [f"-I{ROOT}", f"-I{ROOT / 'include'}"]
+    subprocess.run(["c++", *flags, *include, *sources, "-o", str(target), "-lc", "-lgcc"], check=True)
+    return target
+
+
 @pytest.fixture(scope="session")
 def mortise_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
@@ -66,6 +76,8 @@ def mortise_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     trace_flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-ldl", "-pthread")
     compile_c(ROOT / "cli/launcher/trace.c", home / "libexec/mortise-trace.so", *trace_flags)
+    compile_latency(home / "libexec/mortise-latency.so")
+    compile_c(ROOT / "cli/latency/clock.c", home / "libexec/mortise-clock", "-fno-builtin", "-pthread")
     (home / "toy.c").write_text(TOY)
     compile_c(home / "toy.c", home / "lib/libmortise-toy.so", "-shared", "-fPIC", "-fno-builtin")
     (home / "share/mortise/toy.json").write_text(json.dumps(DESCRIPTION))

@@ -41,7 +41,7 @@ def test_every_schema_is_a_schema():
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
 
 
-@pytest.mark.parametrize("name", ("run", "compare", "doctor", "list", "explain", "path"))
+@pytest.mark.parametrize("name", ("run", "compare", "latency", "doctor", "list", "explain", "path"))
 def test_every_command_explains_itself(cli, name):
     done = cli(name, "--help")
     assert done.returncode == 0 and f"mortise {name}" in done.stdout

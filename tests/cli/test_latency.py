@@ -1,0 +1,320 @@
+"""`mortise latency`: if these failed, a tail would be told that no call had, calls would go missing, or a program would break."""
+
+import json
+import os
+import re
+import subprocess
+
+import jsonschema
+import pytest
+from mortise import latency, latency_file, symbols
+from mortise.arms import Arm
+from mortise.launching import Launcher, Request
+
+from cli.conftest import compile_c
+from cli.test_commands import schema
+from cli.test_page import Opened, browser  # noqa: F401
+
+PROGRAM = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void pairs(int count) { for (int i = 0; i < count; i++) { void* volatile p = malloc(24 + i % 100); free(p); } }
+static void* thread(void* count) { pairs((int)(long)count); return NULL; }
+__attribute__((noinline)) void* slow_place(size_t size) { void* volatile p = malloc(size); return p; }
+static void alone_with_a_hog(void) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  sched_setaffinity(0, sizeof one, &one);
+  pid_t hog = fork();
+  if (hog == 0) for (;;) {}
+  free(slow_place(30003));
+  kill(hog, SIGKILL);
+}
+int main(int argc, char** argv) {
+  const char* mode = argc > 1 ? argv[1] : "pairs";
+  int count = argc > 2 ? atoi(argv[2]) : 1000;
+  if (strcmp(mode, "pairs") == 0) pairs(count);
+  if (strcmp(mode, "all") == 0) {
+    for (int i = 0; i < count; i++) {
+      free(calloc(10, 10));
+      free(realloc(malloc(10), 5000));
+      free(aligned_alloc(64, 128));
+      void* p;
+      if (posix_memalign(&p, 4096, 100) != 0) return 1;
+      free(p);
+      errno = 7;
+      free(NULL);
+      if (errno != 7) return 2;
+    }
+  }
+  if (strcmp(mode, "threads") == 0)
+    for (int i = 0; i < 50; i++) {
+      pthread_t t[4];
+      for (int k = 0; k < 4; k++) pthread_create(&t[k], NULL, thread, (void*)(long)count);
+      for (int k = 0; k < 4; k++) pthread_join(t[k], NULL);
+    }
+  if (strcmp(mode, "fork") == 0) { if (fork() == 0) { pairs(2 * count); _exit(0); } wait(NULL); pairs(count); }
+  if (strcmp(mode, "exec") == 0) { pairs(count); execl(argv[0], argv[0], "pairs", "3000", NULL); return 1; }
+  if (strcmp(mode, "killed") == 0) { pairs(count); raise(SIGKILL); }
+  if (strcmp(mode, "slow") == 0) { pairs(100); free(slow_place(10001)); free(slow_place(20002)); pairs(100); }
+  if (strcmp(mode, "torn") == 0) { pairs(100); alone_with_a_hog(); }
+  puts("done");
+  return 0;
+}
+"""
+# Hands everything to libc but three sizes: the first waits, the second maps and touches, the third computes for 300 ms.
+SLOW = """
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void*, size_t);
+extern void __libc_free(void*);
+static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
+void* malloc(size_t n) {
+  if (n == 10001) usleep(3000);
+  if (n == 20002) {
+    char* p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1;
+    munmap(p, 1 << 20);
+  }
+  if (n == 30003) for (long until = now() + 300; now() < until;) {}
+  return __libc_malloc(n);
+}
+void* calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+void* realloc(void* p, size_t n) { return __libc_realloc(p, n); }
+void free(void* p) { __libc_free(p); }
+"""
+OPERATORS = """
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+struct alignas(128) Wide { char bytes[256]; };
+int main(int argc, char**) {
+  for (int i = 0; i < 1000; i++) {
+    std::vector<std::string> words(3, std::string(100, 'x'));
+    auto wide = std::make_unique<Wide>();
+    delete[] new int[10];
+    if (reinterpret_cast<unsigned long>(wide.get()) % 128) return 1;
+  }
+  try { operator delete(operator new(static_cast<std::size_t>(argc) << 62)); } catch (const std::bad_alloc&) { std::puts("bad_alloc"); }
+  if (new (std::nothrow) char[static_cast<std::size_t>(argc) << 62] != nullptr) return 2;
+}
+"""
+PRECISE = latency.Clock("tsc", "", 1.0, 1.0, 1.0, 0)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("latency")
+    (folder / "calls.c").write_text(PROGRAM)
+    return compile_c(folder / "calls.c", folder / "calls", "-fno-builtin", "-g", "-pthread")
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("slow")
+    (folder / "slow.c").write_text(SLOW)
+    return compile_c(folder / "slow.c", folder / "libslow.so", "-shared", "-fPIC", "-fno-builtin")
+
+
+def timed(*words, library=None, every=1, clock=PRECISE):
+    """One run behind the layer: its facts and its processes."""
+    arm = Arm("arm", "library" if library else "shipped", library and str(library))
+    return latency.run(Launcher(), Request([str(w) for w in words], arm), clock, every)
+
+
+def calls(processes, kind):
+    return sum(int(p.calls[latency_file.KINDS.index(kind)]) for p in processes)
+
+
+def counted(processes, kind):
+    index = latency_file.KINDS.index(kind)
+    return sum(int(p.counts[index].sum() + p.torn[index].sum()) for p in processes)
+
+
+@pytest.mark.parametrize("in_front_of_another", (False, True))
+def test_every_call_is_counted_once_and_timed(program, toy, in_front_of_another):
+    library = toy if in_front_of_another else None
+    (_, few), (_, many) = (timed(program, "all", n, library=library) for n in (1000, 3000))
+    more = {kind: calls(many, kind) - calls(few, kind) for kind in latency_file.KINDS[:-1]}
+    assert more == {"malloc": 2000, "calloc": 2000, "realloc": 2000, "aligned": 4000, "free": 8000}
+    for kind in latency_file.KINDS[:-1]:
+        assert counted(many, kind) == calls(many, kind)
+    assert counted(many, "empty") == sum(calls(many, k) for k in latency_file.KINDS[:-1]) // 16
+    assert many[0].serves.endswith("libmortise-toy.so" if in_front_of_another else "libc.so.6")
+
+
+def test_an_alternating_program_has_its_mallocs_sampled_too(program):
+    """With a period of 64 shared by both kinds every sample would fall on the frees."""
+    _, few = timed(program, "pairs", 640_000, every=64)
+    assert calls(few, "malloc") >= 640_000
+    for kind in ("malloc", "free"):
+        assert abs(counted(few, kind) - 10_000) < 800, kind  # eight standard deviations
+
+
+def test_threads_share_records_one_after_the_other_and_lose_nothing(program):
+    (_, few), (_, many) = (timed(program, "threads", n) for n in (100, 300))
+    assert calls(many, "malloc") - calls(few, "malloc") == 50 * 4 * 200
+    assert many[0].threads <= 9 and many[0].untimed_threads == 0
+
+
+def test_each_process_counts_for_itself_however_it_ends(program):
+    _, forked = timed(program, "fork", 5000)
+    assert sorted(int(p.calls[0]) // 5000 for p in forked) == [1, 2], "the child of fork ended by _exit"
+    _, replaced = timed(program, "exec", 5000)
+    assert sorted(int(p.calls[0]) // 1000 for p in replaced) == [3, 5] and len({p.pid for p in replaced}) == 1
+    facts, killed = timed(program, "killed", 5000)
+    assert facts["exit_status"] == 128 + 9 and calls(killed, "malloc") >= 5000
+
+
+def find(entries, size):
+    return next(call for call in entries if call["bytes"] == size)
+
+
+def test_the_slowest_calls_are_told_with_size_place_and_cause(program, slow):
+    facts, processes = timed(program, "slow", library=slow)
+    calls_told = latency.told((c for p in processes for c in p.slow + p.torn_calls), PRECISE)
+    waited, mapped = find(calls_told, 10001), find(calls_told, 20002)
+    assert waited["cause"].startswith(("contention (it waited)", "preemption")) and waited["waits"] >= 1
+    assert "system call (mmap, munmap)" in mapped["cause"] and mapped["minor_faults"] >= 256
+    assert waited["site"]["symbol"] == "slow_place" and "calls.c:" in waited["site"]["source"]
+    assert "slow_place (" in symbols.words(waited["site"])
+
+
+def test_a_free_tells_the_size_of_what_it_freed_and_that_it_went_back(program):
+    """glibc unmaps large blocks from within: seen from the page that is gone."""
+    code = "#include <stdlib.h>\n#include <string.h>\nint main(void) { void* p = malloc(50 << 20); memset(p, 1, 50 << 20); free(p); }\n"
+    source = program.parent / "large.c"
+    source.write_text(code)
+    _, processes = timed(compile_c(source, program.parent / "large", "-fno-builtin"))
+    freed = [c for p in processes for c in p.slow + p.torn_calls if c["kind"] == "free" and c["bytes"] == 8 * 0xFFFFF]
+    assert freed and "munmap" in freed[0]["kernel_calls"], "sizes are kept up to 8 MiB"
+    made = [c for p in processes for c in p.slow + p.torn_calls if c["kind"] == "malloc" and c["bytes"] == 50 << 20]
+    assert not made or "mmap" in made[0]["kernel_calls"]
+
+
+def test_a_call_torn_by_a_preemption_is_marked_and_kept_out_of_the_percentiles(program, slow):
+    _, processes = timed(program, "torn", library=slow)
+    torn = [c for p in processes for c in p.torn_calls]
+    assert find(torn, 30003)["preemptions"] >= 1
+    malloc = latency.kind_of(0, processes, PRECISE)
+    assert malloc["torn"] >= 1 and malloc["worst_torn_ns"] >= 3e8 / 4 and malloc["worst_ns"] < malloc["worst_torn_ns"]
+
+
+def test_nothing_inside_asks_for_memory(mortise_home):
+    """What the layer calls of others is on this list, and none of it allocates."""
+    done = subprocess.run(["nm", "-D", "-u", str(mortise_home / "libexec/mortise-latency.so")], capture_output=True, text=True, check=True)
+    needed = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+    assert not needed & {"malloc", "calloc", "realloc", "free", "_Znwm", "fopen", "printf", "opendir"}
+    assert not any(name.startswith(("_ZSt", "__cxa_throw", "_Unwind")) for name in needed)
+
+
+def test_operators_of_cpp_are_timed_as_the_program_called_them(tmp_path):
+    (tmp_path / "operators.cpp").write_text(OPERATORS)
+    subprocess.run(["c++", "-O0", "-g", "-std=c++17", str(tmp_path / "operators.cpp"), "-o", str(tmp_path / "operators")], check=True)
+    facts, processes = timed(tmp_path / "operators")
+    assert facts["exit_status"] == 0
+    assert 6000 <= calls(processes, "malloc") < 7000 and 1000 <= calls(processes, "aligned") < 1010
+    sites = {symbols.place(c["module"], c["offset"])["module"] for p in processes for c in p.slow}
+    assert any(module.endswith("/operators") for module in sites), "the program, not libstdc++"
+
+
+@pytest.mark.parametrize("words", (["bash", "-c", "echo a | cat; (echo b) & wait"], ["/usr/bin/python3", "-c", "import threading, json; print(1)"]))
+def test_real_programs_say_the_same_behind_the_layer(words):
+    plain = Launcher().run(Request(words, Arm("a", "shipped"))).stdout
+    request = Request(words, Arm("a", "shipped"))
+    _, processes = latency.run(Launcher(), request, PRECISE, 1)
+    assert processes and calls(processes, "malloc") > 50
+    request = Request(words, Arm("a", "shipped"), latency=PRECISE.variables(1, latency.Path("/nowhere/at/all")))
+    assert Launcher().run(request).stdout == plain != b"", "and where nothing can be written"
+
+
+def test_peers_are_timed_as_they_are(program):
+    from mortise import peers
+
+    for peer in peers.peers():
+        facts, processes = timed(program, "all", 1000, library=peer.library)
+        assert facts["exit_status"] == 0, peer
+        assert peers.family(processes[0].serves) == peer.name and calls(processes, "aligned") >= 2000
+
+
+def test_the_kernels_clock_serves_where_the_counter_cannot(program):
+    clock = latency.Clock("clock_gettime", "", 1.0, 1.0, 1.0, 0)
+    _, processes = timed(program, "pairs", 5000, clock=clock)
+    assert counted(processes, "malloc") >= 5000
+    assert 1 <= processes[0].ticks[0] / 5000 < 1e7, "nanoseconds"
+
+
+def test_the_report_is_whole(cli, program, tmp_path):
+    done = cli("latency", "--full", "--arms", "glibc,toy", "--json", str(tmp_path / "o.json"), "--", str(program), "all", "2000")
+    document = json.loads((tmp_path / "o.json").read_text())
+    jsonschema.validate(document, schema("latency"))
+    assert done.returncode == 0 and document["overhead_ns"] > 0 and document["clock"]["step_ns"] > 0
+    for part in ("p99.9999", "every call is timed", "the layer adds", "in steps of", "steal", "page faults", "torn", "slowest calls"):
+        assert part in done.stdout, part
+    for arm in ("glibc", "toy"):
+        kind = document["arms"][arm]["kinds"]["free"]
+        assert sum(n for _, n in kind["histogram"]) + kind["torn"] == kind["timed"] == kind["calls"] >= 8000
+        assert kind["percentiles_ns"]["0.5"] <= kind["percentiles_ns"]["0.999"] <= kind["worst_ns"]
+        assert "0.999999" not in kind["percentiles_ns"], "of 8000 calls none is known to be one in a million"
+    assert document["arms"]["toy"]["served_by"][0].endswith("libmortise-toy.so")
+
+
+def test_the_page_draws_every_arm_on_a_logarithmic_axis(cli, browser, program, tmp_path):  # noqa: F811
+    cli("latency", "--full", "--arms", "glibc,toy", "--html", str(tmp_path / "o.html"), "--", str(program), "pairs", "20000")
+    opened = Opened(browser.new_context(offline=True).new_page(), str(tmp_path / "o.html"))
+    assert opened.said == [] and len(opened.asked) == 1
+    for kind in ("malloc", "free", "empty"):
+        assert opened.page.locator(f"#plot-{kind} .scatterlayer .trace").count() == 2, kind
+        assert opened.page.evaluate(f"document.getElementById('plot-{kind}').layout.yaxis.type") == "log"
+    assert opened.page.locator("#malloc tbody tr").count() == 2
+    assert json.loads(opened.page.locator("#data").text_content())["schema"] == "mortise.latency/1"
+
+
+def test_what_cannot_be_timed_is_refused_or_said(cli, program, static_program, tmp_path):
+    assert "statically linked" in cli.refused(3, "latency", "--", str(static_program))
+    assert "no program to time" in cli.refused(2, "latency")
+    assert "no file" in cli.refused(2, "latency", "--stdin", str(tmp_path / "none"), "--", str(program))
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    empty = compile_c(tmp_path / "empty.c", tmp_path / "libempty.so", "-shared", "-fPIC")
+    done = cli("latency", "--arms", f"glibc,{empty}", "--", str(program))
+    assert done.returncode == 1 and re.search(r"failed: malloc came from .*libc\.so\.6", done.stdout)
+
+
+def test_percentiles_are_told_only_where_calls_lie_above_them():
+    histogram = [[10.0, 990], [1000.0, 9], [5000.0, 1]]
+    assert latency.percentiles(histogram, 4200.0) == {"0.5": 10.0, "0.9": 10.0, "0.99": 10.0, "0.999": 1000.0}
+    assert latency.percentiles([], 0.0) == {}
+    assert [latency_file.floor(b, 16) for b in (0, 31, 32, 33, 48)] == [0, 31, 32, 34, 64]
+
+
+def test_causes_are_named_the_weightiest_first():
+    nothing = {"preemptions": 0, "kernel_calls": [], "waits": 0, "major_faults": 0, "minor_faults": 0}
+    assert latency.cause(nothing) == "none seen"
+    assert latency.cause(nothing | {"minor_faults": 3, "kernel_calls": ["mmap"]}) == "system call (mmap), 3 page faults"
+    assert latency.cause(nothing | {"waits": 1, "preemptions": 1}) == "preemption, contention (it waited)"
+    assert latency.cause(nothing | {"kernel_calls": ["sched_yield"]}) == "contention (it yielded)"
+
+
+def test_a_counter_that_cannot_be_trusted_is_not(monkeypatch):
+    facts = {"ticks_per_s": 2e9, "step_ticks": 2, "empty_ticks": 20, "backwards": 0}
+    monkeypatch.setattr(latency, "helper_says", lambda *_, **__: json.dumps(facts | {"backwards": 3}))
+    found = latency.clock()
+    assert found.source == "clock_gettime" and "backwards" in found.why and found.ns_per_tick == 1.0
+    assert found.variables(1, latency.Path("x"))["MORTISE_LATENCY_CLOCK"] == "clock_gettime"
+    assert os.environ.get("MORTISE_LATENCY_CLOCK") is None
