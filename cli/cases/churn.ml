@@ -1,6 +1,7 @@
-(* A store whose entries change size as it ages: keys with bytes whose mean drifts over 16 phases, some up to 8 KB, a
+(* A store whose entries change size as it ages: keys with arrays whose mean drifts over 16 phases, some up to 8 KB, a
    quarter of them removed as it goes, and a ring of 64 short-lived trees beside it. What a fit policy leaves behind
-   in such a heap is fragmentation. Usage: churn OPERATIONS KEYS *)
+   in such a heap is fragmentation. The entries hold references: a collector that has nothing to follow would cost
+   nothing, and would have no memory to trade for time. Usage: churn OPERATIONS KEYS *)
 type tree = Leaf | Node of tree * int * tree
 
 let rec grow depth = if depth = 0 then Leaf else Node (grow (depth - 1), depth, grow (depth - 1))
@@ -12,6 +13,7 @@ let () =
   let store = Hashtbl.create keys in
   let ring = Array.make 64 Leaf in
   let sum = ref 0 in
+  let shared = ref 0 in
   for i = 0 to operations - 1 do
     let phase = i * 16 / operations in
     let key = Random.int keys in
@@ -19,7 +21,7 @@ let () =
     else begin
       let mean = 80 + 70 * ((phase * 7) mod 16) in
       let size = if Random.int 33 = 0 then 16 + Random.int 8192 else 16 + Random.int (2 * mean) in
-      Hashtbl.replace store key (Bytes.make size (Char.chr (i land 127)))
+      Hashtbl.replace store key (Array.make (size / 8) shared)
     end;
     if i land 255 = 0 then begin
       let place = (i lsr 8) land 63 in
@@ -27,5 +29,5 @@ let () =
       ring.(place) <- grow (8 + Random.int 6)
     end
   done;
-  let total = Hashtbl.fold (fun _ b n -> n + Bytes.length b) store 0 in
+  let total = Hashtbl.fold (fun _ b n -> n + Array.length b) store 0 in
   Printf.printf "%d %d %d\n" (Hashtbl.length store) total !sum

@@ -23,7 +23,7 @@ fits() {  # NAME -- PROGRAM...: OCaml's next-fit against its best-fit as the col
 
 ocaml_churn() {
   cp $cases/churn.ml "$work" && (cd "$work" && ocamlopt churn.ml -o churn)
-  fits ocaml_churn -- "$work/churn" ${CHURN:-600000 60000}
+  fits ocaml_churn -- "$work/churn" ${CHURN:-300000 60000}
 }
 
 ocaml_ocamlopt() {

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,41 +100,39 @@ def folder_of_records() -> tempfile.TemporaryDirectory:
 Say = Callable[[str], None]
 
 
-def measure(
-    argv: list[str], arms: list[arms_.Arm], every: int, rounds: int, seed: int, say: Say, **request: Any
-) -> dict[str, Any]:
-    """Every arm `rounds` times, in random order. `request` holds the further fields of a launching.Request."""
+def measure(argv: list[str], requests: list[Request], every: int, rounds: int, seed: int, say: Say) -> dict[str, Any]:
+    """Every request, one an arm, `rounds` times, in random order."""
     launcher, order, begun = Launcher(), random.Random(seed), time.monotonic()
     measured = clock()
     cost, steal = overhead(measured, every), machine.steal_seconds()
-    found: dict[str, dict[str, Any]] = {arm.name: {"runs": [], "processes": [], "failure": None} for arm in arms}
+    found: dict[str, dict[str, Any]] = {r.arm.name: {"runs": [], "processes": [], "failure": None} for r in requests}
     for number in range(rounds):
-        for arm in order.sample(arms, len(arms)):
-            entry = found[arm.name]
+        for request in order.sample(requests, len(requests)):
+            entry = found[request.arm.name]
             if entry["failure"]:
                 continue
-            say(f"round {number + 1} of {rounds}: {arm.name}")
+            say(f"round {number + 1} of {rounds}: {request.arm.name}")
             try:
-                facts, processes = run(launcher, Request(argv, arm, **request), measured, every)
+                facts, processes = run(launcher, request, measured, every)
             except Refusal as e:
                 entry["failure"] = str(e)
                 continue
             entry["runs"].append(facts)
             entry["processes"] += processes
-            entry["failure"] = failure(arm, facts, processes)
+            entry["failure"] = failure(request.arm, facts, processes)
     return {
         "schema": formats.LATENCY, "mortise": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "argv": argv,
         "settings": {"every": every, "rounds": rounds, "seed": seed}, "machine": machine.facts(),
         "clock": measured.document(), "overhead_ns": round(cost, 2),
         "steal_s": round(machine.steal_seconds() - steal, 3), "elapsed_s": round(time.monotonic() - begun, 3),
-        "arms": {arm.name: summary(arm, measured, cost, **found[arm.name]) for arm in arms},
+        "arms": {r.arm.name: summary(r.arm, measured, cost, **found[r.arm.name]) for r in requests},
     }  # fmt: skip
 
 
 def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tuple[dict[str, Any], list[Process]]:
     with folder_of_records() as folder:
-        request.latency = measured.variables(every, Path(folder) / "calls")
-        facts = launcher.run(request).facts
+        layered = replace(request, latency=measured.variables(every, Path(folder) / "calls"))
+        facts = launcher.run(layered).facts
         return facts, [latency_file.read(path) for path in sorted(Path(folder).glob("calls.*"))]
 
 

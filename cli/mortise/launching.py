@@ -42,6 +42,7 @@ class Request:
     baseline: bool = False
     timeout_s: float = 3600.0
     trace: Path | None = None  # where the trace goes; such a run is never timed
+    calls: Path | None = None  # where the counts of system calls go; such a run is never timed
     latency: dict[str, str] | None = None  # the variables of the latency layer, which then stands in front
 
 
@@ -81,6 +82,9 @@ class Launcher:
             command += ["--set", f"{key}={value}"]
         (folder / "probe").touch()
         reading, writing = os.pipe()
+        if request.calls:
+            counter = str(home.helper("mortise-calls"))
+            path, argv = Path(counter), [counter, str(request.calls), str(path), *argv]
         command += ["--result", str(writing), "--", str(path), *argv]
         with subprocess.Popen(
             command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE

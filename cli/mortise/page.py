@@ -7,28 +7,9 @@ import jinja2
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from mortise import formats, table
+from mortise import formats, latency_plot, latency_table, table
+from mortise.drawing import COLOURS, LAYOUT, html_of
 from mortise.figures import runs_of
-
-COLOURS = [
-    "#4c78a8",
-    "#f58518",
-    "#54a24b",
-    "#e45756",
-    "#72b7b2",
-    "#b279a2",
-    "#9d755d",
-    "#eeca3b",
-    "#ff9da6",
-    "#79706e",
-]
-LAYOUT = {
-    "template": "plotly_white",
-    "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
-    "height": 420,
-    "hovermode": "closest",
-    "legend": {"orientation": "h", "y": 1.12},
-}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -46,6 +27,10 @@ def render(document: dict[str, Any]) -> str:
         plots.append(("sizes", "What the program asks for", histogram(document["profile"], "sizes", "size, bytes")))
         label = "allocations made while a block lived"
         plots.append(("ages", "How long blocks live", histogram(document["profile"], "ages", label)))
+    for kind in ("malloc", "free"):
+        if document.get("latency"):
+            heading = f"How long one {kind} takes (a run apart; calls torn by a preemption left out)"
+            plots.append((f"latency-{kind}", heading, latency_plot.curves(document["latency"], kind)))
     if series := over_time(document):
         plots.append(("memory", "Memory over time (one memory run of each arm)", series))
     return template.render(
@@ -58,15 +43,11 @@ def render(document: dict[str, Any]) -> str:
         plots=[(name, heading, html_of(name, figure)) for name, heading, figure in plots],
         plotly=get_plotlyjs(),
         costs=costs(document),
+        calls=system_calls(document),
+        latency=latency_rows(document),
         facts=facts(document),
         repeat=repeat(document),
         raw=formats.dumps(document).replace("</", "<\\/"),
-    )
-
-
-def html_of(name: str, figure: go.Figure) -> str:
-    return figure.to_html(
-        full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True}
     )
 
 
@@ -211,11 +192,35 @@ def costs(document: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+CALLS_SHOWN = ("mmap", "munmap", "mremap", "madvise", "mprotect", "brk", "futex", "sched_yield", "membarrier", "all")
+
+
+def system_calls(document: dict[str, Any]) -> list[list[str]]:
+    """What an allocator asks the kernel for, counted in a run of each arm apart."""
+    rows = [["arm", *CALLS_SHOWN]]
+    for name, found in (document.get("system_calls") or {}).items():
+        shown = [f"{found['counts'][call]:,}" for call in CALLS_SHOWN] if not found["failure"] else [found["failure"]]
+        rows.append([name, *shown])
+    return rows if len(rows) > 1 else []
+
+
+def latency_rows(document: dict[str, Any]) -> list[list[str]]:
+    """Percentiles of malloc and free, and of nothing timed in the same way."""
+    found = document.get("latency")
+    rows = [["arm", "call", *latency_table.headings()]]
+    for kind in ("malloc", "free", "empty"):
+        for name, entry in found["arms"].items() if found else ():
+            shown = [entry["failure"]] if entry["failure"] else latency_table.cells(entry["kinds"][kind])
+            rows.append([name, kind, *shown])
+    return rows if len(rows) > 1 else []
+
+
 def facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     """What was measured, where and how."""
     rows = [("created", document["created"]), ("mortise", document["mortise"])]
     rows += [(f"machine: {key}", str(value)) for key, value in document["machine"].items()]
     rows += [(f"setting: {key}", str(value)) for key, value in document["settings"].items() if value is not None]
+    rows += [("latency", line) for line in (latency_table.notes(document["latency"]) if document.get("latency") else [])]
     rows += [("preflight", f["text"]) for f in document["preflight"].get("findings", [])]
     for name, entry in document["arms"].items():
         how = entry["library"] or " ".join(entry["argv"] or []) or "nothing preloaded"
@@ -243,6 +248,8 @@ def repeat(document: dict[str, Any]) -> str:
         "--seed",
         str(settings["seed"]),
     ]
+    if document.get("latency"):
+        words += ["--latency", "full" if document["latency"]["settings"]["every"] == 1 else "sampled"]
     words += [word for text in settings["sweeps"] for word in ("--sweep", text)]
     for option, key in (
         ("--ready", "ready"),

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,19 @@ def trace(launcher: Launcher, request: Request, plain_runs: list[dict[str, Any]]
     whole = {key: merged(key, [part[key] for part in parts]) for key in parts[0]}
     cost = float(f"{facts['cpu_s'] / max(plain, 1e-6):.4g}")
     return {"failure": None, "arm": request.arm.name, "processes": len(parts), "cost": cost} | whole
+
+
+def count_calls(launcher: Launcher, request: Request) -> dict[str, Any]:
+    """System calls of one run of an arm, all its processes together, by name."""
+    with tempfile.TemporaryDirectory(prefix="mortise-calls-") as folder:
+        counts = Path(folder) / "calls"
+        try:
+            facts = launcher.run(replace(request, calls=counts)).facts
+        except RunFailed as e:
+            return {"failure": str(e)}
+        if not counts.exists():
+            return {"failure": f"it could not be traced (exit status {facts['exit_status']})"}
+        return {"failure": None, "counts": json.loads(counts.read_text())}
 
 
 def merged(key: str, values: list[Any]) -> Any:

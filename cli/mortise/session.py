@@ -19,6 +19,7 @@ from mortise import (
     faults,
     formats,
     gates,
+    latency,
     machine,
     profiles,
     stats,
@@ -51,6 +52,7 @@ class Settings:
     metric_better: str = "more"
     seed: int = 0
     profile: bool = False
+    latency: int = 0  # one call in so many is timed, in a run apart; 0: no such run
     timeout_s: float = 3600.0
     stdin: Path | None = None
     service: Service | None = None
@@ -140,6 +142,9 @@ class Session:
             self.rounds()
             if self.settings.profile:
                 self.document["profile"] = self.profile()
+                self.document["system_calls"] = self.system_calls()
+            if self.settings.latency:
+                self.document["latency"] = self.latencies()
         except KeyboardInterrupt:
             self.document["interrupted"] = True  # what was measured until then is reported
         self.document["elapsed_s"] = round(time.monotonic() - self.started, 3)
@@ -178,9 +183,32 @@ class Session:
         runs = [run for run in entry["runs"] if run["kind"] == "time" and run["knob"] is None]
         if entry["failure"] or not runs:
             return {"failure": "the reference has no runs"}
-        arm = next(place.arm for place in self.places if place.arm.name == self.document["reference"])
-        self.progress(self.document, f"tracing {arm.name}", time.monotonic() - self.started)
-        return profiles.trace(self.launcher, self.request(Place(arm), memory=False), runs)
+        place = self.unset(self.document["reference"])
+        self.progress(self.document, f"tracing {place.arm.name}", time.monotonic() - self.started)
+        return profiles.trace(self.launcher, self.request(place, memory=False), runs)
+
+    def system_calls(self) -> dict[str, Any]:
+        """One run of each arm in which every system call is counted, outside all rounds."""
+        found = {}
+        for name, entry in self.document["arms"].items():
+            if not entry["failure"]:
+                self.progress(self.document, f"counting system calls of {name}", time.monotonic() - self.started)
+                found[name] = profiles.count_calls(self.launcher, self.request(self.unset(name), memory=False))
+        return found
+
+    def latencies(self) -> dict[str, Any]:
+        """One run of each arm behind the latency layer, outside all rounds."""
+        names = [name for name, entry in self.document["arms"].items() if not entry["failure"]]
+        requests = [self.request(self.unset(name), memory=False) for name in names]
+
+        def say(text: str) -> None:
+            self.progress(self.document, f"timing single calls, {text}", time.monotonic() - self.started)
+
+        return latency.measure(self.argv, requests, self.settings.latency, 1, self.settings.seed, say)
+
+    def unset(self, name: str) -> Place:
+        """The arm as it is without a knob turned."""
+        return next(place for place in self.places if place.arm.name == name and place.knob is None)
 
     def round(self, kind: str, number: int) -> None:
         """Everything that still counts once, in an order nobody chose."""

@@ -71,6 +71,7 @@ def mortise_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("lib", "libexec", "share/mortise"):
         (home / folder).mkdir(parents=True)
     compile_c(ROOT / "cli/launcher/launcher.c", home / "libexec/mortise-launcher")
+    compile_c(ROOT / "cli/launcher/calls.c", home / "libexec/mortise-calls", "-static")
     compile_c(
         ROOT / "cli/launcher/probe.c", home / "libexec/mortise-probe.so", "-shared", "-fPIC", "-fvisibility=hidden"
     )

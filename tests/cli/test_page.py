@@ -49,8 +49,11 @@ def test_the_page_stands_alone_and_draws_everything(reported, churn):
     assert opened.said == [] and len(opened.asked) == 1, "a page that says nothing and asks for nothing but itself"
     assert page.locator("#verdict").inner_text() == document["conclusion"]["sentence"]
     assert page.locator("#arms tbody tr").count() == 2
-    for plot in ("front", "runs", "memory"):
+    for plot in ("front", "runs", "memory", "sizes", "latency-malloc", "latency-free"):
         assert page.locator(f"#{plot} .main-svg").count() > 0, plot
+    assert page.locator("#latency-malloc .scatterlayer .trace").count() == 2, "a curve for each arm"
+    assert page.evaluate("document.getElementById('latency-malloc').layout.yaxis.type") == "log"
+    assert page.locator("#latency tr").count() == 1 + 3 * 2 and page.locator("#calls tr").count() == 1 + 2
     expect(page.locator("#runs .scatterlayer .point")).to_have_count(8)  # waits: a slow machine draws later
     assert json.loads(page.locator("#data").text_content())["arms"].keys() == document["arms"].keys()
 

@@ -102,3 +102,33 @@ def test_shares_of_a_histogram():
     assert profiles.below([0, 0, 10, 0, 10], 0.5) == 3
     assert profiles.below([0, 0, 10, 0, 10], 0.99) == 15
     assert profiles.below([0] * 48, 0.5) == 0
+
+
+def test_system_calls_are_counted_of_all_processes_and_change_nothing(tmp_path):
+    text = "import mmap, os\nfor i in range(50): mmap.mmap(-1, 4096).close()\nif os.fork() == 0:\n [mmap.mmap(-1, 4096).close() for i in range(30)]\nelse: os.wait()\nprint('done')"
+    request = Request(["/usr/bin/python3", "-c", text], Arm("a", "shipped"))
+    plain = Request(["/usr/bin/python3", "-c", "import mmap, os"], Arm("a", "shipped"))
+    found, least = (profiles.count_calls(Launcher(), r)["counts"] for r in (request, plain))
+    assert 80 <= found["munmap"] - least["munmap"] <= 90 and found["all"] > found["mmap"] + found["munmap"]
+    assert sum(n for name, n in found.items() if name != "all") == found["all"]
+    request.calls = tmp_path / "counts"
+    assert Launcher().run(request).stdout == b"done\ndone\n"
+    killed = Launcher().run(Request(["sh", "-c", "kill -9 $$"], Arm("a", "shipped"), calls=tmp_path / "counts"))
+    assert killed.facts["exit_status"] == 128 + 9
+
+
+def test_every_arm_has_its_calls_and_latencies_beside_the_rounds(cli, churn, tmp_path):
+    """They come with a page, or where they are asked for; never in a run that counts for a verdict."""
+    words = ["compare", "--rounds", "2", "--arms", "glibc,toy", "--json", str(tmp_path / "o.json")]
+    cli(*words, "--html", str(tmp_path / "o.html"), "--", str(churn), "30000")
+    document = json.loads((tmp_path / "o.json").read_text())
+    jsonschema.validate(document, schema("compare"))
+    jsonschema.validate(document["latency"], schema("latency"))
+    assert document["latency"]["settings"]["every"] == 64
+    assert document["system_calls"]["toy"]["counts"]["mmap"] > 0
+    assert document["latency"]["arms"]["toy"]["kinds"]["malloc"]["calls"] >= 30000
+    assert {run["kind"] for run in document["arms"]["toy"]["runs"]} <= {"warmup", "time", "memory"}
+    cli(*words, "--latency", "full", "--", str(churn), "30000")
+    document = json.loads((tmp_path / "o.json").read_text())
+    assert document["latency"]["arms"]["glibc"]["kinds"]["free"]["timed"] >= 30000 and "system_calls" not in document
+    assert "expected off or sampled or full" in cli.refused(2, *words, "--latency", "some", "--", str(churn))

@@ -33,6 +33,7 @@ def command(
     timeout: options.Timeout = "1h",
     seed: options.Seed = None,
     profile: options.Profile = None,
+    latency: options.Latency = None,
     json_path: options.Json = None,
     html_path: options.Html = None,
     markdown: options.Markdown = None,

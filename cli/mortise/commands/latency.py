@@ -48,11 +48,11 @@ def command(
     found.demand()
     arms = arms_.parse_all(comparing.specs_of(arm_list), found.as_shipped)
     from mortise import latency, latency_page, latency_table
+    from mortise.launching import Request
 
-    document = latency.measure(
-        program, arms, 1 if full else every, rounds, secrets.randbelow(2**31) if seed is None else seed, say,
-        stdin=stdin, service=service, timeout_s=formats.span(timeout),
-    )  # fmt: skip
+    requests = [Request(program, arm, stdin=stdin, service=service, timeout_s=formats.span(timeout)) for arm in arms]
+    number = secrets.randbelow(2**31) if seed is None else seed
+    document = latency.measure(program, requests, 1 if full else every, rounds, number, say)
     if json_path != STDOUT:
         latency_table.show(document)
     for path, render in ((json_path, formats.dumps), (html_path, latency_page.render)):

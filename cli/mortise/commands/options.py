@@ -57,7 +57,14 @@ Seed = Annotated[int | None, _option("--seed", "For the order of the rounds (def
 Profile = Annotated[
     bool | None,
     typer.Option(
-        "--profile/--no-profile", help="Trace one more run: sizes, lifetimes, threads (default: with --html)."
+        "--profile/--no-profile", help="Trace more runs: sizes, lifetimes, threads; system calls (default: with --html)."
+    ),
+]
+Latency = Annotated[
+    str | None,
+    _option(
+        "--latency",
+        "Time single calls in one more run of each arm: off, sampled (one in 64; default with --html) or full.",
     ),
 ]
 Json = Annotated[Path | None, _option("--json", "Write every run and conclusion (mortise.compare/1); '-' is stdout.")]
@@ -97,9 +104,16 @@ def settings(given: dict[str, Any]) -> Any:
         stdin=given["stdin"],
         service=service(given),
         profile=bool(given.get("html_path") if given.get("profile") is None else given["profile"]),
+        latency=latency_every(given.get("latency"), bool(given.get("html_path"))),
         fail_if=given.get("fail_if") or [],
         sweep_texts=given["sweep"] or [],
     )
+
+
+def latency_every(text: str | None, has_page: bool) -> int:
+    if text is None:
+        return 64 if has_page else 0
+    return {"off": 0, "sampled": 64, "full": 1}[choice("--latency", text, ("off", "sampled", "full"))]
 
 
 def service(given: dict[str, Any]) -> Any:
