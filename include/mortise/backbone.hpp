@@ -6,3 +6,6 @@
 #include "mortise/backbone/slab_geometry.hpp"
 #include "mortise/backbone/sub_heaps.hpp"
 #include "mortise/backbone/tlsf.hpp"
+#include "mortise/backbone/wait_free_slab.hpp"
+#include "mortise/backbone/wait_free_slot.hpp"
+#include "mortise/backbone/wait_free_span.hpp"

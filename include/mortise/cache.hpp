@@ -6,4 +6,5 @@
 #include "mortise/cache/map_cache.hpp"
 #include "mortise/cache/span_bins.hpp"
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/cache/span_reserve.hpp"
 #include "mortise/cache/thread_cache.hpp"

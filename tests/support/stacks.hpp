@@ -10,6 +10,7 @@
 #include "mortise/allocators/first_fit.hpp"
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/allocators/next_fit.hpp"
+#include "mortise/allocators/wfslab.hpp"
 #include "mortise/cache/thread_cache.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/sized_header.hpp"
@@ -80,6 +81,7 @@ template <class... Upper> using OverSpans = Join<Layers<Upper...>, Spans>;
 using Stacks = ::testing::Types<
     // allocators that ship
     Entry<"hslab", HslabLayers, kAligns>,
+    Entry<"wfslab", WfslabLayers, kAligns>,
     Entry<"first_fit", FirstFitLayers, kTags>,
     Entry<"next_fit", NextFitLayers, kTags>,
     Entry<"best_fit", BestFitLayers, kTags>,
@@ -101,6 +103,7 @@ using Stacks = ::testing::Types<
     Entry<"limited_to", Layers<SpanCache<>, PageIndex, LimitedTo<256_MiB>, MmapHeap<>>, kAligns>,
     Entry<"ticket_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, TicketLock>>>,
     Entry<"mcs_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, McsLock>>>,
+    Entry<"wait_free_slab_with_few_slots", OverSpans<WaitFreeSlab<SmallClasses, 3>, SpanReserve<64, 64>>>,
     Entry<"sized_header", Layers<SizedHeader, MallocHeap>, kTags>,
     Entry<"sized_header_over_classes", OverSpans<SizedHeader, SmallBypass>, kTags>,
     // sources

@@ -20,6 +20,12 @@
 
 namespace mortise {
 
+/// The same pointer, which the compiler may not take apart again: an address that is used several times is computed once.
+template <class T> MORTISE_HOT T* at_once(T* p) noexcept {
+  asm("" : "+r"(p));
+  return p;
+}
+
 /// Reads a word that another thread may be changing with an atomic store, where any value it had is good enough. A plain load:
 /// compilers do not fold an atomic one into the instruction that needs it, and on a hit path that instruction counts.
 template <class T> MORTISE_HOT T glance(const T& word) noexcept {

@@ -48,6 +48,17 @@ inline bool purge(std::byte* at, std::size_t bytes) noexcept {
   return memory_call(SYS_madvise, reinterpret_cast<long>(at), static_cast<long>(bytes), MADV_DONTNEED) == 0;
 }
 
+/// Brings the pages of a range in now, so that no first touch meets the kernel. False when the kernel cannot (before Linux 5.14).
+inline bool prefault(std::byte* at, std::size_t bytes) noexcept {
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+  return syscall(SYS_madvise, at, bytes, MADV_POPULATE_WRITE) == 0;
+}
+
+/// Brings the pages of a range in and keeps them from being swapped out. False beyond the limit on locked memory (RLIMIT_MEMLOCK).
+inline bool lock_pages(std::byte* at, std::size_t bytes) noexcept { return syscall(SYS_mlock, at, bytes) == 0; }
+
 /// Asks for huge pages in a range: a first touch then brings 2 MiB at once, and the range needs fewer TLB entries.
 /// Without effect where the system has them switched off or always on.
 inline void advise_huge(std::byte* at, std::size_t bytes) noexcept { syscall(SYS_madvise, at, bytes, MADV_HUGEPAGE); }

@@ -149,8 +149,9 @@ struct PageIndex {
     Span* span_of(const std::byte* p) const noexcept { return &spans()[spans()[number_of(p)].head]; }
     std::byte* base_of(const Span* s) const noexcept { return origin_ + (std::size_t{s->head} << kGranuleLog2); }
     static std::size_t bytes_of(const Span* s) noexcept { return std::size_t{s->granules} << kGranuleLog2; }
-    std::uint64_t* bits_of(const Span* s) const noexcept {
-      return reinterpret_cast<std::uint64_t*>(bits_.at + std::size_t{s->head} * kBitmapBytes);
+    std::uint64_t* bits_of(const Span* s) const noexcept { return bits_at(s->head); }
+    MORTISE_HOT std::uint64_t* bits_at(std::uint32_t number) const noexcept {
+      return reinterpret_cast<std::uint64_t*>(bits_.at + std::size_t{number} * kBitmapBytes);
     }
     std::uint32_t covered() const noexcept { return covered_; }
 

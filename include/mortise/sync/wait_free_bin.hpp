@@ -61,8 +61,9 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     const std::uint64_t before = words_[w].fetch_or(bits, Order::acq_rel);
     result.was_there = before & bits;
     if (result.was_there) [[unlikely]] return result;
-    // Release: pairs with take_marks(), so that who takes the mark finds the bit.
-    if (before == 0) result.woke = marks_.fetch_or(std::uint64_t{1} << w, Order::release) == 0;
+    // Release: pairs with take_marks(), so that who takes the mark finds the bit. Acquire: pairs with restart(), so that a mark
+    // that is late, and lands in the next use of the bin, tells that use's owner.
+    if (before == 0) result.woke = marks_.fetch_or(std::uint64_t{1} << w, Order::acq_rel) == 0;
     if ((before | bits) == all_of(w, capacity))
       result.completed = full_.fetch_add(1, Order::release) + 1 == words_for(capacity);  // pairs with is_complete()
     return result;
@@ -84,19 +85,30 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     if (bits == all_of(w, capacity)) full_.fetch_sub(1, Order::relaxed);  // only the owner ever relies on the count
     return bits;
   }
-  /// True when all words are full; the owner is between two operations. What was done with any block happened before.
-  bool is_complete(unsigned capacity) const noexcept { return full_.load(Order::acquire) == words_for(capacity); }
+  /// True when the first `words` words, all that are open, are full; the owner is between two operations. What was done with any
+  /// block happened before.
+  bool is_complete(unsigned words) const noexcept { return full_.load(Order::acquire) == words; }
 
   /// Word `w` holds nothing, whatever lay there: its numbers are about to be handed out for the first time.
   void open(unsigned w) noexcept { words_[w].store(0, Order::relaxed); }
-  /// A complete bin is used for something else. Words are opened one by one as they are handed out.
-  void restart() noexcept { full_.store(0, Order::relaxed); }
+  /// A complete bin is used for something else, perhaps by another owner, who has said so where a waking put looks. Words are
+  /// opened one by one as they are handed out.
+  void restart() noexcept {
+    full_.store(0, Order::relaxed);
+    marks_.exchange(0, Order::release);  // whoever marks from here on sees the new owner
+  }
 
   /// How many of the first `n` words' numbers are in the bin: exact when nobody puts or takes.
   unsigned count(unsigned n) const noexcept {
     unsigned sum = 0;
     for (unsigned w = 0; w < n; ++w) sum += static_cast<unsigned>(std::popcount(words_[w].load(Order::relaxed)));
     return sum;
+  }
+  /// Whether the count of full words is right: when nobody puts or takes. O(words).
+  bool is_sound(unsigned words, unsigned capacity) const noexcept {
+    unsigned full = 0;
+    for (unsigned w = 0; w < words; ++w) full += words_[w].load(Order::relaxed) == all_of(w, capacity);
+    return full == full_.load(Order::relaxed);
   }
 
  private:

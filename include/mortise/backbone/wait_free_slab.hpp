@@ -1,0 +1,353 @@
+// Slabs whose every allocation and release ends within a stated number of its own steps, whatever other threads do.
+//
+//   malloc  ── this thread's slot: a block freed before, or the next of a word ── done                              hit
+//                 └─ refill: one exchange takes a word of up to 64 blocks of a span of this thread ── done          refill
+//                 └─ a span from the reserve, or a word from the slot of a thread that has ended ── done            refill
+//                 └─ grow: the layer below is asked, which may wait; counted                                        grow
+//   free    ── this thread's slot, while it has room ── done                                                        hit
+//                 └─ home: one fetch-or in the bitmap of the block's span, whoever's it is ── done                  hit
+//
+// 1. A block that does not fit into the freeing thread's slot goes home by one fetch-or; there are no lists of remote frees, so
+// nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had none, or the last one that was
+// missing, sets one bit in the bin of hints of the span's slot. 3. At each refill a slot looks at a few hinted spans: those with
+// something are listed, those that are complete go to the reserve. Nothing is done in batches.
+//
+// Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that
+// is kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the
+// child, but nothing waits for them.
+//
+// Bound: docs/6-proof.md counts every step. Memory: a thread stopped anywhere keeps what its slot has, one span on its way, and
+// hides at most one span of another thread from reuse.
+// Progress: hit and refill wait-free, grow as below. Source: ownership and remote frees as in [Leijen19], by bitmaps;
+// constant-time refills after [BlellochWei20]; lists that need not be linearisable as in [OuyangZhu22].
+// Placement: above SpanReserve. Above it guards and shapes; no cache is needed.
+#pragma once
+
+#include <cstring>
+#include <new>
+
+#include "mortise/backbone/wait_free_slot.hpp"
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/policy/size_classes.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// `kThreads`: how many threads have a slot of their own at a time.
+template <class SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThreads = 512> struct WaitFreeSlab {
+  static_assert(kThreads >= 2 && kThreads <= 65536, "slot numbers fit 16 bits; one slot is for calls without one");
+  static constexpr const char* kName = "WaitFreeSlab";
+  static constexpr const char* kWhat = "slabs with bounded steps: a slot a thread, frees go home by one fetch-or";
+  static constexpr const char* kNeeds = "a reserve of spans that never waits directly below (SpanReserve)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("SizeClasses", SizeClassesT::kName).number("classes", SizeClassesT::kCount)
+        .number("block_bytes_max", SizeClassesT::kMaxBytes).number("threads", kThreads);
+  }
+
+  template <Indexed Below> requires GivesMeta<Below> && (Below::kSpanGuarantee == Guarantee::wait_free)
+  class Over : public Passthrough<Below> {
+    using Slot = WaitFreeSlot<SizeClassesT>;
+    using Geometry = WaitFreeGeometry<SizeClassesT>;
+
+   public:
+    using Classes = SizeClassesT;
+    using Index = IndexOf<Below>;
+    static constexpr Progress kProgress = {Guarantee::wait_free, Guarantee::wait_free, Below::kProgress.grow};
+    static constexpr unsigned kLooks = 4;   ///< hinted spans looked at in one refill
+    static constexpr unsigned kVisits = 2;  ///< slots without a thread that one refill looks into
+    static constexpr unsigned kVisitLooks = 8;
+    static constexpr unsigned kGrowLooks = 64;  ///< and before the heap grows
+
+    struct Thread {
+      Slot* slot = nullptr;  ///< null: not attached, or no slot was free
+      unsigned visited = 0;  ///< the slot that was looked into last
+      [[no_unique_address]] typename Below::Thread below{};
+    };
+
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
+      if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !t.slot) [[unlikely]] return {};
+      const unsigned c = Classes::class_of(r.size);
+      std::byte* const p = t.slot->pop(c);
+      if (!p) [[unlikely]] return {};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
+    }
+    /// Takes every block that has a class: into the slot, or home.
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
+      if (b.size_class == kNoClass || !t.slot) [[unlikely]] return false;
+      if (!t.slot->push(b.class_index(), b.ptr)) [[unlikely]] send_home(b.class_index(), b.ptr);
+      return true;
+    }
+
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Classes::kMaxBytes) [[unlikely]] return allocate_large(t, r);
+      if (r.align > kMinAlign) [[unlikely]] return {};
+      const unsigned c = Classes::class_of(r.size);
+      std::byte* p;
+      if (t.slot) [[likely]] {
+        p = t.slot->pop(c);
+        if (!p) p = refilled(t, *t.slot, c);
+      } else {
+        Guest guest(*this, t);
+        p = guest.slot ? refilled(t, *guest.slot, c) : nullptr;
+      }
+      if (!p) return {};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
+    }
+    void release(Thread& t, Block b) noexcept {
+      if (b.size_class == kNoClass) [[unlikely]] return this->below.release(t.below, b);
+      if (!release_hit(t, b)) send_home(b.class_index(), b.ptr);
+    }
+
+    Block measure(Block b) noexcept {
+      if (b.size_class == kNoClass) b = this->block_of(b.ptr);  // unsized blocks may not know their class
+      if (b.size_class == kNoClass) return this->below.measure(b);
+      return {b.ptr, Classes::size_of(b.class_index()), b.class_index()};
+    }
+    /// A block stays on its side: small ones in their class, large ones while they are large.
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept {
+      if (b.size_class != kNoClass) return n <= Classes::size_of(b.class_index()) ? measure(b) : Block{};
+      return n > Classes::kMaxBytes ? resize_below(this->below, t.below, b, n) : Block{};
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      return b.size_class == kNoClass && n > Classes::kMaxBytes ? this->below.resize_by_moving(t.below, b, n) : Block{};
+    }
+
+    void attach(Thread& t) noexcept {
+      attach_below(this->below, t.below);
+      t.slot = claim(1);
+    }
+    /// The slot stays as it is for the next thread; blocks kept for reuse go home, empty spans to the reserve. O(slot).
+    void detach(Thread& t) noexcept {
+      if (t.slot) {
+        empty(*t.slot);
+        leave(*t.slot);
+        t.slot = nullptr;
+      }
+      detach_below(this->below, t.below);
+    }
+
+    std::size_t trim(Thread& t) noexcept {
+      if (t.slot) empty(*t.slot);
+      for (unsigned i = 0; i < kThreads; ++i)
+        if (Slot* const s = visit(i)) empty(*s), leave(*s);
+      return trim_below(this->below, t.below);
+    }
+    bool reserve(Thread& t, auto settings) noexcept { return this->below.reserve(t.below, settings); }
+    std::size_t grown() const noexcept { return this->below.grown(); }
+
+    void lock_all() noexcept {
+      guests_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      guests_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      guests_.reset();
+      reset_below(this->below);
+    }
+
+    /// Counts while others go on: exact when they rest. O(granules of the heap).
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      each_span([&](WaitFreeSpan& s, unsigned c) {
+        const unsigned opened = s.opened.load(Order::relaxed), most = opened * 64;
+        const unsigned handed = most < Geometry::capacity(c) ? most : Geometry::capacity(c);
+        count(u, Geometry::span_bytes(c), (handed - s.bin.count(opened)) * Classes::size_of(c));
+      });
+      for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) {
+        Slot* const slot = slots_[i].load(Order::acquire);
+        for (unsigned c = 1; slot && c <= Classes::kCount; ++c) {
+          const auto words = static_cast<unsigned>(std::popcount(slot->bins[c].word.load(Order::relaxed)));
+          const std::size_t kept = (slot->bins[c].count.load(Order::relaxed) + words) * Classes::size_of(c);
+          u.live -= kept;
+          u.cached += kept;
+        }
+      }
+    }
+    /// Walks every span and reports heap_inconsistent when a count and a bitmap disagree. O(granules of the heap).
+    void audit() noexcept {
+      if constexpr (Audits<Below>) this->below.audit();
+      each_span([&](WaitFreeSpan& s, unsigned c) {
+        const unsigned opened = s.opened.load(Order::relaxed);
+        const Slot& slot = slot_of()(s.owner.load(Order::relaxed));
+        MORTISE_AUDIT(opened <= Geometry::words(c) && s.bin.is_sound(opened, Geometry::capacity(c)));
+        MORTISE_AUDIT(s.is_listed || slot.is_current(&s) || s.bin.is_marked() || s.bin.count(opened) == 0);
+      });
+    }
+
+   private:
+    enum : std::uint8_t { kUnused, kIdle, kBusy };
+
+    /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time.
+    struct Guest {
+      Over& heap;
+      Slot* slot;
+      bool waits = false;
+      Guest(Over& h, Thread&) noexcept : heap(h), slot(h.claim(1)) {
+        if (slot) return;
+        h.guests_.lock();
+        waits = true;
+        while (!(slot = h.claim(0, 1)) && h.slots_[0].load(Order::relaxed)) cpu_relax();  // trim may be looking into it
+      }
+      ~Guest() {
+        if (slot) heap.leave(*slot);
+        if (waits) heap.guests_.unlock();
+      }
+      Guest(const Guest&) = delete;
+      Guest& operator=(const Guest&) = delete;
+    };
+
+    Index& index() noexcept { return this->below.page_index(); }
+    /// Visits every span in a slot: at rest all of them, otherwise those of the moment it came by.
+    template <class Visit> void each_span(Visit visit) noexcept {
+      for (std::uint32_t g = 0; g < index().covered(); ++g) {
+        const Span& s = index().spans()[g];
+        if (s.state != SpanState::slab || s.head != g) continue;
+        auto* const record = reinterpret_cast<WaitFreeSpan*>(index().bits_at(g));
+        if (const unsigned c = record->size_class.load(Order::relaxed)) visit(*record, c);
+      }
+    }
+    /// Of a span, which below counts as one large block, `live` bytes are the program's.
+    static void count(Usage& u, std::size_t bytes, std::size_t live) noexcept {
+      u.live += live - bytes;
+      u.large -= bytes;
+      u.large_count -= 1;
+      u.cached += bytes - live;
+    }
+    WaitFreeSpan* record_of(const std::byte* base) noexcept {
+      return reinterpret_cast<WaitFreeSpan*>(index().bits_at(index().number_of(base)));
+    }
+    auto slot_of() noexcept {
+      return [this](unsigned n) -> Slot& { return *slots_[n].load(Order::acquire); };
+    }
+
+    /// One fetch-or, and hints when the span wakes up or is complete. Reports double and invalid frees.
+    [[gnu::noinline]] void send_home(unsigned c, std::byte* p) noexcept {
+      auto* const base = reinterpret_cast<std::byte*>(round_down(address_of(p), Geometry::span_bytes(c)));
+      WaitFreeSpan* const s = record_of(base);
+      const auto offset = static_cast<std::size_t>(p - base);
+      const unsigned i = Geometry::index_of(c, offset), w = i / 64;
+      MORTISE_CHECK(i * Classes::size_of(c) == offset && w < s->opened.load(Order::relaxed), Fault::invalid_free,
+                    Block(p, Classes::size_of(c), c));
+      const bool fresh = Slot::put_home(s, base, w, std::uint64_t{1} << i % 64, c, slot_of());
+      MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
+    }
+
+    /// A block of class `c` for the holder of `slot`, whose bin of that class is empty. Null without memory.
+    [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
+      auto& bin = slot.bins[c];
+      look(slot, kLooks);
+      if (bin.word.load(Order::relaxed) || Slot::refill(bin, bin, c)) return slot.pop(c);
+      const unsigned kind = Geometry::kind(c);
+      std::byte* base = this->below.take_span(kind);
+      if (!base && visit_others(t, bin, kind, c, base)) return slot.pop(c);
+      if (!base && !(base = grown_span(t, slot, kind))) return nullptr;
+      index().set_class(index().span_of(base), c);
+      slot.adopt(record_of(base), base, c);
+      return Slot::refill(bin, bin, c) ? slot.pop(c) : nullptr;
+    }
+    /// Growth: first what is known to have been freed is given a longer look; when memory runs out, all that is free anywhere.
+    MORTISE_COLD std::byte* grown_span(Thread& t, Slot& slot, unsigned kind) noexcept {
+      look(slot, kGrowLooks);
+      if (std::byte* const base = this->below.take_span(kind)) return base;
+      if (std::byte* const base = this->below.grow_span(t.below, kind)) return base;
+      trim(t);
+      if (std::byte* const base = this->below.take_span(kind)) return base;
+      return this->below.grow_span(t.below, kind);
+    }
+    MORTISE_COLD Block allocate_large(Thread& t, Request r) noexcept {
+      if (t.slot) look(*t.slot, kGrowLooks);
+      if (const Block b = this->below.allocate(t.below, r)) return b;
+      trim(t);
+      return this->below.allocate(t.below, r);
+    }
+    /// Slots without a thread may have a word of the class, or a span that has become empty.
+    bool visit_others(Thread& t, typename Slot::Bin& bin, unsigned kind, unsigned c, std::byte*& base) noexcept {
+      const unsigned used = used_.load(Order::relaxed);
+      for (unsigned n = 1; n <= kVisits && n < used; ++n) {
+        t.visited = t.visited + 1 < used ? t.visited + 1 : 1;
+        Slot* const other = visit(t.visited);
+        if (!other) continue;
+        look(*other, kVisitLooks);
+        const bool got = Slot::refill(bin, other->bins[c], c);
+        leave(*other);
+        if (got) return true;
+        if ((base = this->below.take_span(kind))) return false;
+      }
+      return false;
+    }
+    void look(Slot& slot, unsigned most) noexcept {
+      for (bool more = true; more && most; --most)
+        if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);
+    }
+    void retire(Slot& slot, WaitFreeSpan* s) noexcept {
+      const unsigned c = s->size_class.load(Order::relaxed);
+      slot.disown(s);
+      if (!this->below.give_span(Geometry::kind(c), s->base)) slot.adopt(s, s->base, c);  // the reserve is full: it stays, unused
+    }
+
+    /// What a slot's holder does when it has time: blocks go home, all hints are looked at, empty spans leave.
+    void empty(Slot& slot) noexcept {
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        auto& bin = slot.bins[c];
+        if (const std::uint64_t word = bin.word.load(Order::relaxed)) {
+          bin.word.store(0, Order::relaxed);
+          auto* const base = reinterpret_cast<std::byte*>(round_down(address_of(bin.base), Geometry::span_bytes(c)));
+          const unsigned w = Geometry::index_of(c, static_cast<std::size_t>(bin.base - base)) / 64;
+          Slot::put_home(record_of(base), base, w, word, c, slot_of());
+        }
+        while (bin.count.load(Order::relaxed)) send_home(c, slot.pop(c));
+      }
+      for (unsigned c = 1; c <= Classes::kCount; ++c) slot.close(c, slot_of());
+      for (bool more = true; more;)
+        if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);
+    }
+
+    // -- the table of slots: a slot is held by whoever changed its state to busy
+
+    /// One pass over the table; null when every slot from `first` on is held, or there is no memory for a new one.
+    Slot* claim(unsigned first, unsigned end = kThreads) noexcept {
+      for (unsigned i = first; i < end; ++i) {
+        const std::uint8_t seen = states_[i].load(Order::relaxed);
+        if (seen == kBusy || states_[i].exchange(kBusy, Order::acquire) == kBusy) continue;  // pairs with leave()
+        Slot* slot = slots_[i].load(Order::relaxed);
+        return slot ? slot : open(i);
+      }
+      return nullptr;
+    }
+    Slot* visit(unsigned i) noexcept {
+      if (states_[i].load(Order::relaxed) != kIdle) return nullptr;
+      std::uint8_t idle = kIdle;
+      return states_[i].compare_exchange_strong(idle, kBusy, Order::acquire) ? slots_[i].load(Order::relaxed) : nullptr;
+    }
+    void leave(Slot& slot) noexcept { states_[slot.number].store(kIdle, Order::release); }
+
+    /// The first use of a slot: the layer below gives its memory, and may wait.
+    MORTISE_COLD Slot* open(unsigned i) noexcept {
+      std::byte* const memory = this->below.meta(sizeof(Slot) + alignof(Slot));
+      if (!memory) {
+        states_[i].store(kUnused, Order::release);
+        return nullptr;
+      }
+      Slot* const slot = ::new (reinterpret_cast<void*>(round_up(address_of(memory), alignof(Slot)))) Slot;
+      slot->open(i);
+      slots_[i].store(slot, Order::release);  // pairs with slot_of()
+      for (unsigned used = used_.load(Order::relaxed); used <= i;)
+        if (used_.compare_exchange_weak(used, i + 1, Order::relaxed)) break;
+      return slot;
+    }
+
+    Atomic<std::uint8_t> states_[kThreads];
+    Atomic<Slot*> slots_[kThreads];
+    Atomic<unsigned> used_{0};
+    FutexLock guests_;
+  };
+};
+
+}  // namespace mortise

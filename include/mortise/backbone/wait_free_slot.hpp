@@ -1,0 +1,220 @@
+// What one thread of wfslab has at hand: its own free blocks, its spans, and the bin in which others tell it of them.
+//
+//   bins[c]   ┌ slots: blocks just freed, last in first out ┐ hit of malloc and free
+//             │ word:  up to 64 neighbours of one span      │ hit of malloc
+//             │ current: the span that words come from      │ refill: one exchange, one word
+//             └ list:  spans with free blocks               ┘
+//   hints     a bin of spans: others have put blocks back into this one
+//
+// A slot outlives its thread: the next thread takes it over as it is, spans, pending frees and all. Between the two, and only
+// then, any thread may visit it. Spans never change their slot while a block of theirs is out, so that whoever frees a block
+// finds the owner without asking.
+//
+// Each step is O(1): no list is walked, and hints are looked at one span at a time.
+// Progress: wait-free; everything but `hints` and the spans' bins belongs to the slot's holder.
+#pragma once
+
+#include <bit>
+
+#include "mortise/backbone/wait_free_span.hpp"
+#include "mortise/data/list.hpp"
+
+namespace mortise {
+
+template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
+  using Span = WaitFreeSpan;
+  using Geometry = WaitFreeGeometry<Classes>;
+  static constexpr unsigned kSlotsMax = 24;             ///< freed blocks kept of one class, at most
+  static constexpr std::size_t kBytesPerClass = 32_KiB; ///< and of large classes so many bytes
+  static constexpr unsigned kStaleMax = 4;              ///< empty words looked at in one refill
+
+  /// `count` and `word` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.
+  struct alignas(64) Bin {
+    Atomic<std::uint32_t> count;
+    std::uint32_t limit = 0;
+    Atomic<std::uint64_t> word;     ///< free blocks from `base` on
+    std::byte* base = nullptr;
+    Span* current = nullptr;
+    std::uint64_t marks = 0;        ///< words of `current` that may hold something, taken from its bin
+    List<Span> list;
+    std::byte* slots[kSlotsMax];
+  };
+  static constexpr unsigned kBuckets = 1024;
+
+  WaitFreeBin<kBuckets / 64> hints;  ///< buckets with a span that has been put into; anybody's
+  alignas(64) std::uint64_t hint_marks = 0, hint_word = 0;
+  unsigned hint_at = 0;
+  unsigned number = 0;
+  Span* pending = nullptr;           ///< the next span of a bucket that is being looked at
+  Span* buckets[kBuckets] = {};
+  Bin bins[Classes::kCount + 1];
+
+  static unsigned bucket_of(const std::byte* base) noexcept { return static_cast<unsigned>(address_of(base) / 64_KiB % kBuckets); }
+
+  /// Touches every page of the slot, so that no call meets its first use.
+  void open(unsigned n) noexcept {
+    number = n;
+    for (unsigned c = 1; c <= Classes::kCount; ++c) {
+      const std::size_t fit = kBytesPerClass / Classes::size_of(c);
+      bins[c].limit = static_cast<std::uint32_t>(fit < 2 ? 2 : fit > kSlotsMax ? kSlotsMax : fit);
+    }
+  }
+
+  /// A hit: a block of class `c`, or null.
+  MORTISE_HOT std::byte* pop(unsigned c) noexcept {
+    Bin& b = *at_once(&bins[c]);
+    if (const std::uint32_t n = b.count.load(Order::relaxed)) [[likely]] {
+      b.count.store(n - 1, Order::relaxed);
+      return b.slots[n - 1];
+    }
+    return from_word(b, c);
+  }
+  MORTISE_HOT static std::byte* from_word(Bin& b, unsigned c) noexcept {
+    const std::uint64_t word = b.word.load(Order::relaxed);
+    if (!word) [[unlikely]] return nullptr;
+    b.word.store(word & (word - 1), Order::relaxed);
+    return b.base + static_cast<unsigned>(std::countr_zero(word)) * Classes::size_of(c);
+  }
+  MORTISE_HOT bool push(unsigned c, std::byte* p) noexcept {
+    Bin& b = *at_once(&bins[c]);
+    const std::uint32_t n = b.count.load(Order::relaxed);
+    if (n >= b.limit) [[unlikely]] return false;
+    b.slots[n] = p;
+    b.count.store(n + 1, Order::relaxed);
+    return true;
+  }
+
+  /// Some free blocks of `from`'s spans of class `c`, as a word for `to`. False when it has none at hand. O(1).
+  static bool refill(Bin& to, Bin& from, unsigned c) noexcept {
+    for (unsigned tries = 0; tries < kStaleMax; ++tries) {
+      Span* s = from.current;
+      if (!s) {
+        if (!(s = from.list.first())) return false;
+        from.list.remove(s);
+        s->is_listed = false;
+        from.current = s;
+      }
+      if (!from.marks) from.marks = s->bin.take_marks();
+      if (from.marks) {
+        const auto w = static_cast<unsigned>(std::countr_zero(from.marks));
+        from.marks &= from.marks - 1;
+        // A mark may be stale, of a thread that was late with it: even for a word that is not open in this use of the span.
+        if (w >= s->opened.load(Order::relaxed)) continue;
+        if (const std::uint64_t bits = s->bin.take(w, Geometry::capacity(c))) return hand_out(to, s, w, c, bits);
+      } else if (const unsigned w = s->opened.load(Order::relaxed); w < Geometry::words(c)) {
+        s->bin.open(w);
+        s->opened.store(static_cast<std::uint16_t>(w + 1), Order::relaxed);
+        return hand_out(to, s, w, c, s->bin.all_of(w, Geometry::capacity(c)));
+      } else {
+        from.current = nullptr;  // its bin had no marks: the next block that is put into it brings a hint
+      }
+    }
+    return false;
+  }
+
+  /// Makes a span that nobody uses this slot's, for class `c`.
+  void adopt(Span* s, std::byte* base, unsigned c) noexcept {
+    s->opened.store(0, Order::relaxed);
+    s->size_class.store(static_cast<std::uint8_t>(c), Order::relaxed);
+    s->owner.store(static_cast<std::uint16_t>(number), Order::relaxed);
+    s->bin.restart();
+    s->base = base;
+    s->is_listed = true;
+    Span*& bucket = buckets[bucket_of(base)];
+    s->bucket_prev = nullptr;
+    s->bucket_next = bucket;
+    if (bucket) bucket->bucket_prev = s;
+    bucket = s;
+    bins[c].list.push(s);
+  }
+
+  /// Takes a complete span out of the slot: nobody uses it any more.
+  void disown(Span* s) noexcept {
+    const unsigned c = s->size_class.load(Order::relaxed);
+    if (s->is_listed) bins[c].list.remove(s);
+    s->is_listed = false;
+    (s->bucket_prev ? s->bucket_prev->bucket_next : buckets[bucket_of(s->base)]) = s->bucket_next;
+    if (s->bucket_next) s->bucket_next->bucket_prev = s->bucket_prev;
+    s->size_class.store(kNoClass, Order::relaxed);
+  }
+  /// Puts blocks of word `w` of span `s`, which starts at `base`, back where they came from; false when one was there already.
+  /// Any thread. `slot_of(n)` is slot number n. At most seven shared accesses.
+  template <class SlotOf> MORTISE_HOT static bool put_home(Span* s, const std::byte* base, unsigned w, std::uint64_t bits,
+                                                            unsigned c, SlotOf slot_of) noexcept {
+    const auto put = s->bin.put(w, bits, Geometry::capacity(c));
+    if (put.woke || put.completed) [[unlikely]]
+      slot_of(s->owner.load(Order::relaxed)).hints.put(bucket_of(base), kBuckets);
+    return !put.was_there;
+  }
+
+  /// Stops taking words from the current span of a class: what was never handed out goes into its bin, so that the span counts as
+  /// complete when the rest is back. O(words of a span).
+  template <class SlotOf> void close(unsigned c, SlotOf slot_of) noexcept {
+    Bin& b = bins[c];
+    Span* const s = b.current;
+    if (!s) return;
+    b.current = nullptr;
+    for (; b.marks; b.marks &= b.marks - 1) {  // taken, but not looked at
+      const auto w = static_cast<unsigned>(std::countr_zero(b.marks));
+      if (w >= s->opened.load(Order::relaxed)) continue;
+      if (const std::uint64_t bits = s->bin.take(w, Geometry::capacity(c))) put_home(s, s->base, w, bits, c, slot_of);
+    }
+    for (unsigned w = s->opened.load(Order::relaxed); w < Geometry::words(c); ++w) {
+      s->bin.open(w);
+      s->opened.store(static_cast<std::uint16_t>(w + 1), Order::relaxed);
+      put_home(s, s->base, w, s->bin.all_of(w, Geometry::capacity(c)), c, slot_of);
+    }
+    if (!s->is_listed && s->bin.is_marked()) {
+      b.list.push_last(s);
+      s->is_listed = true;
+    }
+  }
+  bool is_current(const Span* s) const noexcept { return bins[s->size_class.load(Order::relaxed)].current == s; }
+
+  /// Looks at one span that may have been put into: lists it if it has something, and returns it if it is complete and can go.
+  /// `more` becomes false when nothing is left to look at. O(1).
+  Span* look(bool& more) noexcept {
+    if (!pending) {
+      const unsigned bucket = next_hint();
+      if (bucket == kBuckets) return more = false, nullptr;
+      pending = buckets[bucket];
+    }
+    Span* const s = pending;
+    if (!s) return nullptr;
+    pending = s->bucket_next;
+    if (is_current(s)) return nullptr;  // it leaves `current` only when its bin has no marks
+    const unsigned c = s->size_class.load(Order::relaxed);
+    if (s->bin.is_complete(Geometry::words(c))) return s;
+    if (!s->is_listed && s->bin.is_marked()) {
+      bins[c].list.push_last(s);
+      s->is_listed = true;
+    }
+    return nullptr;
+  }
+
+ private:
+  static bool hand_out(Bin& to, const Span* s, unsigned w, unsigned c, std::uint64_t bits) noexcept {
+    to.base = s->base + std::size_t{w} * 64 * Classes::size_of(c);
+    to.word.store(bits, Order::relaxed);
+    return true;
+  }
+  /// A bucket that was hinted at, or kBuckets.
+  unsigned next_hint() noexcept {
+    if (!hint_word) {
+      if (!hint_marks) {
+        if (!hints.is_marked()) return kBuckets;
+        hint_marks = hints.take_marks();
+      }
+      if (!hint_marks) return kBuckets;
+      hint_at = static_cast<unsigned>(std::countr_zero(hint_marks));
+      hint_marks &= hint_marks - 1;
+      hint_word = hints.take(hint_at, kBuckets);
+      if (!hint_word) return kBuckets;  // a late mark; another may follow, at the next look
+    }
+    const auto bit = static_cast<unsigned>(std::countr_zero(hint_word));
+    hint_word &= hint_word - 1;
+    return hint_at * 64 + bit;
+  }
+};
+
+}  // namespace mortise

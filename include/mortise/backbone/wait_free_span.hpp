@@ -1,0 +1,70 @@
+// How wfslab cuts spans, and what it keeps of each: a bin of its blocks, who owns it, where its owner has it.
+//
+//   64 KiB span, blocks up to 8 KiB      ┌ word 0: 64 blocks ┬ word 1 ┬ ... ┬ never handed out ┐
+//   256 KiB span, blocks up to 64 KiB    ┌ word 0: up to 28 blocks    ┬ never handed out       ┐
+//
+// The record lies in the span's part of the index's bitmaps, 512 bytes for each 64 KiB, away from the program's blocks. Spans
+// start at multiples of their own size, so that a block's span is a mask away.
+// Static facts and a plain record; wait-free where it is shared, which is the bin alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "mortise/core/core.hpp"
+#include "mortise/sync/wait_free_bin.hpp"
+
+namespace mortise {
+
+/// Spans come in two kinds.
+inline constexpr unsigned kSpanKinds = 2;
+inline constexpr std::size_t kSpanKindBytes[kSpanKinds] = {64_KiB, 256_KiB};
+
+/// One span in an owner's hands. Every field but the bin is written by the holder of its slot alone. Whoever has put a block back
+/// reads `owner` after that: it is the slot that the block came from, or, when the span has been used again since, the one that
+/// has it now; either may be told. Zero is a valid record of a span that nobody uses.
+struct WaitFreeSpan {
+  static constexpr unsigned kWords = 56;  ///< 3584 blocks of 16 bytes: the record fills what the index has for 64 KiB
+  WaitFreeBin<kWords> bin;
+  Atomic<std::uint16_t> opened;       ///< words handed out so far; others count by it
+  Atomic<std::uint8_t> size_class;    ///< kNoClass: in the reserve
+  Atomic<std::uint16_t> owner;        ///< number of the slot
+  bool is_listed = false;             ///< in its class's list of spans with free blocks
+  std::byte* base = nullptr;
+  WaitFreeSpan *next = nullptr, *prev = nullptr;                ///< in its class's list
+  WaitFreeSpan *bucket_next = nullptr, *bucket_prev = nullptr;  ///< among its slot's spans
+};
+static_assert(sizeof(WaitFreeSpan) <= 64_KiB / kMinAlign / 8, "a record fits the bitmap of 64 KiB");
+
+/// How each class of `Classes` is cut.
+template <SizeMap Classes> struct WaitFreeGeometry {
+  static_assert(Classes::kMaxBytes <= 64_KiB, "four blocks to a span at least");
+  static constexpr std::size_t kSmallMax = 8_KiB;
+  static constexpr unsigned kind(unsigned c) noexcept { return Classes::size_of(c) > kSmallMax; }
+  static constexpr std::size_t span_bytes(unsigned c) noexcept { return kSpanKindBytes[kind(c)]; }
+  static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
+  static constexpr unsigned words(unsigned c) noexcept { return (capacity(c) + 63) / 64; }
+
+  /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
+  static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
+    return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
+  }
+
+ private:
+  static constexpr unsigned kShift = 40;
+  struct Facts {
+    std::uint64_t reciprocal;
+    std::uint32_t capacity;
+  };
+  static constexpr auto make_facts() {
+    std::array<Facts, Classes::kCount + 1> facts{};
+    for (unsigned c = 1; c <= Classes::kCount; ++c) {
+      const std::size_t size = Classes::size_of(c), fit = span_bytes(c) / size, most = WaitFreeSpan::kWords * 64;
+      facts[c] = {((std::uint64_t{1} << kShift) + size - 1) / size, static_cast<std::uint32_t>(fit < most ? fit : most)};
+    }
+    return facts;
+  }
+  static constexpr auto kFacts = make_facts();
+};
+
+}  // namespace mortise

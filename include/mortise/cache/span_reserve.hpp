@@ -1,0 +1,191 @@
+// A reserve of free spans that threads take from and give to without waiting: what makes refills wait-free.
+//
+//   take_span ─► a number of the pool `filled` ─► cell[number] is the span ─► the number goes to the pool `empty`
+//   give_span ─► a number of the pool `empty`  ─► the span into its cell   ─► the number goes to the pool `filled`
+//   grow_span ─► nothing there: the layer below is asked, which may wait and call the system; counted
+//
+// Two shelves, for the two kinds of spans. What is given stays here, whatever its size, until a call that grows anyway, or trim,
+// hands what is beyond the reserve below, where it merges. So neither malloc nor free below the reserve meets a lock or the
+// system.
+//
+// Large blocks pass through to the layer below: they are grown by definition.
+// Bound: take and give are at most 2 x (words of a pool + its tries) steps. A thread stopped within keeps one span.
+// Progress: take_span and give_span wait-free; allocate, release and grow_span as below.
+// Placement: directly above SpanCache; below WaitFreeSlab. Source: the shared pools of [BlellochWei20], with single claims.
+#pragma once
+
+#include "mortise/backbone/wait_free_span.hpp"
+#include "mortise/core/core.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/wait_free_pool.hpp"
+
+namespace mortise {
+
+/// What happens when the reserve is exhausted.
+enum class OnExhausted : std::uint8_t { grow, fail };
+
+/// Settings of a reserve, in force from the call on.
+struct ReserveSettings {
+  std::size_t bytes = 0;     ///< kept ready, half of it in each kind of span
+  bool prefault = false;     ///< its pages are brought in now
+  bool lock = false;         ///< and may not be swapped out
+  OnExhausted on_exhausted = OnExhausted::grow;
+};
+
+/// Keeps spans ready, and can be told how many.
+template <class H> concept Reserves = requires(H& h, typename H::Thread& t, ReserveSettings s) {
+  { h.reserve(t, s) } noexcept -> std::same_as<bool>;
+  { h.grown() } noexcept -> std::same_as<std::size_t>;
+};
+
+/// A shelf of spans of one kind. Any thread, wait-free.
+template <unsigned kCells> class SpanShelf {
+ public:
+  /// Once, before first use. O(cells).
+  void start() noexcept {
+    for (unsigned i = 0; i < kCells; ++i) empty_.put(i);
+  }
+  std::byte* take() noexcept {
+    const unsigned i = filled_.take(0);  // lowest first: a small heap uses few cells
+    if (i == filled_.kNone) return nullptr;
+    std::byte* const span = cells_[i].get();
+    empty_.put(i);
+    return span;
+  }
+  /// False when every cell is taken.
+  bool give(std::byte* span) noexcept {
+    const unsigned i = empty_.take(0);
+    if (i == empty_.kNone) return false;
+    cells_[i].set(span);
+    filled_.put(i);
+    return true;
+  }
+  unsigned count() const noexcept { return filled_.count(); }
+
+ private:
+  WaitFreePool<kCells> filled_, empty_;
+  Shared<std::byte*> cells_[kCells];
+};
+
+/// `kSmallSpans` of 64 KiB and `kLargeSpans` of 256 KiB fit.
+template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanReserve {
+  static constexpr const char* kName = "SpanReserve";
+  static constexpr const char* kWhat = "free spans that threads take and give without waiting; grows only when exhausted";
+  static constexpr const char* kNeeds = "a layer below that gives spans and finds them (SpanCache over PageIndex)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).number("small_spans", kSmallSpans).number("large_spans", kLargeSpans);
+  }
+
+  template <Indexed Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    using Index = IndexOf<Below>;
+    static constexpr Guarantee kSpanGuarantee = Guarantee::wait_free;
+    static_assert(Index::kGranule <= kSpanKindBytes[0] && kSpanKindBytes[0] % Index::kGranule == 0, "a span is whole granules");
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      if (!is_started_) small_.start(), large_.start();
+      return is_started_ = true;
+    }
+
+    std::byte* take_span(unsigned kind) noexcept { return kind ? large_.take() : small_.take(); }
+    bool give_span(unsigned kind, std::byte* span) noexcept { return kind ? large_.give(span) : small_.give(span); }
+
+    /// A span from below. Null when that has none, or `on_exhausted` says so.
+    MORTISE_COLD std::byte* grow_span(Thread& t, unsigned kind) noexcept {
+      if (on_exhausted_.load(Order::relaxed) == OnExhausted::fail) return nullptr;
+      grown_.fetch_add(1, Order::relaxed);
+      hand_below(t, kHandedAtOnce, 1 - kind);
+      return fetch(t, kind);
+    }
+
+    /// Large blocks. Before the heap grows for them, spans beyond the reserve go below.
+    Block allocate(Thread& t, Request r) noexcept {
+      if (on_exhausted_.load(Order::relaxed) == OnExhausted::fail && is_reserved_) return {};
+      grown_.fetch_add(1, Order::relaxed);
+      for (unsigned kind = 0; kind < kSpanKinds; ++kind) hand_below(t, kHandedAtOnce, kind);
+      return this->below.allocate(t, r);
+    }
+
+    /// Fills the reserve. False when memory runs out before. May wait and call the system; O(bytes).
+    bool reserve(Thread& t, ReserveSettings s) noexcept {
+      on_exhausted_.store(s.on_exhausted, Order::relaxed);
+      is_reserved_ = true;
+      for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
+        const std::size_t wish = s.bytes / 2 / kSpanKindBytes[kind], most = (kind ? kLargeSpans : kSmallSpans) / 2;
+        kept_[kind].store(static_cast<unsigned>(wish < most ? wish : most), Order::relaxed);
+        for (unsigned n = count(kind); n < kept_[kind].load(Order::relaxed); ++n) {
+          std::byte* const span = fetch(t, kind);
+          if (!span) return false;
+          if (s.prefault) os::prefault(span, kSpanKindBytes[kind]);
+          if (s.lock) os::lock_pages(span, kSpanKindBytes[kind]);
+          if (!give_span(kind, span)) return false;
+        }
+      }
+      return true;
+    }
+    /// How often the reserve was exhausted, or a block too large for it.
+    std::size_t grown() const noexcept { return grown_.load(Order::relaxed); }
+
+    std::size_t trim(Thread& t) noexcept {
+      for (unsigned kind = 0; kind < kSpanKinds; ++kind) hand_below(t, kSmallSpans, kind);
+      return trim_below(this->below, t);
+    }
+
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
+        const std::size_t n = count(kind), bytes = n * kSpanKindBytes[kind];
+        u.live -= bytes;  // below counts a span as one large block
+        u.large -= bytes;
+        u.large_count -= n;
+        u.dirty += bytes;
+      }
+    }
+
+   private:
+    static constexpr unsigned kHandedAtOnce = 64;
+
+    unsigned count(unsigned kind) const noexcept { return kind ? large_.count() : small_.count(); }
+
+    std::byte* fetch(Thread& t, unsigned kind) noexcept {
+      const std::size_t bytes = kSpanKindBytes[kind];
+      const Block b = this->below.allocate(t, {.size = bytes, .align = bytes});
+      if (!b) return nullptr;
+      Index& index = this->below.page_index();
+      Span* const s = index.span_of(b.ptr);
+      s->state = SpanState::slab;  // a stray free of it is a crime
+      index.set_class(s, kNoClass);
+      record_of(b.ptr)->size_class.store(kNoClass, Order::relaxed);  // touches the record's page
+      return b.ptr;
+    }
+    WaitFreeSpan* record_of(std::byte* span) noexcept {
+      Index& index = this->below.page_index();
+      return reinterpret_cast<WaitFreeSpan*>(index.bits_at(index.number_of(span)));
+    }
+    /// Up to `most` spans of `kind` beyond what is to be kept go below.
+    void hand_below(Thread& t, unsigned most, unsigned kind) noexcept {
+      const unsigned kept = kept_[kind].load(Order::relaxed), have = count(kind);
+      for (unsigned n = have > kept ? have - kept : 0; n && most; --n, --most) {
+        std::byte* const span = take_span(kind);
+        if (!span) return;
+        Index& index = this->below.page_index();
+        Span* const s = index.span_of(span);
+        index.set_class(s, kNoClass);
+        index.set_span(s->head, s->granules, SpanState::large);
+        this->below.release(t, {span, kSpanKindBytes[kind], kNoClass});
+      }
+    }
+
+    SpanShelf<kSmallSpans> small_;
+    SpanShelf<kLargeSpans> large_;
+    Atomic<unsigned> kept_[kSpanKinds];
+    Atomic<std::size_t> grown_;
+    Atomic<OnExhausted> on_exhausted_;
+    bool is_started_ = false, is_reserved_ = false;
+  };
+};
+
+}  // namespace mortise
