@@ -1,0 +1,299 @@
+#include "affinity/graph/data_flow.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+using Place = Operand::Place;
+
+constexpr std::uintptr_t kLiveStackBytes = 8 << 20, kDeadStackBytes = 1 << 20;
+
+constexpr bool same(const Value& a, const Value& b) {
+  return a.known == b.known && a.derived == b.derived && (!a.known || a.bits == b.bits);
+}
+
+}  // namespace
+
+bool DataFlow::address_of(const Operand& o, std::uintptr_t& address) const noexcept {
+  if (o.opaque || o.thread_local_) return false;
+  auto sum = static_cast<std::uintptr_t>(o.value);
+  if (o.reg != kNoRegister) {
+    if (!now_.general[o.reg].known) return false;
+    sum += now_.general[o.reg].bits;
+  }
+  if (o.index != kNoRegister) {
+    if (!now_.general[o.index].known) return false;
+    sum += now_.general[o.index].bits * o.scale;
+  }
+  address = sum;
+  return true;
+}
+
+Value DataFlow::load(std::uintptr_t address, unsigned bytes) noexcept {
+  for (unsigned n = 0; n < now_.slots; ++n)
+    if (now_.slot[n].at == address && bytes == 8) return now_.slot[n].value;
+    else if (address - now_.slot[n].at < 8 || now_.slot[n].at - address < bytes) return {};
+  if (address - object_ < size_) return {};  // what is in it before it is written means nothing
+  std::uint64_t bits = 0;
+  return bytes <= 8 && memory_.read(address, &bits, bytes) ? Value::of(bits) : Value{};
+}
+
+void DataFlow::note(std::uintptr_t address, Value v) noexcept {
+  const bool dead_stack = address < stack_ && address >= stack_ - kDeadStackBytes;
+  const bool live_stack = address >= stack_ && address < stack_ + kLiveStackBytes;
+  const bool like_pointer = v.bits >= ForeignMemory::kPageBytes * 16 && !(v.bits >> 47);
+  if (dead_stack || (!v.derived && (live_stack || !like_pointer)) || stores_ == kStores) return;
+  for (unsigned n = 0; n < stores_; ++n)
+    if (store_[n].address == address && store_[n].value == v.bits) return;
+  store_[stores_++] = {address, v.bits, v.derived};
+}
+
+void DataFlow::store(std::uintptr_t address, unsigned bytes, Value v) noexcept {
+  if (bytes != 8) v = {};
+  if (v.known) note(address, v);
+  unsigned free = now_.slots;
+  for (unsigned n = 0; n < now_.slots; ++n) {
+    if (now_.slot[n].at == address) free = n;
+    else if (address - now_.slot[n].at < 8 || now_.slot[n].at - address < bytes) now_.slot[n].value = {};
+  }
+  if (free == kSlots) return;
+  now_.slot[free] = {address, v};
+  if (free == now_.slots) ++now_.slots;
+}
+
+Value DataFlow::read(const Operand& o) noexcept {
+  std::uintptr_t address;
+  switch (o.place) {
+    case Place::general: return o.bytes == 8 ? now_.general[o.reg] : Value{};
+    case Place::immediate: return Value::of(static_cast<std::uint64_t>(o.value));
+    case Place::memory: return o.bytes == 8 && address_of(o, address) ? load(address, 8) : Value{};
+    default: return {};
+  }
+}
+
+Value DataFlow::read_lane(const Operand& o, unsigned n) noexcept {
+  std::uintptr_t address;
+  if (o.place == Place::vector) return now_.lane[o.reg][n];
+  if (o.place == Place::general) return o.bytes == 8 ? now_.general[o.reg] : Value{};
+  return o.place == Place::memory && address_of(o, address) ? load(address + 8 * n, 8) : Value{};
+}
+
+void DataFlow::write(const Operand& o, Value v) noexcept {
+  std::uintptr_t address;
+  if (o.place == Place::general) {
+    if (o.bytes == 4 && v.known) v = Value::of(v.bits & 0xffffffff);
+    now_.general[o.reg] = o.bytes >= 4 ? v : Value{};
+  } else if (o.place == Place::memory && address_of(o, address)) {
+    for (unsigned done = 0; done < o.bytes; done += 8)
+      store(address + done, o.bytes - done < 8u ? o.bytes - done : 8u, done ? Value{} : v);
+  } else if (o.place == Place::vector) {
+    now_.lane[o.reg][0] = now_.lane[o.reg][1] = {};
+  }
+}
+
+void DataFlow::forget_caller_saved() noexcept {
+  constexpr std::uint16_t kCalleeSaved = 1u << kRbx | 1u << kRsp | 1u << kRbp | 0xf000;
+  for (unsigned r = 0; r < 16; ++r) {
+    if (!(kCalleeSaved >> r & 1)) now_.general[r] = {};
+    now_.lane[r][0] = now_.lane[r][1] = {};
+  }
+}
+
+void DataFlow::execute_vector(const Op& op) noexcept {
+  std::uintptr_t address;
+  Value low, high;
+  switch (op.kind) {
+    case Kind::vector_move: low = read_lane(op.a, 0), high = read_lane(op.a, 1); break;
+    case Kind::vector_low: low = read_lane(op.a, 0), high = Value::of(0); break;
+    case Kind::vector_zero: low = high = Value::of(0); break;
+    case Kind::vector_pair_low: low = read_lane(op.a, 0), high = read_lane(op.b, 0); break;
+    case Kind::vector_pair_high: low = read_lane(op.a, 1), high = read_lane(op.b, 1); break;
+    case Kind::vector_high:
+      if (op.to.place == Place::vector) low = now_.lane[op.to.reg][0], high = read_lane(op.a, 0);
+      else low = read_lane(op.a, 1);
+      break;
+    case Kind::vector_insert:
+      low = op.condition ? read_lane(op.a, 0) : read_lane(op.b, 0), high = op.condition ? read_lane(op.b, 0) : read_lane(op.a, 1);
+      break;
+    default: return write(op.to, {});
+  }
+  if (op.to.place == Place::vector) {
+    now_.lane[op.to.reg][0] = low, now_.lane[op.to.reg][1] = high;
+  } else if (op.to.place == Place::general) {
+    write(op.to, low);
+  } else if (op.to.place == Place::memory && address_of(op.to, address)) {
+    store(address, 8, low);
+    if (op.kind == Kind::vector_move) store(address + 8, 8, high);
+  }
+}
+
+// What is not followed writes something that is not known.
+void DataFlow::forget(const Op& op) noexcept {
+  if (op.kind != Kind::forget) return write(op.to, {});
+  for (unsigned r = 0; r < 16; ++r) {
+    if (op.writes_general >> r & 1) now_.general[r] = {};
+    if (op.writes_vector >> r & 1) now_.lane[r][0] = now_.lane[r][1] = {};
+  }
+  if (op.to.place == Place::memory) write(op.to, {});
+}
+
+// The stack, moved.
+bool DataFlow::execute_stack(const Op& op) noexcept {
+  Value& sp = now_.general[kRsp];
+  if (op.kind == Kind::push) {
+    sp.bits -= 8;
+    store(sp.bits, 8, read(op.a));
+    return true;
+  }
+  if (op.kind == Kind::leave) {
+    if (!now_.general[kRbp].known) return false;
+    sp = now_.general[kRbp];
+    now_.general[kRbp] = load(sp.bits, 8);
+    sp.bits += 8;
+    return true;
+  }
+  const Value v = load(sp.bits, 8);
+  sp.bits += 8;
+  write(op.to, v);
+  return sp.known;
+}
+
+// Everything but control; false when the way cannot be followed.
+bool DataFlow::execute(const Op& op) noexcept {
+  std::uintptr_t address;
+  Value& sp = now_.general[kRsp];
+  switch (op.kind) {
+    case Kind::nothing: case Kind::compare: case Kind::test: return true;
+    case Kind::move: write(op.to, op.to.bytes == op.a.bytes ? read(op.a) : Value{}); return true;
+    case Kind::address: {
+      const bool base = op.a.reg != kNoRegister && now_.general[op.a.reg].derived;
+      const bool index = op.a.index != kNoRegister && op.a.scale == 1 && now_.general[op.a.index].derived;
+      write(op.to, address_of(op.a, address) ? derive(address, base != index) : Value{});
+      return true;
+    }
+    case Kind::add: case Kind::subtract: {
+      const Value a = read(op.a), b = read(op.b);
+      const bool add = op.kind == Kind::add;
+      Value r;
+      if (a.known && b.known) r = derive(add ? a.bits + b.bits : a.bits - b.bits, add ? a.derived != b.derived : a.derived && !b.derived);
+      write(op.to, r);
+      return sp.known;
+    }
+    case Kind::push: case Kind::pop: case Kind::leave: return execute_stack(op);
+    case Kind::exchange: {
+      const Value a = read(op.a), to = read(op.to);
+      write(op.to, a), write(op.a, to);
+      return sp.known;
+    }
+    case Kind::select: {  // either
+      const Value a = read(op.a), to = read(op.to);
+      write(op.to, same(a, to) ? a : a.derived ? a : to.derived ? to : Value{});
+      return sp.known;
+    }
+    case Kind::bit_xor: {
+      const bool zero = op.a.place == Place::general && op.b.place == Place::general && op.a.reg == op.b.reg;
+      write(op.to, zero ? Value::of(0) : Value{});
+      return sp.known;
+    }
+    case Kind::fill: case Kind::copy: return false;
+    case Kind::multiply_wide: case Kind::divide: now_.general[kRax] = now_.general[kRdx] = {}; return true;
+    default:
+      if (op.kind >= Kind::vector_move && op.kind <= Kind::vector_insert) execute_vector(op);
+      else forget(op);
+      return sp.known;
+  }
+}
+
+bool DataFlow::holds_pointer() const noexcept {
+  for (const Value& v : now_.general)
+    if (v.derived) return true;
+  for (const auto& lanes : now_.lane)
+    if (lanes[0].derived || lanes[1].derived) return true;
+  for (unsigned n = 0; n < now_.slots; ++n)
+    if (now_.slot[n].value.derived && now_.slot[n].at >= now_.general[kRsp].bits && now_.slot[n].at < stack_ + kLiveStackBytes)
+      return true;
+  return false;
+}
+
+// What both states agree on stays. True if `into` lost something.
+bool DataFlow::meet(State& into) const noexcept {
+  bool changed = false;
+  const auto keep = [&](Value& a, const Value& b) {
+    if (same(a, b)) return;
+    changed |= a.known;
+    a = {};
+  };
+  for (unsigned r = 0; r < 16; ++r) {
+    keep(into.general[r], now_.general[r]);
+    keep(into.lane[r][0], now_.lane[r][0]), keep(into.lane[r][1], now_.lane[r][1]);
+  }
+  for (unsigned n = 0; n < into.slots; ++n) {
+    Value other{};
+    for (unsigned m = 0; m < now_.slots; ++m)
+      if (now_.slot[m].at == into.slot[n].at) other = now_.slot[m].value;
+    keep(into.slot[n].value, other);
+  }
+  return changed;
+}
+
+void DataFlow::reach(std::uintptr_t pc) noexcept {
+  if (!holds_pointer()) return;
+  for (unsigned n = 0; n < blocks_; ++n) {
+    if (block_[n].pc != pc) continue;
+    if (meet(block_[n].state) && block_[n].visits < kVisits) block_[n].waits = true;
+    return;
+  }
+  if (blocks_ == kBlocks) return;
+  Block& b = block_[blocks_++];
+  b.pc = pc, b.state = now_, b.visits = 0, b.waits = true;
+}
+
+void DataFlow::follow(Block& block) noexcept {
+  now_ = block.state;
+  block.waits = false;
+  ++block.visits;
+  std::uintptr_t pc = block.pc;
+  while (looked_at_ < kInstructions && holds_pointer()) {
+    if (pc != block.pc)
+      for (unsigned n = 0; n < blocks_; ++n)
+        if (block_[n].pc == pc) return reach(pc);
+    bool readable = true;
+    const Op* const found = code_.at(pc, memory_, readable);
+    if (!found) return;
+    const Op op = *found;
+    ++looked_at_;
+    pc += op.length;
+    switch (op.kind) {
+      case Kind::stop: case Kind::ret: return;
+      case Kind::jump:
+        if (op.a.place == Place::immediate) reach(static_cast<std::uintptr_t>(op.a.value));
+        return;
+      case Kind::branch:
+        reach(static_cast<std::uintptr_t>(op.a.value));
+        reach(pc);
+        return;
+      case Kind::call: forget_caller_saved(); break;
+      default:
+        if (!execute(op)) return;
+    }
+  }
+}
+
+unsigned DataFlow::run(const Start& start) noexcept {
+  object_ = start.object, size_ = start.size, stack_ = start.general[kRsp].bits;
+  blocks_ = stores_ = looked_at_ = 0;
+  memory_.begin(stack_);
+  now_.slots = 0;
+  for (unsigned r = 0; r < 16; ++r) {
+    now_.general[r] = start.general[r];
+    now_.lane[r][0] = now_.lane[r][1] = {};
+  }
+  reach(start.pc);
+  for (unsigned n = 0; n < blocks_; ++n) {
+    if (!block_[n].waits) continue;
+    follow(block_[n]);
+    n = ~0u;  // from the first again
+  }
+  return looked_at_;
+}
+
+}  // namespace mortise::affinity
