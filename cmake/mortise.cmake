@@ -8,10 +8,13 @@ add_library(mortise_warnings INTERFACE)
 target_compile_options(mortise_warnings INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
 
 # Inside an allocator: no exceptions, no RTTI, no guard variables, no calls that the compiler would turn into malloc itself.
-add_library(mortise_inside INTERFACE)
-target_compile_options(mortise_inside INTERFACE
+set(MORTISE_INSIDE_FLAGS
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin-malloc -fno-stack-protector -fvisibility=hidden
   -fasynchronous-unwind-tables -ftls-model=initial-exec)
+set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
+set(MORTISE_ABI_FILES malloc new start next conf stats idle report snapshot resident)
+add_library(mortise_inside INTERFACE)
+target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
 target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)
 
 if(MORTISE_SANITIZE)
@@ -34,21 +37,36 @@ add_custom_command(
   DEPENDS ${PROJECT_SOURCE_DIR}/abi/abi.toml ${PROJECT_SOURCE_DIR}/abi/generate.py VERBATIM)
 add_custom_target(mortise_generated DEPENDS ${MORTISE_GENERATED}/exports.map)
 
+# What `mortise build` compiles compositions with: from this tree, and from an installed copy, where paths are relative to the file.
+function(mortise_kit file include sources generated)
+  list(JOIN MORTISE_INSIDE_FLAGS "\", \"" inside)
+  list(JOIN MORTISE_LINK_FLAGS "\", \"" link)
+  list(JOIN MORTISE_ABI_FILES "\", \"" files)
+  file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+{"schema": "mortise.kit/1", "version": "@PROJECT_VERSION@", "compiler": "@CMAKE_CXX_COMPILER@",
+ "include": "@include@", "sources": "@sources@", "generated": "@generated@",
+ "compile": ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "@inside@"],
+ "link": ["@link@"], "libraries": ["-lc", "-lgcc"], "files": ["@files@"]}
+]])
+endfunction()
+mortise_kit(${CMAKE_BINARY_DIR}/share/mortise/kit.json ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} ${MORTISE_GENERATED})
+mortise_kit(${CMAKE_BINARY_DIR}/kit-installed.json ../../include kit kit/generated)
+install(FILES ${CMAKE_BINARY_DIR}/kit-installed.json DESTINATION share/mortise COMPONENT kit RENAME kit.json)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/mortise DESTINATION include COMPONENT kit)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/abi DESTINATION share/mortise/kit COMPONENT kit FILES_MATCHING PATTERN "*.[ch]pp")
+install(DIRECTORY ${MORTISE_GENERATED} DESTINATION share/mortise/kit COMPONENT kit)
+
 # mortise_allocator(NAME): build/lib/libmortise-NAME.so from include/mortise/allocators/NAME.hpp, and its description in
 # build/share/mortise/NAME.json. HEADER and CARD name another header and card.
 function(mortise_allocator name)
   set(facts MORTISE_HEADER="mortise/allocators/${name}.hpp" MORTISE_ALLOCATOR=${name} MORTISE_VERSION="${PROJECT_VERSION}")
-  add_library(mortise-${name} SHARED
-    ${PROJECT_SOURCE_DIR}/abi/malloc.cpp ${PROJECT_SOURCE_DIR}/abi/new.cpp ${PROJECT_SOURCE_DIR}/abi/start.cpp
-    ${PROJECT_SOURCE_DIR}/abi/next.cpp ${PROJECT_SOURCE_DIR}/abi/conf.cpp ${PROJECT_SOURCE_DIR}/abi/stats.cpp
-    ${PROJECT_SOURCE_DIR}/abi/idle.cpp ${PROJECT_SOURCE_DIR}/abi/report.cpp
-    ${PROJECT_SOURCE_DIR}/abi/snapshot.cpp ${PROJECT_SOURCE_DIR}/abi/resident.cpp)
+  list(TRANSFORM MORTISE_ABI_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
+  add_library(mortise-${name} SHARED ${sources})
   add_dependencies(mortise-${name} mortise_generated)
   target_compile_definitions(mortise-${name} PRIVATE ${facts})
   target_include_directories(mortise-${name} PRIVATE ${MORTISE_GENERATED})
   target_link_libraries(mortise-${name} PRIVATE mortise_inside)
-  target_link_options(mortise-${name} PRIVATE -nodefaultlibs -Wl,--version-script=${MORTISE_GENERATED}/exports.map
-    -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
+  target_link_options(mortise-${name} PRIVATE -Wl,--version-script=${MORTISE_GENERATED}/exports.map ${MORTISE_LINK_FLAGS})
   target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
   set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)
 

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mortise import catalogue, conf, elf, peers
+from mortise import building, catalogue, conf, elf, peers
 from mortise.errors import WrongUse, unknown
 
 AS_SHIPPED = "as-shipped"
 CONTROL = "control"
 GLIBC = "glibc"
-HINT = "give one of them, a path to a .so, NAME=env:KEY=VALUE, or NAME=cmd:PROGRAM"
+HINT = "give one of them, a path to a .so or to a composition (.toml), NAME=env:KEY=VALUE, or NAME=cmd:PROGRAM"
 
 
 @dataclass
@@ -110,6 +110,8 @@ def _allocator(base: str, as_shipped: str) -> Arm:
     if base in (GLIBC, "system"):
         # Where the program brings another allocator, glibc serves only if it stands in front of that one.
         return Arm(base, "glibc", None if as_shipped == GLIBC else elf.loader_cache().get("libc.so.6"))
+    if base.endswith(".toml"):
+        return Arm(base, "library", str(building.cached(Path(base))))
     if "/" in base or base.endswith(".so") or ".so." in base:
         return Arm(base, "library", _existing(base))
     if base in (a.name for a in catalogue.allocators()):

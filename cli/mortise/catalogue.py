@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mortise import formats, home
+from mortise import building, formats, home
 from mortise.errors import WrongUse, unknown
 
 
@@ -46,6 +46,25 @@ def allocator(name: str) -> Allocator:
             f"no allocators are built here (looked in {home.looked()}): run 'make build', or set MORTISE_HOME"
         )
     raise unknown("allocator", name, known, "'mortise list' shows them")
+
+
+def found(name: str) -> Allocator:
+    """An allocator that ships by its name, or one of the user's own by its library or composition."""
+    if name.endswith(".toml"):
+        return own(building.cached(Path(name)))
+    if "/" in name or ".so" in name:
+        return own(Path(name))
+    return allocator(name)
+
+
+def own(library: Path) -> Allocator:
+    description = building.description_in(library)
+    if description is not None:
+        return Allocator(str(description["name"]), description, library)
+    for a in allocators():
+        if a.library is not None and a.library.exists() and a.library.samefile(library):
+            return a
+    raise WrongUse(f"'{library}' says nothing of itself: expected a library that 'mortise build' made, or a .toml")
 
 
 def built(name: str) -> Path:

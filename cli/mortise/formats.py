@@ -17,6 +17,8 @@ PROCESS = "mortise.process/1"
 LATENCY = "mortise.latency/1"
 PLAN = "mortise.plan/1"
 CELL = "mortise.cell/1"
+KIT = "mortise.kit/1"
+LAYERS = "mortise.layers/1"
 
 
 def dumps(document: Any) -> str:

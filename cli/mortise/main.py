@@ -7,7 +7,7 @@ import sys
 import typer
 
 from mortise import __version__
-from mortise.commands import compare, doctor, explain, latency, listing, path, plan, run, stats, threads
+from mortise.commands import build, compare, doctor, explain, latency, layers, listing, path, plan, run, stats, threads
 from mortise.errors import WRONG_USE, Refusal
 
 app = typer.Typer(
@@ -26,6 +26,8 @@ app.command("list")(listing.command)
 app.command("explain")(explain.command)
 app.command("stats")(stats.command)
 app.command("path")(path.command)
+app.command("layers")(layers.command)
+app.command("build")(build.command)
 app.command("plan", context_settings=PASS_ON)(plan.plan)
 app.command("cell")(plan.cell)
 app.command("report")(plan.report)

@@ -10,11 +10,11 @@ from mortise import catalogue, formats, screen
 
 
 def command(
-    name: str = typer.Argument(..., help="The allocator, as 'mortise list' shows it."),
+    name: str = typer.Argument(..., help="The allocator, as 'mortise list' shows it; a .so or .toml of 'mortise build'."),
     as_json: bool = typer.Option(False, "--json", help="Print the description itself (schema mortise.allocator/1)."),
 ) -> None:
     """Show what an allocator is made of: its layers, their policies and sizes, what they promise and cost."""
-    found = catalogue.allocator(name)
+    found = catalogue.found(name)
     if as_json:
         print(formats.dumps(found.description), end="")
         return
@@ -53,7 +53,7 @@ def promises(description: dict[str, Any]) -> list[str]:
     if "thread_bytes" in description:
         lines.append(f"one thread's record: {description['thread_bytes']} bytes")
     budget = description.get("budget", {})
-    if budget:
+    if any(budget.values()):
         lines.append(
             "instructions on the hit path, at most: " + ", ".join(f"{what} {count}" for what, count in budget.items())
         )

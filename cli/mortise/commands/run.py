@@ -7,14 +7,14 @@ from pathlib import Path
 
 import typer
 
-from mortise import arms, catalogue, conf, doctor, elf, peers
+from mortise import arms, building, catalogue, conf, doctor, elf, peers
 from mortise.errors import WrongUse, unknown
 
 
 def command(
     program: list[str] = typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it."),
     alloc: str = typer.Option(
-        "hslab", "--alloc", "-a", help="An allocator that 'mortise list' shows, or a path to a .so."
+        "hslab", "--alloc", "-a", help="An allocator that 'mortise list' shows, a path to a .so, or a composition (.toml)."
     ),
     settings: str = typer.Option(
         "", "--conf", help="Settings, KEY=VALUE[,KEY=VALUE]...; they end up in MORTISE_CONF."
@@ -45,6 +45,8 @@ def resolve(alloc: str) -> str | None:
     """The library to preload; None for glibc, which needs none."""
     if alloc == arms.GLIBC:
         return None
+    if alloc.endswith(".toml"):
+        return str(building.cached(Path(alloc)))
     if "/" in alloc or alloc.endswith(".so"):
         if not Path(alloc).is_file():
             raise WrongUse(

@@ -18,6 +18,7 @@ class MallocHeap {
   static constexpr const char* kName = "MallocHeap";
   static constexpr const char* kWhat = "blocks from libc's malloc";
   static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
+  static constexpr bool kCallsMalloc = true;  ///< refused under a library that replaces it
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat); }
 

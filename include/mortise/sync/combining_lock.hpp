@@ -21,7 +21,7 @@
 
 namespace mortise {
 
-/// Combining: the holder does the work of those who wait. Blocking; waiters spin briefly, then sleep.
+/// Blocking; waiters spin briefly, then sleep.
 /// `kServedMax` (1..1024): requests of others that a holder serves before it hands on.
 /// `kSpins` (0..1000000): how often a waiter looks before it sleeps.
 template <unsigned kServedMax = 64, unsigned kSpins = 200> class CombiningLock {

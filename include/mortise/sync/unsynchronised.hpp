@@ -5,7 +5,6 @@
 
 namespace mortise {
 
-/// None: for heaps that one thread uses.
 struct Unsynchronised {
   static constexpr const char* kName = "Unsynchronised";
   static constexpr Guarantee kGuarantee = Guarantee::wait_free;

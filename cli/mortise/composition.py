@@ -1,0 +1,270 @@
+"""A composition as users write it, in TOML: read, checked against the catalogue, and said in C++.
+
+    name = "mine"
+    layers = [
+      "Aligned",
+      { layer = "CoreCache", bytes_per_class = "32 KiB" },
+      { layer = "Slab", sync = "SpinLock", size_classes = { policy = "Geometric", steps = 4 } },
+      ...
+    ]
+
+Everything wrong is one line that begins with the file and the line of it. What only the compiler can judge, whether a
+layer fits on what is below it, is asked with `#line` directives, so that its answer names that line too.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mortise.errors import WrongUse
+from mortise.headers import UNITS, Catalogue, Entry, Parameter
+
+KEYS = ("name", "summary", "use", "layers")
+TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{},=\n]|[^\s\[\]{},=#]+', re.S)
+Lines = dict[tuple[Any, ...], int]
+
+
+@dataclass
+class Placed:
+    """A layer of a composition, its parameters as C++, and the layers inside it."""
+
+    entry: Entry
+    line: int
+    arguments: list[str] = field(default_factory=list)
+    inside: list["Placed"] = field(default_factory=list)
+
+    @property
+    def cpp(self) -> str:
+        arguments = self.arguments + [inner.cpp for inner in self.inside]
+        # A class template needs its angle brackets, even empty ones.
+        return f"{self.entry.cpp}<{', '.join(arguments)}>" if self.entry.parameters else self.entry.cpp
+
+    def all(self) -> Iterator["Placed"]:
+        yield self
+        for inner in self.inside:
+            yield from inner.all()
+
+
+@dataclass
+class Composition:
+    path: Path
+    name: str
+    summary: str
+    use: str
+    layers: list[Placed]
+    headers: list[str]
+
+    def entries(self) -> list[Placed]:
+        return [p for layer in self.layers for p in layer.all()]
+
+
+def read(path: Path, catalogue: Catalogue) -> Composition:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
+    except UnicodeDecodeError:
+        raise WrongUse(f"'{path}' is not a text file in UTF-8: expected a composition in TOML") from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise WrongUse(syntax(path, text, str(e))) from None
+    return Reader(path, catalogue, places(text, document)).composition(document)
+
+
+def syntax(path: Path, text: str, said: str) -> str:
+    """`Expected ']' (at line 3, column 5)` becomes `my.toml:3: not TOML: expected ']' in column 5`."""
+    match = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said)
+    if not match:
+        return f"{path}: not TOML: {said}"
+    what = match[1][:1].lower() + match[1][1:]
+    if match[2] is None:
+        return f"{path}:{len(text.splitlines())}: not TOML: {what} at the end of the file"
+    if re.search("overwrite|twice|duplicate", what):
+        return f"{path}:{match[2]}: a key is given twice: keep one of them"
+    return f"{path}:{match[2]}: not TOML: {what} in column {match[3]}"
+
+
+def places(text: str, document: dict[str, Any]) -> Lines:
+    """The line of every value, by its path. Values stand in the text in the order in which the document holds them."""
+    lines: Lines = {}
+    tokens, line, header = [], 1, False
+    for match in TOKEN.finditer(text):
+        token = match[0]
+        if token == "\n":
+            header = False
+        elif token == "[" and text[: match.start()].rpartition("\n")[2].strip() == "" and not depth(tokens):
+            header = True
+        if not header and token != "\n" and not token.startswith("#"):
+            tokens.append((token, line))
+        line += token.count("\n")
+    values = [t for t, after in zip(tokens, [*tokens[1:], ("", 0)], strict=True) if t[0] not in "[]{},=" and after[0] != "="]
+    for leaf, (_, number) in zip(leaves(document, ()), values, strict=False):
+        for length in range(1, len(leaf) + 1):
+            lines.setdefault(leaf[:length], number)
+    for key in document:  # one without a value in it, such as an empty list
+        if key not in (known[0] for known in lines) and (found := re.search(rf"^\s*{re.escape(key)}\s*=", text, re.M)):
+            lines[key,] = text.count("\n", 0, found.end()) + 1
+    return lines
+
+
+def depth(tokens: list[tuple[str, int]]) -> int:
+    return sum((t in "[{") - (t in "]}") for t, _ in tokens)
+
+
+def leaves(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*path, key))
+    else:
+        yield path
+
+
+class Reader:
+    def __init__(self, path: Path, catalogue: Catalogue, lines: Lines):
+        self.path, self.catalogue, self.lines = path, catalogue, lines
+        self.headers: dict[str, None] = {}
+
+    def wrong(self, at: tuple[Any, ...], what: str) -> WrongUse:
+        while at and at not in self.lines:
+            at = at[:-1]
+        return WrongUse(f"{self.path}:{self.lines.get(at, 1)}: {what}")
+
+    def nearest(self, at: tuple[Any, ...], kind: str, name: str, known: Iterable[str], where: str) -> WrongUse:
+        names = sorted(known)
+        near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.5)
+        guess = next((n for n in names if near and n.lower() == near[0]), None)
+        hint = f"did you mean '{guess}'?" if guess else f"there are {', '.join(names)}" if names else "it takes none"
+        return self.wrong(at, f"{where}unknown {kind} '{name}': {hint}")
+
+    def composition(self, document: dict[str, Any]) -> Composition:
+        for key in document:
+            if key not in KEYS:
+                raise self.nearest((key,), "key", key, KEYS, "")
+        name = document.get("name", re.sub(r"\W", "_", self.path.stem))
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise self.wrong(("name",), f"name = {shown(name)}: expected a word of small letters, digits and _, such as \"mine\"")
+        for key in ("summary", "use"):
+            if not re.fullmatch(r'[^"\\\x00-\x1f]*', str(document.get(key, ""))) or not isinstance(document.get(key, ""), str):
+                raise self.wrong((key,), f"{key}: expected one line of text without quotes and backslashes")
+        if not isinstance(document.get("layers"), list) or not document["layers"]:
+            raise self.wrong(("layers",), 'layers: expected a list from top to bottom, such as layers = ["Tlsf", "MmapHeap"]')
+        layers = self.list_of(("layers",), document["layers"])
+        self.judge_order(layers)
+        summary = document.get("summary") or " over ".join(p.entry.name for p in layers)
+        return Composition(self.path, name, summary, document.get("use", ""), layers, list(self.headers))
+
+    def list_of(self, at: tuple[Any, ...], items: Any) -> list[Placed]:
+        if not isinstance(items, list):
+            raise self.wrong(at, f"{at[-1]} = {shown(items)}: expected a list of layers")
+        return [self.placed((*at, i), item) for i, item in enumerate(items)]
+
+    def placed(self, at: tuple[Any, ...], item: Any) -> Placed:
+        name, given = self.named(at, item, "layer", '"Slab" or { layer = "Slab", ... }')
+        entry = self.catalogue.layers.get(name)
+        if entry is None:
+            raise self.nearest(at, "layer", name, self.catalogue.layers, "")
+        self.headers[entry.header] = None
+        placed = Placed(entry, self.lines.get((*at, "layer"), self.lines.get(at, 1)))
+        placed.arguments = self.arguments(at, entry, given, placed)
+        return placed
+
+    def named(self, at: tuple[Any, ...], item: Any, kind: str, example: str) -> tuple[str, dict[str, Any]]:
+        """`"Name"`, or a table whose key `kind` holds the name and whose other keys are parameters."""
+        if isinstance(item, str):
+            return item, {}
+        if isinstance(item, dict) and isinstance(item.get(kind), str):
+            return item[kind], {k: v for k, v in item.items() if k != kind}
+        raise self.wrong(at, f"{shown(item)}: expected a {kind}, as {example}")
+
+    def arguments(self, at: tuple[Any, ...], entry: Entry, given: dict[str, Any], placed: Placed | None) -> list[str]:
+        known = {p.name: p for p in entry.parameters}
+        for key in given:
+            if key not in known:
+                raise self.nearest((*at, key), "parameter", key, known, f"{entry.name}: ")
+        out: list[str] = []
+        for p in entry.parameters:
+            if p.kind == "layers" and placed is not None:
+                placed.inside = self.list_of((*at, p.name), given.get(p.name, []))
+            elif p.name in given:
+                out.append(self.argument((*at, p.name), entry, p, given[p.name]))
+            elif p.default is not None:
+                out.append(self.default(p))
+            else:
+                raise self.wrong(at, f"{entry.name} needs its parameter '{p.name}': {p.what or p.kind}")
+        return out
+
+    def default(self, p: Parameter) -> str:
+        """As the header spells it, seen from the namespace in which all of them live."""
+        return re.sub(r"(\d+) (KiB|MiB|GiB|TiB)$", lambda m: str(int(m[1]) * UNITS[m[2]]), p.default or "")
+
+    def argument(self, at: tuple[Any, ...], entry: Entry, p: Parameter, value: Any) -> str:
+        if p.kind == "policy":
+            return self.policy(at, entry, p, value)
+        if p.kind == "boolean":
+            if not isinstance(value, bool):
+                raise self.wrong(at, f"{entry.name}: {p.name} = {shown(value)}: expected true or false")
+            return "true" if value else "false"
+        return str(self.integer(at, entry, p, value))
+
+    def integer(self, at: tuple[Any, ...], entry: Entry, p: Parameter, value: Any) -> int:
+        n = quantity(value)
+        where = f"{entry.name}: {p.name} = {shown(value)}"
+        expected = f" in {p.range}" if p.range else ""
+        if n is None:
+            raise self.wrong(at, f'{where}: expected a whole number{expected}, such as 4096 or "4 KiB"')
+        if p.low is not None and p.high is not None and not p.low <= n <= p.high:
+            raise self.wrong(at, f"{where} is out of range: expected {p.range.split(',')[0]}")
+        if p.rule == "power of two" and n & (n - 1):
+            raise self.wrong(at, f"{where} is no power of two: expected one{expected.split(',')[0]}")
+        return n
+
+    def policy(self, at: tuple[Any, ...], entry: Entry, p: Parameter, value: Any) -> str:
+        answers = self.catalogue.answers(p)
+        example = next(iter(answers), "")
+        name, given = self.named(at, value, "policy", f'"{example}" or {{ policy = "{example}", ... }}')
+        if name not in answers:
+            raise self.nearest(at, f"policy for {p.name}", name, answers, f"{entry.name}: ")
+        policy = answers[name]
+        self.headers[policy.header] = None
+        arguments = self.arguments(at, policy, given, None)
+        return f"{policy.cpp}<{', '.join(arguments)}>" if policy.parameters else policy.cpp
+
+    def judge_order(self, layers: list[Placed]) -> None:
+        """Sources stand at the bottom, and nothing else does."""
+        for p in layers[:-1]:
+            for inner in p.all():
+                if inner.entry.family == "source":
+                    self.misplaced(inner)
+        last = layers[-1]
+        if last.entry.family != "source":
+            sources = [e.name for e in self.catalogue.layers.values() if e.family == "source"]
+            raise WrongUse(
+                f"{self.path}:{last.line}: the last layer is '{last.entry.name}', which is no source: "
+                f"end the list with one of {', '.join(sorted(sources))}"
+            )
+
+    def misplaced(self, p: Placed) -> None:
+        raise WrongUse(
+            f"{self.path}:{p.line}: the source '{p.entry.name}' has layers below it: "
+            "a source gives memory and stands last"
+        )
+
+
+def quantity(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    if isinstance(value, int):
+        return value
+    match = re.fullmatch(r"\s*(\d+)\s*(KiB|MiB|GiB|TiB)?\s*", value)
+    return int(match[1]) * UNITS[match[2] or ""] if match else None
+
+
+def shown(value: Any) -> str:
+    """A value as TOML would show it, on one line and not too long."""
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,1 @@
+"""Compositions in TOML: built, run, and refused."""

@@ -1,0 +1,91 @@
+"""Allocators of one's own: what `mortise build` makes of a composition serves real programs, is explained, compared and
+installed. If these broke, the ten lines of TOML in the documentation would lead nowhere.
+"""
+
+import json
+import re
+import subprocess
+
+import jsonschema
+import pytest
+
+from support.allocators import BUILD, ROOT, program, run
+
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.toml"))
+GENERAL = [name for name in EXAMPLES if name != "arena"]  # the arena is full after a mebibyte
+SCHEMA = json.loads((ROOT / "docs/schemas/allocator.json").read_text())
+
+
+@pytest.mark.parametrize("name", GENERAL)
+@pytest.mark.parametrize("contract", ("sizes", "resizing", "errors", "operators", "foreign"))
+def test_a_composition_keeps_the_contract_of_malloc(built, name, contract):
+    run([program("contract", contract)], preload=(built(name),)).ok()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_composition_serves_a_program(built, name):
+    done = run(["sort", "-r"], preload=(built(name),), env={"MORTISE_VERBOSE": "1"}, input="a\nc\nb\n").ok()
+    assert done.out == "c\nb\na\n" and f" {name} active pid=" in done.err
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_library_explains_itself(mortise, built, name):
+    document = json.loads(mortise("explain", built(name), "--json").ok().out)
+    jsonschema.validate(document, SCHEMA)
+    text = mortise("explain", built(name)).ok().out
+    assert document["name"] == name and all(layer["name"] in text for layer in document["layers"])
+
+
+def test_parameters_arrive(mortise, built):
+    layers = {layer["name"]: layer for layer in json.loads(mortise("explain", built("mine"), "--json").ok().out)["layers"]}
+    assert list(layers) == ["Aligned", "ThreadCache", "Bypass", "Slab", "SpanCache", "PageIndex", "MmapHeap"]
+    assert layers["ThreadCache"]["parameters"]["bytes_per_class"] == 64 << 10
+    assert layers["Slab"]["policies"]["Sync"] == "SpinLock" and layers["Slab"]["parameters"]["block_bytes_max"] == 64 << 10
+    assert layers["SpanCache"]["policies"]["Purge"] == "AtOnce"
+
+
+def test_run_explain_and_compare_take_the_composition_itself(mortise):
+    spec = ROOT / "examples/frugal.toml"
+    done = mortise("run", "--alloc", spec, "--", "sort", "/dev/null", env={"MORTISE_VERBOSE": "1"})
+    assert " frugal active pid=" in done.ok().err
+    assert "programs that must stay small" in mortise("explain", spec).ok().out
+
+
+def test_a_composition_is_an_arm(mortise, built, tmp_path):
+    out = tmp_path / "out.json"
+    mortise("compare", "--arms", f"glibc,{built('frugal')},{ROOT / 'examples/frugal.toml'}", "--rounds", "2", "--warmup", "0", "--no-profile",
+            "--json", out, "--", "sort", ROOT / "README.md")
+    arms = json.loads(out.read_text())["arms"]
+    assert [arm["served"] for name, arm in arms.items() if "frugal" in name] == [1, 1], arms.keys()
+
+
+def test_an_installed_copy_builds_too(tmp_path, mortise):
+    """The kit alone, somewhere else, without the tree that it came from."""
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path / "usr", "--component", "kit"], check=True, capture_output=True)
+    kit = json.loads((tmp_path / "usr/share/mortise/kit.json").read_text())
+    assert not any(str(ROOT) in str(kit[key]) for key in ("include", "sources", "generated"))
+    installed = {"env": {"MORTISE_HOME": str(tmp_path / "usr"), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": ""}}
+    python = next(p for p in (BUILD / "venv/bin/python", ROOT / "build/venv/bin/python") if p.exists())
+    words = [python, "-E", ROOT / "cli", "build", ROOT / "examples/mine.toml", "-o", tmp_path / "libmine.so"]
+    run(words, **installed).ok()
+    run([program("contract", "sizes")], preload=(tmp_path / "libmine.so",)).ok()
+
+
+def test_programs_in_c_use_static_libraries_several_at_once(built, tmp_path):
+    libraries = [built(name, ".a") for name in ("mine", "arena")]
+    for library in libraries:
+        assert library.with_suffix(".h").exists()
+    target = tmp_path / "in_c"
+    includes = [f"-I{library.parent}" for library in libraries]
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", *includes, ROOT / "tests/build/in_c.c", *libraries, "-pthread", "-o", target],
+                   check=True)
+    assert run([target]).ok().out == "two heaps, nothing lost\n"
+    crime = run([target, "crime"])
+    assert crime.status == -6 and re.search(r"mortise\[mine\] fault=invalid_free ptr=0x", crime.err)
+
+
+def test_a_static_library_shows_its_own_names_only(built):
+    listed = subprocess.run(["nm", "--defined-only", "--extern-only", built("arena", ".a")], check=True, capture_output=True, text=True).stdout
+    names = {line.split()[-1] for line in listed.splitlines() if " T " in line or " B " in line or " D " in line or " V " in line or " W " in line}
+    declared = set(re.findall(r"\b(arena_\w+)\(", built("arena", ".a").with_suffix(".h").read_text()))
+    assert names == declared

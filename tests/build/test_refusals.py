@@ -1,0 +1,83 @@
+"""What is wrong with a composition is said in one line that begins with its place. Should that fail, a user who mistyped
+one word would read pages of template errors, or get an allocator that is not the one described.
+"""
+
+import re
+
+import pytest
+
+SLABS = '"SpanCache", "PageIndex", "MmapHeap"'
+# What is wrong: the composition, the line that the message names, and what the message says.
+BROKEN = {
+    "a bracket is missing": ('name = "x"\nlayers = [ "Tlsf",\n"MmapHeap"\nuse = "y"\n', 4, "not TOML"),
+    "a text without its end": ('name = "x\n', 1, "not TOML"),
+    "a key given twice": ('name = "x"\nlayers = [ "Tlsf", "MmapHeap" ]\nname = "y"\n', 3, "a key is given twice"),
+    "a parameter given twice": ('layers = [\n { layer = "ThreadCache", slots = 8, slots = 9 },\n "MmapHeap" ]\n', 2, "a key is given twice"),
+    "an unknown key": ('name = "x"\nlayer = [ "Tlsf", "MmapHeap" ]\n', 2, "unknown key 'layer': did you mean 'layers'?"),
+    "an unknown layer": ('layers = [\n  "Aligned",\n  "Slap",\n  "MmapHeap" ]\n', 3, "unknown layer 'Slap': did you mean 'Slab'?"),
+    "an unknown parameter": ('[[layers]]\nlayer = "CoreCache"\nbyte_per_class = 4096\n[[layers]]\nlayer = "MmapHeap"\n', 3,
+                             "CoreCache: unknown parameter 'byte_per_class': did you mean 'bytes_per_class'?"),
+    "a parameter of another type": ('layers = [\n  { layer = "ThreadCache", slots = "many" },\n  "MmapHeap" ]\n', 2,
+                                    'ThreadCache: slots = "many": expected a whole number in 4..1024'),
+    "a truth for a number": ('layers = [\n  { layer = "ThreadCache", slots = true },\n  "MmapHeap" ]\n', 2, "slots = true: expected a whole number"),
+    "a parameter out of range": ('layers = [\n  { layer = "ThreadCache", slots = 2 },\n  "MmapHeap" ]\n', 2,
+                                 "ThreadCache: slots = 2 is out of range: expected 4..1024"),
+    "no power of two": ('layers = [\n  "Tlsf",\n  { layer = "MmapHeap", granule_bytes = "65 KiB" } ]\n', 3,
+                        "MmapHeap: granule_bytes = \"65 KiB\" is no power of two"),
+    "a parameter that must be given": ('layers = [\n  "Tlsf",\n  "StaticHeap" ]\n', 3, "StaticHeap needs its parameter 'bytes'"),
+    "an unknown policy": ('layers = [\n  { layer = "Tlsf", sync = "FutexLok" },\n  "MmapHeap" ]\n', 2,
+                          "Tlsf: unknown policy for sync 'FutexLok': did you mean 'FutexLock'?"),
+    "a policy for another layer": ('layers = [\n  { layer = "Slab", fit = "BestFit" },\n  ' + SLABS + " ]\n", 2,
+                                   "Slab: unknown policy for fit 'BestFit'"),
+    "a policy's parameter": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "Geometric", steps = 3 } },\n ' + SLABS + " ]\n", 3,
+                             "Geometric: steps = 3 is no power of two"),
+    "no source": ('layers = [\n  "Aligned",\n  "Slab" ]\n', 3, "the last layer is 'Slab', which is no source: end the list with one of BrkHeap"),
+    "a source in the middle": ('layers = [\n  "MmapHeap",\n  "Tlsf",\n  "MmapHeap" ]\n', 2, "the source 'MmapHeap' has layers below it"),
+    "a source inside a route": ('layers = [ { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 }, wrapped = [\n "MmapHeap" ] },\n ' + SLABS + "]\n", 2,
+                                "the source 'MmapHeap' has layers below it"),
+    "a cache without classes below": ('layers = [\n  "CoreCache",\n  "MmapHeap" ]\n', 2,
+                                      "CoreCache does not fit on 'MmapHeap': it needs size classes and batches below (BatchedFree or Slab)"),
+    "slabs without an index": ('layers = [\n  "Aligned",\n  "Slab",\n  "MmapHeap" ]\n', 3, "Slab does not fit on 'MmapHeap': it needs"),
+    "a wrong layer inside a route": ('layers = [\n { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 }, wrapped = [\n "BatchedFree" ] },\n ' + SLABS + "]\n",
+                                     3, "BatchedFree does not fit on 'SpanCache': it needs"),
+    "a route around nothing": ('layers = [\n { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 } },\n ' + SLABS + "]\n", 2,
+                               "Bypass does not fit on 'SpanCache': it needs wrapped layers that give size classes"),
+    "no way from a pointer to its block": ('layers = [\n  "Counters",\n  "MmapHeap" ]\n', 2, "no layer finds a block by its pointer"),
+    "malloc out of malloc": ('layers = [\n  "SizedHeader",\n  "MallocHeap" ]\n', 3, "MallocHeap calls the malloc that this library replaces"),
+    "a rule of a layer's own": ('layers = [\n  "Tlsf",\n  { layer = "StaticHeap", bytes = 5000 } ]\n', 3, "the array is a number of whole granules"),
+    "a name that is no word": ('name = "my allocator"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "my allocator": expected a word'),
+    "no layers": ('name = "x"\nlayers = []\n', 2, "layers: expected a list"),
+    "a layer that is a number": ('layers = [\n  7,\n  "MmapHeap" ]\n', 2, '7: expected a layer, as "Slab"'),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_compositions_are_refused_in_one_line(mortise, tmp_path, what):
+    text, line, said = BROKEN[what]
+    spec = tmp_path / "broken.toml"
+    spec.write_text(text)
+    done = mortise("build", spec, "-o", tmp_path / "x.so")
+    assert done.status == 2 and not (tmp_path / "x.so").exists()
+    assert re.fullmatch(r"mortise: [^\n]+\n", done.err), done.err
+    assert done.err.startswith(f"mortise: {spec}:{line}: ") and said in done.err, done.err
+
+
+@pytest.mark.parametrize("words, said", (
+    (["none.toml"], "cannot read 'none.toml': No such file"),
+    (["good.toml", "-o", "x.dll"], "expected a name that ends in .so or .a"),
+    (["good.toml", "-o", "none/x.so"], "cannot write 'none/x.so'"),
+    (["good.toml", "-o", "x.so", "--compiler", "no-such-compiler"], "cannot run 'no-such-compiler'"),
+    (["good.toml", "-o", "x.so", "--freestanding"], "--freestanding makes a static library"),
+))
+def test_wrong_words(mortise, tmp_path, words, said):
+    (tmp_path / "good.toml").write_text('layers = [ "Tlsf", "MmapHeap" ]\n')
+    done = mortise("build", *words, cwd=tmp_path)
+    assert done.status == 2 and said in done.err and done.err.count("\n") == 1, done.err
+
+
+def test_what_is_no_library_of_ours(mortise, tmp_path):
+    done = mortise("explain", "/bin/true.so")
+    assert done.status == 2 and "cannot read '/bin/true.so'" in done.err
+    (tmp_path / "text.so").write_text("not a library")
+    done = mortise("explain", tmp_path / "text.so")
+    assert done.status == 2 and "is no library" in done.err
