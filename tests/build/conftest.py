@@ -14,9 +14,9 @@ def mortise(tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
     environment = {"MORTISE_HOME": str(BUILD), "XDG_CACHE_HOME": str(cache), "PYTHONPATH": "", "COLUMNS": "160"}
 
-    def call(*words, **more) -> Ran:
+    def call(*words, env: dict[str, str] | None = None, **more) -> Ran:
         return run([BUILD / "venv/bin/python" if (BUILD / "venv").exists() else ROOT / "build/venv/bin/python", "-E", ROOT / "cli", *words],
-                   env=environment, **more)
+                   env=environment | (env or {}), **more)
 
     return call
 
