@@ -22,8 +22,12 @@ static_assert(Locates<Heap>,
 /// Zero-initialised: a valid, closed heap before anybody has run.
 extern constinit Heap heap [[gnu::visibility("hidden")]];
 
+#if __STDC_HOSTED__
 extern constinit thread_local ThreadRecord<Heap::Thread> thread_record
     [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
+#else
+extern constinit Heap::Thread nobody;  ///< without an operating system nothing is kept for a thread (bare.cpp)
+#endif
 
 /// Starts the heap on first use and makes this thread's record. False when the system refuses memory. (start.cpp)
 bool prepare_thread() noexcept;
@@ -32,7 +36,13 @@ bool prepare_thread() noexcept;
 void leave_if_ended() noexcept;
 
 /// This thread's record of the stack, or null before its first miss. A stack without thread state has none to wait for.
-MORTISE_HOT Heap::Thread* thread_if_ready() noexcept { return thread_record.ready(); }
+MORTISE_HOT Heap::Thread* thread_if_ready() noexcept {
+#if __STDC_HOSTED__
+  return thread_record.ready();
+#else
+  return &nobody;
+#endif
+}
 
 /// After `prepare_thread`.
 MORTISE_HOT Heap::Thread& thread() noexcept { return *thread_if_ready(); }

@@ -70,11 +70,12 @@ function(mortise_allocator name)
   target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
   set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)
 
+  list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
   add_executable(describe-${name} ${PROJECT_SOURCE_DIR}/abi/describe.cpp)
   target_compile_definitions(describe-${name} PRIVATE ${facts})
   target_link_libraries(describe-${name} PRIVATE mortise_headers)
   add_custom_command(TARGET describe-${name} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/share/mortise
-    COMMAND sh -c "$<TARGET_FILE:describe-${name}> > ${CMAKE_BINARY_DIR}/share/mortise/${name}.json" VERBATIM)
+    COMMAND sh -c "${emulator} $<TARGET_FILE:describe-${name}> > ${CMAKE_BINARY_DIR}/share/mortise/${name}.json" VERBATIM)
   set_property(GLOBAL APPEND PROPERTY MORTISE_ALLOCATORS ${name})
 endfunction()

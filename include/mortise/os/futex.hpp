@@ -1,14 +1,20 @@
 // Sleep until a word changes. The one place where threads wait in the kernel; isolation switches it to shared futexes.
 #pragma once
 
+#include <cstdint>
+
+#include "mortise/core/inline.hpp"
+
+#if __STDC_HOSTED__
 #include <linux/futex.h>
 #include <time.h>
 
-#include <cstdint>
-
 #include "mortise/os/isolation.hpp"
+#endif
 
 namespace mortise::os {
+
+#if __STDC_HOSTED__
 
 /// FUTEX_PRIVATE_FLAG while all threads share one address space, 0 when they may not.
 inline int futex_scope() noexcept { return may_be_isolated() ? 0 : FUTEX_PRIVATE_FLAG; }
@@ -22,5 +28,13 @@ inline void futex_wait(const void* word, std::uint32_t seen, std::int64_t timeou
 inline void futex_wake(const void* word, int count) noexcept {
   syscall(SYS_futex, word, FUTEX_WAKE | futex_scope(), count, nullptr, nullptr, 0L);
 }
+
+#else
+
+// Without an operating system a core has nothing else to do: waiting is looking again, which a sleep may always become.
+MORTISE_HOT void futex_wait(const void*, std::uint32_t, std::int64_t = -1) noexcept {}
+MORTISE_HOT void futex_wake(const void*, int) noexcept {}
+
+#endif
 
 }  // namespace mortise::os
