@@ -68,7 +68,8 @@ template <unsigned kCells> class SpanShelf {
   Shared<std::byte*> cells_[kCells];
 };
 
-/// `kSmallSpans` of 64 KiB and `kLargeSpans` of 256 KiB fit.
+/// `kSmallSpans` (64..65536): how many spans of 64 KiB fit.
+/// `kLargeSpans` (64..65536): how many spans of 256 KiB fit.
 template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanReserve {
   static constexpr const char* kName = "SpanReserve";
   static constexpr const char* kWhat = "free spans that threads take and give without waiting; grows only when exhausted";
