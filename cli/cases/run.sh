@@ -26,6 +26,11 @@ ocaml_churn() {
   fits ocaml_churn -- "$work/churn" ${CHURN:-300000 60000}
 }
 
+ocaml_top_heap() {
+  cp $cases/churn.ml "$work" && (cd "$work" && ocamlopt churn.ml -o churn)
+  build/venv/bin/python $cases/top_heap.py "$out" "$work/churn" 12500,25000,50000,75000,100000,150000,200000,300000,450000 60000
+}
+
 ocaml_ocamlopt() {
   sh $cases/types.sh 500 >"$work/types.ml"
   fits ocaml_ocamlopt --check exit -- ocamlopt.opt -w -a -c "$work/types.ml"
@@ -51,7 +56,17 @@ classic_fits() {
   compare classic_fits --arms next_fit,first_fit,best_fit -- "$work/frag" 4
 }
 
-for case in "${@:-ocaml_churn ocaml_ocamlopt ocaml_coqc go_gogc jemalloc_decay classic_fits}"; do
+bars() {  # what a comparison itself must keep to
+  cc -O2 $cases/server.c -o "$work/server"
+  cc -O2 $cases/touch.c -o "$work/touch"
+  build/venv/bin/python $cases/bars.py "$out" "$work/server 4 100000 5 40000" "$work/touch 2" ${BARS:-}
+}
+
+known=$(declare -F | sed 's/declare -f //' | grep -Ev '^(compare|fits)$' | tr '\n' ' ')
+for case in "$@"; do
+  case " $known" in *" $case "*) ;; *) echo "bench-compare: no case '$case'; there are: $known" >&2; exit 2 ;; esac
+done
+for case in "${@:-ocaml_churn ocaml_top_heap ocaml_ocamlopt ocaml_coqc go_gogc jemalloc_decay classic_fits bars}"; do
   for name in $case; do
     echo "== $name"
     "$name"

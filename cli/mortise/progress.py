@@ -45,6 +45,20 @@ class Line:
     def say(self, text: str) -> None:
         screen.progress.print(text, markup=False, soft_wrap=True)
 
+    def so_far(self, document: dict[str, Any]) -> None:
+        """A first word long before the last one: ratios with what their intervals really promise after so few rounds."""
+        from mortise import analysis, formats, stats
+
+        rounds, said = 0, []
+        for name in analysis.others(document):
+            differences = analysis.paired(document, document["arms"][name], "time", analysis.time_of(document))
+            if len(differences) >= 2:
+                found = stats.of_differences(differences, analysis.level(document))
+                rounds, level = found.rounds, found.level
+                said.append(f"{name} {formats.ratio(found.ratio)} [{found.low:.3f},{found.high:.3f}]")
+        if said:
+            self.say(f"so far     time against {document['reference']} after {rounds} rounds ({level * 100:.3g} %): {', '.join(said)}")
+
     def __call__(self, document: dict[str, Any], doing: str, elapsed: float) -> None:
         self.bar.update(self.task, completed=min(elapsed, self.budget_s), description=doing)
         if not screen.progress.is_terminal and time.monotonic() - self.last > 10:

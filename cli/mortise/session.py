@@ -34,6 +34,7 @@ MEMORY_ROUNDS_MIN = 3
 SWEEP_FIRST_LOOK = 6
 SWEEP_ROUNDS_ENOUGH = 12
 DEATHS_MAX = 3
+FIRST_WORD, TELL_EVERY_S = 5, 30.0  # rounds, and how often at most it is said how things stand
 PADDING_MAX = 4096
 
 
@@ -116,7 +117,8 @@ class Session:
         self.argv, self.settings, self.progress = argv, settings, progress
         self.random = random.Random(settings.seed)
         self.launcher = Launcher()
-        self.started = time.monotonic()
+        self.started = self.told = time.monotonic()
+        self.tell = getattr(progress, "so_far", lambda document: None)
         self.expected = faults.Expected()
         self.retired: set[str] = set()
         self.latest: dict[tuple[str, str | None, str], float] = {}
@@ -163,6 +165,9 @@ class Session:
                 self.round("memory", memory_rounds)
             if self.done(rounds):
                 break
+            if rounds >= FIRST_WORD and not self.swept and time.monotonic() - self.told > TELL_EVERY_S:
+                self.told = time.monotonic()
+                self.tell(self.document)
         least, enough = (1, 1) if self.settings.fixed else (MEMORY_ROUNDS_MIN, self.memory_rounds_enough())
         while memory_rounds < enough and (
             memory_rounds == 0

@@ -3,11 +3,14 @@ Those that belong to one part (launcher, statistics, curves, sweeps) are beside 
 """
 
 import json
+import os
 import re
 import subprocess
+import sys
 
+import numpy as np
 import pytest
-from mortise import analysis, machine
+from mortise import analysis, curves, machine, sweeps
 from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 
@@ -115,10 +118,81 @@ def test_one_baseline_for_all_arms_so_that_fixed_costs_stay_charged(cli, churn, 
     assert arms["fat"]["vs_reference"]["memory"]["ratio"] > 3
 
 
-def test_user_time_alone_never_decides():
-    """The kernel splits user and system by ticks: only their sum is exact."""
-    text = (ROOT / "cli/mortise/figures.py").read_text()
-    assert "cpu_s" in text and "user_s" not in text
+def test_user_time_alone_never_decides(cli, churn, tmp_path):
+    """The kernel splits user and system by ticks: only their sum is exact. Two arms that differ by the split are the same."""
+    cli("compare", "--rounds", "12", "--arms", "a=env:X=1,b=env:X=2", "--json", str(tmp_path / "o.json"), "--", str(churn), "100")
+    document = json.loads((tmp_path / "o.json").read_text())
+    for number, run in enumerate(document["arms"]["a"]["runs"] + document["arms"]["b"]["runs"] + document["control"]["runs"]):
+        run["cpu_s"] = 1.0 + number % 3 / 1000
+    for run in document["arms"]["b"]["runs"]:
+        run["user_s"], run["sys_s"] = 0.1, 0.9
+    for run in document["arms"]["a"]["runs"]:
+        run["user_s"], run["sys_s"] = 0.9, 0.1
+    assert analysis.conclude(document)["arms"]["b"]["vs_reference"]["time"]["verdict"] == "no difference"
+
+
+def test_a_wrapper_that_only_executes_keeps_the_spawners_peak(tmp_path):
+    """A shell that executes one command is no cure: there must be a fork from a small process, as the launcher's is."""
+    text = (
+        "import os, subprocess\n"
+        "ballast = bytearray(300 << 20)\n"
+        "ballast[::4096] = b'x' * len(ballast[::4096])\n"
+        "p = subprocess.Popen(['sh', '-c', 'exec true'])\n"
+        "print(os.wait4(p.pid, 0)[2].ru_maxrss * 1024)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 250 * MIB
+    assert measure("sh", "-c", "exec true", memory=False)["peak_rss_bytes"] < 4 * MIB
+
+
+def test_a_real_static_go_program_is_refused_with_the_reason(cli, tmp_path):
+    """Three preloads that never happen would look like a tie. What the environment alone changes can still be compared."""
+    program = tmp_path / "gochurn"
+    environment = os.environ | {"CGO_ENABLED": "0", "GOCACHE": str(tmp_path / "cache"), "GO111MODULE": "off", "GOFLAGS": ""}
+    go = "/usr/bin/go" if os.path.exists("/usr/bin/go") else "go"
+    subprocess.run([go, "build", "-o", str(program), str(ROOT / "cli/cases/churn.go")], env=environment, check=True)
+    for command in (["run", "--alloc", "toy"], ["compare", "--arms", "glibc,toy"], ["latency"]):
+        assert "statically linked: preloading cannot work" in cli.refused(3, *command, "--", str(program), "1000", "100")
+    words = ["--arms", "as-shipped", "--sweep", "GOGC={25,400}", "--rounds", "1", "--warmup", "0", "--json", str(tmp_path / "o.json")]
+    cli("compare", *words, "--", str(program), "100000", "10000")
+    points = json.loads((tmp_path / "o.json").read_text())["curves"]["as-shipped"]["points"]
+    assert {p["knob"] for p in points} == {"unset", "25", "400"}
+
+
+def test_turning_a_knob_switches_adaptivity_off_and_the_unset_point_shows_it(tmp_path):
+    """glibc's threshold for mappings grows with what is freed, until MALLOC_TRIM_THRESHOLD_ is set to anything at all."""
+    (tmp_path / "large.c").write_text(
+        "#include <stdlib.h>\n#include <string.h>\n"
+        "int main(void) { for (int i = 0; i < 500; i++) { char* p = malloc(400000); memset(p, i, 400000); free(p); } }\n"
+    )
+    program = compile_c(tmp_path / "large.c", tmp_path / "large", "-fno-builtin")
+    unset = measure(program, memory=False)["minor_faults"]
+    huge = Arm("huge", "environment", env={"MALLOC_TRIM_THRESHOLD_": str(1 << 30)})
+    assert measure(program, memory=False, arm=huge)["minor_faults"] > 50 * unset / 2
+    assert all(sweep.values[0] == sweeps.UNSET for sweep in sweeps.parse_all(["glibc"], [Arm("glibc", "glibc")], ["x"]))
+
+
+def test_memory_that_comes_in_steps_gives_no_law():
+    """A heap that grows by 15 % at a time holds the same at several values: those are one point each, not more."""
+    steps = [129, 129, 148, 148, 170, 170, 223]
+    points = [curves.Point(str(i), np.full(3, 1.0 + (7 - m / 32) / 10), np.full(3, float(m))) for i, m in enumerate(steps)]
+    law, why = curves.fit(points, seed=1, repeats=4)
+    assert law is None and "from 4 distinct points" in why
+
+
+def test_wall_and_cpu_time_stand_side_by_side(cli, tmp_path):
+    """Threads that never overlap, or that a neighbour held up, show as wall time beside CPU time, in every row."""
+    done = cli("compare", "--rounds", "2", "--arms", "a=env:X=1,b=env:X=2", "--", "sleep", "0.2")
+    assert done.stdout.count("ms wall") == 2
+    times = [float(t) for t in re.findall(r"([\d.]+) ms wall", done.stdout)]
+    assert min(times) >= 200
+
+
+def test_nothing_relies_on_niceness():
+    """It does not cross sessions: every session is a group of its own to the scheduler."""
+    sources = [*(ROOT / "cli/mortise").rglob("*.py"), *(ROOT / "cli/launcher").glob("*.c")]
+    for path in sources:
+        assert not re.search(r"\bos\.nice\b|setpriority|\bnice\(", path.read_text()), path
 
 
 def test_redis_as_shipped_is_jemalloc(cli):
