@@ -9,6 +9,8 @@ from mortise import curve_report, formats, gates, stats
 from mortise.errors import CANNOT_TELL, DECIDED, GATE_HIT, RUN_FAILED
 from mortise.figures import Document, memory_of, runs_of, time_of
 
+HUGE_WORTH_SAYING = 4 << 20
+
 
 def paired(document: Document, entry: Document, kind: str, figure: Callable[[Document], float]) -> np.ndarray:
     """Log differences to the reference, one for each round that both took part in."""
@@ -265,6 +267,11 @@ def warnings(document: Document) -> list[str]:
             if run["served"] is not None and 0 < run["served"] < 1:
                 found.append(f"warning: {name} served only {formats.percent(run['served'])} of the processes")
                 break
+        huge = max((run.get("huge_page_bytes", 0) for run in runs_of(entry, "memory")), default=0)
+        if huge > HUGE_WORTH_SAYING:
+            found.append(
+                f"note: huge pages hold {formats.size(huge)} of {name}'s memory at its end: pages it never touched among them"
+            )
         result = (entry.get("vs_reference") or {}).get("time")
         if result and not result["low"] <= result["ratio_of_minima"] <= result["high"]:
             found.append(

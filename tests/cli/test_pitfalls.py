@@ -64,7 +64,8 @@ def test_average_memory_can_be_what_decides(cli, purge, tmp_path):
 def test_only_the_cheap_file_is_sampled_and_its_cost_is_small(purge):
     """`smaps_rollup` costs 8 µs a resident MB and holds the program's mmap lock; `statm` costs microseconds."""
     source = (ROOT / "cli/launcher/launcher.c").read_text()
-    assert "statm" in source and "smaps" not in source
+    sampling = source[source.index("static long resident_bytes") : source.index("static long read_bytes")]
+    assert "statm" in source and "smaps" not in sampling
     facts = measure(purge, "keep")
     assert facts["samples"] > 10 and facts["sampling_cost_s"] / facts["wall_s"] < 0.005
 
@@ -82,6 +83,35 @@ def test_huge_pages_governor_and_load_are_in_every_report():
     facts = machine.facts()
     assert facts["transparent_huge_pages"] in ("always", "madvise", "never", "unknown")
     assert {"governor", "load", "virtual", "aslr", "counters", "cpus", "kernel", "page_bytes"} <= facts.keys()
+
+
+HUGE = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int count, char** values) {
+  size_t bytes = (size_t)64 << 20;
+  char* block = aligned_alloc(2 << 20, bytes);
+  madvise(block, bytes, count > 1 && strcmp(values[1], "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  for (size_t at = 0; at < bytes; at += 65536) block[at] = 1;
+  return 0;
+}
+"""
+
+
+def test_memory_in_huge_pages_is_said(cli, tmp_path):
+    """One page in sixteen touched: with huge pages all of it is resident, and that is not the allocator's waste."""
+    (tmp_path / "huge.c").write_text(HUGE)
+    program = compile_c(tmp_path / "huge.c", tmp_path / "huge", "-fno-builtin")
+    small, large = measure(program, "small"), measure(program, "huge")
+    assert small["huge_page_bytes"] == 0
+    if machine.facts()["transparent_huge_pages"] == "never":
+        assert large["huge_page_bytes"] == 0
+        return
+    assert large["huge_page_bytes"] > large["peak_rss_bytes"] / 2 > 2 * small["peak_rss_bytes"]
+    arms = ["--arms", f"small=cmd:{program} small", "--arms", f"huge=cmd:{program} huge"]
+    done = cli("compare", "--rounds", "2", *arms, "--", str(program))
+    assert re.search(r"huge pages hold 6[24]\S* MiB of huge's memory", done.stdout), done.stdout
 
 
 def test_runs_too_short_to_compare_are_said_to_be(cli):
