@@ -119,6 +119,20 @@ void apply(Text key, Text value) noexcept {
     if (!parse(value, settings.only_self)) warn_value("only_self", "0 or 1");
   } else if (key.is("inspect")) {
     if (!parse(value, settings.inspect)) warn_value("inspect", "0 or 1");
+  } else if (key.is("reserve_mb")) {
+    std::int64_t n;
+    if (parse(value, n) && n >= 0) settings.reserve.bytes = static_cast<std::size_t>(n) << 20;
+    else warn_value("reserve_mb", "mebibytes");
+  } else if (key.is("prefault")) {
+    if (value.is("0") || value.is("1") || value.is("lock"))
+      settings.reserve.prefault = !value.is("0"), settings.reserve.lock = value.is("lock");
+    else warn_value("prefault", "0, 1 or lock");
+  } else if (key.is("on_exhausted")) {
+    if (value.is("grow") || value.is("fail"))
+      settings.reserve.on_exhausted = value.is("grow") ? OnExhausted::grow : OnExhausted::fail;
+    else warn_value("on_exhausted", "grow or fail");
+  } else if (key.is("refill_ahead")) {
+    if (!parse(value, settings.refill_ahead)) warn_value("refill_ahead", "0 or 1");
   } else {
     warn_unknown(key);
   }

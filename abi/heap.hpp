@@ -58,6 +58,8 @@ void* new_failed(std::size_t size, std::size_t align, bool may_throw);
 /// Tells the background purge that memory was freed. (idle.cpp)
 void note_release() noexcept;
 void reset_idle_after_fork() noexcept;
+/// Starts the thread that fills the reserve up as the settings say; it does nothing else. (idle.cpp)
+void refill_ahead() noexcept;
 
 /// Counts of what happened at the seam between program and heap.
 struct Events {
@@ -73,6 +75,8 @@ struct Settings {
   bool verbose = false;
   bool only_self = false;
   bool inspect = false;
+  Reserve reserve{};
+  bool refill_ahead = false;
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;

@@ -73,11 +73,23 @@ bool may_end(std::uint32_t seen) noexcept {
   }
 }
 
-// Starts `run` on its own stack, with a thread pointer into its own block of zeros. Returns the kernel's answer.
-long start_thread(std::byte* stack_end, std::byte* thread_pointer) noexcept {
+constexpr std::int64_t kRefillNanoseconds = 2'000'000;
+
+/// The other work that the thread may be started for, and then has for ever.
+[[maybe_unused]] void run_refill() noexcept {
+  os::syscall(SYS_prctl, PR_SET_NAME, "mortise-refill", 0L, 0L, 0L);
+  for (;;) {
+    std::uint32_t never = 0;
+    os::futex_wait(&never, 0, kRefillNanoseconds);
+    if constexpr (Reserves<Heap>) heap.reserve(*own_record, settings.reserve);
+    purge_below(heap);
+  }
+}
+
+// Starts `entry` on its own stack, with a thread pointer into its own block of zeros. Returns the kernel's answer.
+long start_thread(void (*entry)() noexcept, std::byte* stack_end, std::byte* thread_pointer) noexcept {
   constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                           CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
-  void (*entry)() noexcept = run;
   long result;
 #if defined(__x86_64__)
   register long tls asm("r8") = reinterpret_cast<long>(thread_pointer);
@@ -119,7 +131,7 @@ bool prepare_memory() noexcept {
   return own_record != nullptr;
 }
 
-MORTISE_COLD void start_purging() noexcept {
+[[maybe_unused]] MORTISE_COLD void start(void (*entry)() noexcept) noexcept {
   if (running.exchange(1, Order::seq_cst)) return;
   // The last thread may be about to leave its stack, which is a matter of microseconds.
   for (unsigned tries = 0; kernels_word.load(Order::acquire) != 0; ++tries) {
@@ -132,7 +144,7 @@ MORTISE_COLD void start_purging() noexcept {
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
   // Where the system refuses a thread, `running` stays 1: it is not asked again, and memory goes back by malloc_trim
   // only.
-  start_thread(own_stack + kStackBytes, own_thread_pointer);
+  start_thread(entry, own_stack + kStackBytes, own_thread_pointer);
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
 }
 
@@ -144,8 +156,12 @@ void note_release() noexcept {
     misses.store(count, Order::relaxed);  // a lost count is harmless
     if (running.load(Order::seq_cst)) return;
     if (idle_bytes_below(heap) < kEnoughBytes && count - misses_seen.load(Order::relaxed) < kManyMisses) return;
-    if (purge_ms_below(heap) > 0 && !os::may_be_isolated()) start_purging();
+    if (purge_ms_below(heap) > 0 && !os::may_be_isolated()) start(run);
   }
+}
+
+void refill_ahead() noexcept {
+  if constexpr (Reserves<Heap>) start(run_refill);
 }
 
 void reset_idle_after_fork() noexcept {

@@ -118,6 +118,20 @@ void leave_children_alone(char** environment) noexcept {
   memmove(first, last, strlen(last) + 1);
 }
 
+/// The reserve that the settings ask for, before the program begins.
+void fill_reserve() noexcept {
+  if constexpr (Reserves<Heap>) {
+    const Reserve& r = settings.reserve;
+    if (!r.bytes && r.on_exhausted == OnExhausted::grow) return;
+    if (!prepare_thread() || !heap.reserve(thread(), r)) {
+      os::Line<> line;
+      line.text("mortise[").text(Card::kName).text("] warning: the reserve of ").number(r.bytes >> 20);
+      line.text(" MiB could not be filled, brought in or locked; see the limits on memory (ulimit -l, -v)").flush();
+    }
+    if (settings.refill_ahead) refill_ahead();
+  }
+}
+
 void say_hello() noexcept {
   os::Line<> line;
   line.text("mortise " MORTISE_VERSION " ")
@@ -149,6 +163,7 @@ void say_hello() noexcept {
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
   if (settings.only_self) leave_children_alone(environment);
   if (settings.inspect) os::syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0L, 0L, 0L);
+  fill_reserve();
   if (settings.verbose) say_hello();
 }
 

@@ -6,7 +6,6 @@
 // COUNTED.so is the same source built through instrument.py. Counted are the instructions of the library itself: not
 // those of memset and memcpy in libc, and not the kernel's. A restartable sequence that the kernel aborted runs twice;
 // such calls are told apart and left out, since how often that happens is the kernel's doing.
-#include <asm/prctl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -20,7 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "calls.hpp"
+#include "counted.hpp"
 #include "step.hpp"
 
 namespace mortise::count {
@@ -29,10 +28,6 @@ namespace {
 constexpr std::uint32_t kRestarted =
     ~std::uint32_t{0};                // in place of the count of a call that was aborted and run again
 constexpr std::size_t kContext = 12;  // calls shown before the one that took longest
-
-struct Counters {
-  std::uint64_t instructions, room, restarts, busy;  // as instrument.py has them
-};
 
 struct Options {
   std::size_t calls = std::getenv("MORTISE_TEST_ALL") ? 100'000 : 5'000;
@@ -79,10 +74,7 @@ void wait_for(pid_t child, const char* what) {
 /// Loads the counting library, carries out the calls and writes down each call's count.
 void count_calls(const char* path, const std::vector<Call>& calls, std::uint32_t* counts) {
   static Counters counters;  // in place before the library's constructors run, since they count too
-  if (::syscall(SYS_arch_prctl, ARCH_SET_GS, &counters) != 0) {
-    std::fprintf(stderr, "mortise-count: the GS base cannot be set on this kernel\n");
-    std::exit(1);
-  }
+  count_here(counters);
   const Library library = load(path);
   const volatile Counters& seen = counters;
   std::vector<void*> slots(kSlots);

@@ -137,8 +137,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         if (Slot* const s = visit(i)) empty(*s), leave(*s);
       return trim_below(this->below, t.below);
     }
-    bool reserve(Thread& t, auto settings) noexcept { return this->below.reserve(t.below, settings); }
-    std::size_t grown() const noexcept { return this->below.grown(); }
+    bool reserve(Thread& t, Reserve r) noexcept { return this->below.reserve(t.below, r); }
 
     void lock_all() noexcept {
       guests_.lock();

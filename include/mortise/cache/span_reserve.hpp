@@ -22,23 +22,6 @@
 
 namespace mortise {
 
-/// What happens when the reserve is exhausted.
-enum class OnExhausted : std::uint8_t { grow, fail };
-
-/// Settings of a reserve, in force from the call on.
-struct ReserveSettings {
-  std::size_t bytes = 0;     ///< kept ready, half of it in each kind of span
-  bool prefault = false;     ///< its pages are brought in now
-  bool lock = false;         ///< and may not be swapped out
-  OnExhausted on_exhausted = OnExhausted::grow;
-};
-
-/// Keeps spans ready, and can be told how many.
-template <class H> concept Reserves = requires(H& h, typename H::Thread& t, ReserveSettings s) {
-  { h.reserve(t, s) } noexcept -> std::same_as<bool>;
-  { h.grown() } noexcept -> std::same_as<std::size_t>;
-};
-
 /// A shelf of spans of one kind. Any thread, wait-free.
 template <unsigned kCells> class SpanShelf {
  public:
@@ -110,8 +93,8 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
       return this->below.allocate(t, r);
     }
 
-    /// Fills the reserve. False when memory runs out before. May wait and call the system; O(bytes).
-    bool reserve(Thread& t, ReserveSettings s) noexcept {
+    /// Half of the bytes in each kind of span. False also when pages cannot be brought in or locked. O(bytes).
+    bool reserve(Thread& t, Reserve s) noexcept {
       on_exhausted_.store(s.on_exhausted, Order::relaxed);
       is_reserved_ = true;
       for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
@@ -120,15 +103,15 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
         for (unsigned n = count(kind); n < kept_[kind].load(Order::relaxed); ++n) {
           std::byte* const span = fetch(t, kind);
           if (!span) return false;
-          if (s.prefault) os::prefault(span, kSpanKindBytes[kind]);
-          if (s.lock) os::lock_pages(span, kSpanKindBytes[kind]);
-          if (!give_span(kind, span)) return false;
+          const bool ready = (!s.prefault || os::prefault(span, kSpanKindBytes[kind])) &&
+                             (!s.lock || os::lock_pages(span, kSpanKindBytes[kind]));
+          if (!give_span(kind, span) || !ready) return false;
         }
       }
       return true;
     }
     /// How often the reserve was exhausted, or a block too large for it.
-    std::size_t grown() const noexcept { return grown_.load(Order::relaxed); }
+    std::size_t grown() noexcept { return grown_.load(Order::relaxed); }
 
     std::size_t trim(Thread& t) noexcept {
       for (unsigned kind = 0; kind < kSpanKinds; ++kind) hand_below(t, kSmallSpans, kind);

@@ -128,6 +128,24 @@ template <class H> concept MovesPages = requires(H& h, std::byte* from, std::byt
 /// Hands out memory for the bookkeeping of layers: zeroed, never released.
 template <class H> concept GivesMeta = requires(H& h, std::size_t n) { { h.meta(n) } noexcept -> std::same_as<std::byte*>; };
 
+/// What happens when a reserve is exhausted.
+enum class OnExhausted : unsigned char { grow, fail };
+
+/// What a heap is to keep ready, from the call on.
+struct Reserve {
+  std::size_t bytes = 0;     ///< of free memory, at most as much as its layer has room for
+  bool prefault = false;     ///< its pages are brought in at once
+  bool lock = false;         ///< and may not be swapped out
+  OnExhausted on_exhausted = OnExhausted::grow;
+};
+
+/// Keeps memory ready, so that calls below the reserve do not wait. `reserve` fills it up again each time it is called (it may
+/// wait and call the system) and is false when memory runs out before; `grown` says how often it was exhausted, or not used.
+template <class H> concept Reserves = requires(H& h, typename H::Thread& t, Reserve r) {
+  { h.reserve(t, r) } noexcept -> std::same_as<bool>;
+  { h.grown() } noexcept -> std::same_as<std::size_t>;
+};
+
 /// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
 template <class H> concept Audits = requires(H& h) { h.audit(); };
 
@@ -181,6 +199,8 @@ template <Heap Below> class Passthrough {
     return below.move_pages(from, to, n);
   }
   void tell(Usage& u) noexcept requires Tells<Below> { below.tell(u); }
+  bool reserve(Thread& t, Reserve r) noexcept requires Reserves<Below> { return below.reserve(t, r); }
+  std::size_t grown() noexcept requires Reserves<Below> { return below.grown(); }
 
   [[no_unique_address]] Below below;
 };
