@@ -75,13 +75,17 @@ bool may_end(std::uint32_t seen) noexcept {
 
 constexpr std::int64_t kRefillNanoseconds = 2'000'000;
 
+template <class H> void fill_up(H& h) noexcept {
+  if constexpr (Reserves<H>) h.reserve(*own_record, settings.reserve);
+}
+
 /// The other work that the thread may be started for, and then has for ever.
 [[maybe_unused]] void run_refill() noexcept {
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-refill", 0L, 0L, 0L);
   for (;;) {
     std::uint32_t never = 0;
     os::futex_wait(&never, 0, kRefillNanoseconds);
-    if constexpr (Reserves<Heap>) heap.reserve(*own_record, settings.reserve);
+    fill_up(heap);
     purge_below(heap);
   }
 }

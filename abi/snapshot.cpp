@@ -82,7 +82,7 @@ void print_statistics(int fd) noexcept {
   row("free, purged bytes    = ", u.purged);
   row("bookkeeping bytes     = ", u.meta);
   row("foreign frees         = ", events.foreign_frees.load(Order::relaxed));
-  if constexpr (Reserves<Heap>) row("reserve exhausted     = ", heap.grown());
+  if (u.grown) row("reserve exhausted     = ", u.grown);
   for (unsigned c = 0; c < u.classes_max; ++c) {
     const ClassUsage& k = u.classes[c];
     if (!k.spans) continue;

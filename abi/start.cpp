@@ -118,12 +118,12 @@ void leave_children_alone(char** environment) noexcept {
   memmove(first, last, strlen(last) + 1);
 }
 
-/// The reserve that the settings ask for, before the program begins.
-void fill_reserve() noexcept {
-  if constexpr (Reserves<Heap>) {
+/// The reserve that the settings ask for, before the program begins. A template, so that heaps without one need nothing.
+template <class H> void fill_reserve(H& h) noexcept {
+  if constexpr (Reserves<H>) {
     const Reserve& r = settings.reserve;
     if (!r.bytes && r.on_exhausted == OnExhausted::grow) return;
-    if (!prepare_thread() || !heap.reserve(thread(), r)) {
+    if (!prepare_thread() || !h.reserve(thread(), r)) {
       os::Line<> line;
       line.text("mortise[").text(Card::kName).text("] warning: the reserve of ").number(r.bytes >> 20);
       line.text(" MiB could not be filled, brought in or locked; see the limits on memory (ulimit -l, -v)").flush();
@@ -163,7 +163,7 @@ void say_hello() noexcept {
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
   if (settings.only_self) leave_children_alone(environment);
   if (settings.inspect) os::syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0L, 0L, 0L);
-  fill_reserve();
+  fill_reserve(heap);
   if (settings.verbose) say_hello();
 }
 

@@ -19,7 +19,7 @@ struct Spans {
     unsigned i;
     {
       const StepLimit bound("take", Pool::kTakeSteps);
-      i = pool.take(0);
+      i = pool.take();
     }
     if (i == Pool::kNone) return i;
     require(i < 4, "a number came out that never went in");
@@ -30,7 +30,7 @@ struct Spans {
   void put(unsigned i) {
     if (i == Pool::kNone) return;
     owned[i].set(0);
-    const StepLimit bound("put", 1);
+    const StepLimit bound("put", 2);
     pool.put(i);
   }
   void check_all(unsigned count) {

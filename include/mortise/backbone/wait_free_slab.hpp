@@ -56,9 +56,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     using Classes = SizeClassesT;
     using Index = IndexOf<Below>;
     static constexpr Progress kProgress = {Guarantee::wait_free, Guarantee::wait_free, Below::kProgress.grow};
-    static constexpr unsigned kLooks = 4;   ///< hinted spans looked at in one refill
+    static constexpr unsigned kLooks = 2;   ///< hinted spans looked at in one refill
     static constexpr unsigned kVisits = 2;  ///< slots without a thread that one refill looks into
-    static constexpr unsigned kVisitLooks = 8;
+    static constexpr unsigned kVisitLooks = 2;
     static constexpr unsigned kGrowLooks = 64;  ///< and before the heap grows
 
     struct Thread {
@@ -158,15 +158,17 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       each_span([&](WaitFreeSpan& s, unsigned c) {
         const unsigned opened = s.opened.load(Order::relaxed), most = opened * 64;
         const unsigned handed = most < Geometry::capacity(c) ? most : Geometry::capacity(c);
-        count(u, Geometry::span_bytes(c), (handed - s.bin.count(opened)) * Classes::size_of(c));
+        const std::size_t bytes = Geometry::span_bytes(c);
+        u.in_slabs(c, Classes::size_of(c), handed - s.bin.count(opened), 1, bytes);
+        u.live -= bytes;  // below counts a span as one large block
+        u.large -= bytes;
+        u.large_count -= 1;
       });
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) {
         Slot* const slot = slots_[i].load(Order::acquire);
         for (unsigned c = 1; slot && c <= Classes::kCount; ++c) {
           const auto words = static_cast<unsigned>(std::popcount(slot->bins[c].word.load(Order::relaxed)));
-          const std::size_t kept = (slot->bins[c].count.load(Order::relaxed) + words) * Classes::size_of(c);
-          u.live -= kept;
-          u.cached += kept;
+          u.in_cache(kNoCore, c, Classes::size_of(c), slot->bins[c].count.load(Order::relaxed) + words);
         }
       }
     }
@@ -183,6 +185,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
 
    private:
     enum : std::uint8_t { kUnused, kIdle, kBusy };
+    static constexpr unsigned kNoCore = ~0u;  ///< slots are threads', not cores'
 
     /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time.
     struct Guest {
@@ -212,13 +215,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         auto* const record = reinterpret_cast<WaitFreeSpan*>(index().bits_at(g));
         if (const unsigned c = record->size_class.load(Order::relaxed)) visit(*record, c);
       }
-    }
-    /// Of a span, which below counts as one large block, `live` bytes are the program's.
-    static void count(Usage& u, std::size_t bytes, std::size_t live) noexcept {
-      u.live += live - bytes;
-      u.large -= bytes;
-      u.large_count -= 1;
-      u.cached += bytes - live;
     }
     WaitFreeSpan* record_of(const std::byte* base) noexcept {
       return reinterpret_cast<WaitFreeSpan*>(index().bits_at(index().number_of(base)));

@@ -30,7 +30,7 @@ template <unsigned kCells> class SpanShelf {
     for (unsigned i = 0; i < kCells; ++i) empty_.put(i);
   }
   std::byte* take() noexcept {
-    const unsigned i = filled_.take(0);  // lowest first: a small heap uses few cells
+    const unsigned i = filled_.take();
     if (i == filled_.kNone) return nullptr;
     std::byte* const span = cells_[i].get();
     empty_.put(i);
@@ -38,7 +38,7 @@ template <unsigned kCells> class SpanShelf {
   }
   /// False when every cell is taken.
   bool give(std::byte* span) noexcept {
-    const unsigned i = empty_.take(0);
+    const unsigned i = empty_.take();
     if (i == empty_.kNone) return false;
     cells_[i].set(span);
     filled_.put(i);
@@ -110,9 +110,6 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
       }
       return true;
     }
-    /// How often the reserve was exhausted, or a block too large for it.
-    std::size_t grown() noexcept { return grown_.load(Order::relaxed); }
-
     std::size_t trim(Thread& t) noexcept {
       for (unsigned kind = 0; kind < kSpanKinds; ++kind) hand_below(t, kSmallSpans, kind);
       return trim_below(this->below, t);
@@ -127,6 +124,7 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
         u.large_count -= n;
         u.dirty += bytes;
       }
+      u.grown += grown_.load(Order::relaxed);
     }
 
    private:

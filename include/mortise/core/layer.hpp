@@ -140,10 +140,9 @@ struct Reserve {
 };
 
 /// Keeps memory ready, so that calls below the reserve do not wait. `reserve` fills it up again each time it is called (it may
-/// wait and call the system) and is false when memory runs out before; `grown` says how often it was exhausted, or not used.
+/// wait and call the system) and is false when memory runs out before.
 template <class H> concept Reserves = requires(H& h, typename H::Thread& t, Reserve r) {
   { h.reserve(t, r) } noexcept -> std::same_as<bool>;
-  { h.grown() } noexcept -> std::same_as<std::size_t>;
 };
 
 /// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
@@ -200,7 +199,6 @@ template <Heap Below> class Passthrough {
   }
   void tell(Usage& u) noexcept requires Tells<Below> { below.tell(u); }
   bool reserve(Thread& t, Reserve r) noexcept requires Reserves<Below> { return below.reserve(t, r); }
-  std::size_t grown() noexcept requires Reserves<Below> { return below.grown(); }
 
   [[no_unique_address]] Below below;
 };

@@ -34,6 +34,7 @@ struct Usage {
   std::size_t meta = 0;      ///< bookkeeping
   std::size_t large = 0;     ///< part of `live` that is in large blocks
   std::size_t large_count = 0;
+  std::size_t grown = 0;     ///< how often a reserve did not serve a request: exhausted, or not meant for its size
   std::byte* window = nullptr;   ///< the addresses that `mapped` lies in, holes included
   std::size_t window_bytes = 0;
 

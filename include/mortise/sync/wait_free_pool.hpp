@@ -3,14 +3,14 @@
 //   words  ┌ 0110... ┐┌ 0000... ┐┌ 1111... ┐     1: the number is in the pool
 //                ▲ take clears the lowest bit it sees; whoever's fetch-and found it set has the number
 //
-// 1. put: set the bit. 2. take: from the caller's own starting word on, each word once round; a bit that another thread claimed
+// 1. put: set the bit. 2. take: from the word that was last put into, each word once round; a bit that another thread claimed
 // in between is one try lost, and after kTries lost tries the call gives up.
 //
 // A call finds none only if at some moment each word was seen empty, or if others took kTries numbers during this one call. So
 // with kTries more numbers in the pool than others take during a call, take never fails: that is the margin a reserve keeps.
 // No order among numbers is promised (after the non-linearisable lists of [OuyangZhu22]).
 //
-// Progress: wait-free; put one step, take at most kWords + kTries. A stopped thread keeps at most the number it has claimed.
+// Progress: wait-free; put two steps, take at most 1 + kWords + kTries. A stopped thread keeps at most the number it has claimed.
 #pragma once
 
 #include <bit>
@@ -28,19 +28,21 @@ template <unsigned kNumbersT, unsigned kTriesT = 64> class WaitFreePool {
   static constexpr Guarantee kGuarantee = Guarantee::wait_free;
   static constexpr unsigned kNumbers = kNumbersT, kTries = kTriesT;
   static constexpr unsigned kWords = (kNumbers + 63) / 64;
-  static constexpr unsigned kTakeSteps = kWords + kTries;
+  static constexpr unsigned kTakeSteps = 1 + kWords + kTries;
   static constexpr unsigned kNone = ~0u;
 
   constexpr WaitFreePool() noexcept = default;
 
-  /// Gives number `i` to the pool. The caller has it. Wait-free, one step.
+  /// Gives number `i` to the pool. The caller has it. Wait-free, two steps.
   void put(unsigned i) noexcept {
     words_[i / 64].fetch_or(std::uint64_t{1} << i % 64, Order::release);  // pairs with the acquire in take()
+    near_.store(i / 64, Order::relaxed);
   }
 
-  /// A number that is now the caller's, or kNone. Threads that start at different words seldom meet. Wait-free.
-  unsigned take(unsigned start) noexcept {
+  /// A number that is now the caller's, or kNone. Wait-free.
+  unsigned take() noexcept {
     unsigned tries = kTries;
+    const unsigned start = near_.load(Order::relaxed);
     for (unsigned k = 0; k < kWords; ++k) {
       const unsigned w = (start + k) % kWords;
       std::uint64_t word = words_[w].load(Order::relaxed);  // a guess: the fetch-and decides
@@ -64,6 +66,7 @@ template <unsigned kNumbersT, unsigned kTriesT = 64> class WaitFreePool {
 
  private:
   Atomic<std::uint64_t> words_[kWords];
+  Atomic<unsigned> near_;  ///< where it is worth to look first; any value does
 };
 
 }  // namespace mortise
