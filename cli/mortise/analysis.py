@@ -262,6 +262,7 @@ def warnings(document: Document) -> list[str]:
         found.append(
             "noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time"
         )
+    found += [f["text"] for f in document["preflight"].get("findings", []) if f["code"] == "unverified-knob"]
     for name, entry in document["arms"].items():
         for run in entry["runs"]:
             if run["served"] is not None and 0 < run["served"] < 1:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mortise import arms as arms_
-from mortise import doctor, gates, sweeps
+from mortise import doctor, elf, gates, knobs, sweeps
 from mortise.errors import WrongUse
 from mortise.session import Session, Settings
 
@@ -13,6 +13,9 @@ def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[l
     found = doctor.diagnose(program[0])
     arms = arms_.parse_all(specs, found.as_shipped)
     settings.sweeps = sweeps.parse_all(settings.sweep_texts, arms, program)
+    image, _ = elf.program_image(found.program)
+    for text in knobs.unverified(settings.sweeps, arms, image):
+        found.findings.append(doctor.Finding(doctor.WARNS, "unverified-knob", text))
     for text in settings.fail_if:
         gates.parse(text, [arm.name for arm in arms])
     if len(arms) < 2 and not settings.sweeps:

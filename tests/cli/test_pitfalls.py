@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from mortise import analysis, curves, machine, sweeps
+from mortise import analysis, curves, elf, knobs, machine, sweeps
 from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 
@@ -200,6 +200,31 @@ def test_turning_a_knob_switches_adaptivity_off_and_the_unset_point_shows_it(tmp
     huge = Arm("huge", "environment", env={"MALLOC_TRIM_THRESHOLD_": str(1 << 30)})
     assert measure(program, memory=False, arm=huge)["minor_faults"] > 50 * unset / 2
     assert all(sweep.values[0] == sweeps.UNSET for sweep in sweeps.parse_all(["glibc"], [Arm("glibc", "glibc")], ["x"]))
+
+
+def test_a_variable_that_nothing_reads_is_said_to_be_unverified(cli, tmp_path):
+    """Names differ between versions, and an unknown one is ignored without a word: then a curve is a tie that means nothing."""
+    (tmp_path / "reads.c").write_text(
+        '#include <stdlib.h>\nint main(void) { return getenv("KNOB_THAT_IS_READ") == NULL && getenv("OTHER") != NULL; }\n'
+    )
+    program = compile_c(tmp_path / "reads.c", tmp_path / "reads")
+    words = ["compare", "--arms", "a=env:X=1", "--rounds", "1", "--warmup", "0"]
+    said = cli(*words, "--sweep", "KNOB_THAT_IS_NOT={1,2}", "--", str(program))
+    line = "nothing that 'a' loads mentions KNOB_THAT_IS_NOT: unverified that it has any effect"
+    assert line in said.stdout and line in said.stderr
+    assert "unverified" not in cli(*words, "--sweep", "KNOB_THAT_IS_READ={1,2}", "--", str(program)).stdout
+
+
+def test_a_knob_is_looked_for_as_the_allocator_spells_it(tmp_path):
+    (tmp_path / "prefixed.c").write_text('const char* option = "purge_delay";\n')
+    library = compile_c(tmp_path / "prefixed.c", tmp_path / "libprefixed.so", "-shared", "-fPIC")
+    image = elf.Image(tmp_path / "program", "", 64)
+    arm = Arm("mine", "library", str(library))
+    known, unknown = (sweeps.parse(f"MIMALLOC_{name}={{0,1}}", {"mine"}) for name in ("PURGE_DELAY", "PURGE_EXTENDS"))
+    assert knobs.unverified([known], [arm], image) == []
+    assert "MIMALLOC_PURGE_EXTENDS" in knobs.unverified([unknown], [arm], image)[0]
+    keys = sweeps.parse("MALLOC_CONF=dirty_decay_ms:{0,1},o=1", {"mine"})
+    assert knobs.names_of(keys) == ["MALLOC_CONF", "dirty_decay_ms"]
 
 
 def test_memory_that_comes_in_steps_gives_no_law():
