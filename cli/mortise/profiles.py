@@ -28,7 +28,7 @@ def trace(launcher: Launcher, request: Request, plain_runs: list[dict[str, Any]]
             return {"failure": str(e)}
         parts = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("trace.*")) if path.stat().st_size]
     if not parts:
-        return {"failure": "the traced run left no counts: it ended by a signal, or without its destructors"}
+        return {"failure": "the traced run left no counts: the program is static, or ended by a signal or without its destructors"}
     whole = {key: merged(key, [part[key] for part in parts]) for key in parts[0]}
     cost = float(f"{facts['cpu_s'] / max(plain, 1e-6):.4g}")
     return {"failure": None, "arm": request.arm.name, "processes": len(parts), "cost": cost} | whole
