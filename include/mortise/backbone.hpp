@@ -2,6 +2,8 @@
 #pragma once
 
 #include "mortise/backbone/boundary_tag.hpp"
+#include "mortise/backbone/buddy.hpp"
+#include "mortise/backbone/segregated_fit.hpp"
 #include "mortise/backbone/slab.hpp"
 #include "mortise/backbone/slab_geometry.hpp"
 #include "mortise/backbone/sub_heaps.hpp"

@@ -6,6 +6,8 @@
 #include "mortise/sync/free_link.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/lock_free_bin.hpp"
+#include "mortise/sync/locked.hpp"
+#include "mortise/sync/locked_bin.hpp"
 #include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/mpsc_queue.hpp"
 #include "mortise/sync/spin_lock.hpp"

@@ -16,6 +16,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/source/shared_heap.hpp"
 
 namespace mortise::test {
 
@@ -55,6 +56,21 @@ struct Recording {
     std::vector<std::pair<std::byte*, std::size_t>> sides_;
   };
 
+  /// Forwards what SubHeaps wants of a source.
+  template <Slotted Below> class Gate<Below> : public Passthrough<Below> {
+   public:
+    static constexpr std::size_t kGranule = Below::kGranule;
+    static constexpr std::size_t kReach = Below::kReach;
+    static constexpr std::size_t kSlotBytes = Below::kSlotBytes;
+    static constexpr unsigned kSlotCount = Below::kSlotCount;
+    std::byte* origin() const noexcept { return this->below.origin(); }
+    std::byte* slot_origin(unsigned slot) noexcept { return this->below.slot_origin(slot); }
+    std::size_t requests = 0;
+    std::size_t fail_at = 0;
+    bool is_empty = false;
+    bool go_on() noexcept { return ++requests != fail_at && !is_empty; }
+  };
+
   template <Heap Below> class Over : public Gate<Below> {
    public:
     using typename Passthrough<Below>::Thread;
@@ -66,20 +82,10 @@ struct Recording {
     }
 
     Block allocate(Thread& t, Request r) noexcept {
-      const std::lock_guard guard(lock_);
-      EXPECT_TRUE(is_power_of_two(r.align)) << "a request with an alignment of " << r.align;
-      if (!this->go_on()) return {};
-      const Block b = this->below.allocate(t, r);
-      if (!b) return b;
-      EXPECT_GE(b.size, r.size);
-      EXPECT_TRUE(is_aligned(b.ptr, r.align));
-      const auto after = held_.lower_bound(b.ptr);
-      EXPECT_TRUE(after == held_.end() || b.end() <= after->first) << "the source gave overlapping blocks";
-      EXPECT_TRUE(after == held_.begin() || std::prev(after)->first + std::prev(after)->second <= b.ptr)
-          << "the source gave overlapping blocks";
-      held_[b.ptr] = b.size;
-      held_bytes_ += b.size;
-      return b;
+      return recorded(r, [&] { return this->below.allocate(t, r); });
+    }
+    Block allocate_in(Thread& t, unsigned slot, Request r) noexcept requires Slotted<Below> {
+      return recorded(r, [&] { return this->below.allocate_in(t, slot, r); });
     }
     void release(Thread& t, Block b) noexcept {
       const std::lock_guard guard(lock_);
@@ -101,6 +107,23 @@ struct Recording {
     std::size_t held_bytes() const noexcept { return held_bytes_; }
 
    private:
+    template <class Ask> Block recorded(Request r, Ask ask) noexcept {
+      const std::lock_guard guard(lock_);
+      EXPECT_TRUE(is_power_of_two(r.align)) << "a request with an alignment of " << r.align;
+      if (!this->go_on()) return {};
+      const Block b = ask();
+      if (!b) return b;
+      EXPECT_GE(b.size, r.size);
+      EXPECT_TRUE(is_aligned(b.ptr, r.align));
+      const auto after = held_.lower_bound(b.ptr);
+      EXPECT_TRUE(after == held_.end() || b.end() <= after->first) << "the source gave overlapping blocks";
+      EXPECT_TRUE(after == held_.begin() || std::prev(after)->first + std::prev(after)->second <= b.ptr)
+          << "the source gave overlapping blocks";
+      held_[b.ptr] = b.size;
+      held_bytes_ += b.size;
+      return b;
+    }
+
     std::mutex lock_;
     std::map<std::byte*, std::size_t> held_;
     std::size_t held_bytes_ = 0;

@@ -7,10 +7,15 @@
 #include <string>
 
 #include "mortise/allocators/best_fit.hpp"
+#include "mortise/allocators/buddy.hpp"
 #include "mortise/allocators/first_fit.hpp"
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/allocators/iamalloc.hpp"
 #include "mortise/allocators/next_fit.hpp"
 #include "mortise/allocators/wfslab.hpp"
+#include "mortise/allocators/segfit.hpp"
+#include "mortise/allocators/tlsf.hpp"
+#include "mortise/allocators/tlsfcc.hpp"
 #include "mortise/cache/thread_cache.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/sized_header.hpp"
@@ -56,6 +61,7 @@ inline constexpr Traits kAligns{.align_max = 1_MiB};
 inline constexpr Traits kTags{.align_max = 1_MiB, .is_exact = false};  // counts its own bytes in each block as live
 inline constexpr Traits kArena{.align_max = 4_KiB, .room_bytes = 8_MiB, .length_divisor = 20};
 inline constexpr Traits kSmallAligns{.align_max = 64_KiB, .room_bytes = 8_MiB};
+inline constexpr Traits kSmallTags{.align_max = 64_KiB, .room_bytes = 8_MiB, .is_exact = false};
 inline constexpr Traits kSystemCalls{.align_max = 64_KiB, .length_divisor = 100};
 
 template <std::size_t kLength> struct Name {
@@ -85,6 +91,11 @@ using Stacks = ::testing::Types<
     Entry<"first_fit", FirstFitLayers, kTags>,
     Entry<"next_fit", NextFitLayers, kTags>,
     Entry<"best_fit", BestFitLayers, kTags>,
+    Entry<"buddy", BuddyLayers, kAligns>,
+    Entry<"segfit", SegfitLayers, kAligns>,
+    Entry<"tlsf", TlsfLayers, kTags>,
+    Entry<"tlsfcc", TlsfccLayers, kTags>,
+    Entry<"iamalloc", IamallocLayers, kTags>,
     // each layer, with what it needs below it
     Entry<"mmap_heap", Layers<MmapHeap<>>, kSystemCalls>,
     Entry<"page_index", Layers<PageIndex, MmapHeap<>>, kSystemCalls>,
@@ -92,6 +103,9 @@ using Stacks = ::testing::Types<
     Entry<"span_cache_purging_at_once", Layers<SpanCache<purge::AtOnce>, PageIndex, MmapHeap<>>, kSystemCalls>,
     Entry<"slab", OverSpans<SmallSlab>>,
     Entry<"slab_latest_first", OverSpans<Slab<SmallClasses, SpinLock, fit::LatestFirst>>>,
+    Entry<"segregated_fit", OverSpans<SegregatedFit<SmallClasses>>>,
+    Entry<"segregated_fit_under_locks", OverSpans<SegregatedFit<SmallClasses, LockedBin<FutexLock>>>>,
+    Entry<"thread_cache_over_segregated_fit", OverSpans<ThreadCache<>, SegregatedFit<SmallClasses>>>,
     Entry<"batched_free", OverSpans<BatchedFree<64, 64_KiB>, SmallSlab>>,
     Entry<"core_cache", OverSpans<CoreCache<>, SmallSlab>>,
     Entry<"bypass", OverSpans<SmallBypass>>,
@@ -111,6 +125,9 @@ using Stacks = ::testing::Types<
     Entry<"brk_heap", Layers<BrkHeap<>>, kSystemCalls>,
     Entry<"static_heap", Layers<StaticHeap<16_MiB>>, kArena>,
     Entry<"hslab_over_brk_heap", Rebased<HslabLayers, BrkHeap<>>, kAligns>,
+    Entry<"segfit_over_static_heap", Rebased<SegfitLayers, StaticHeap<32_MiB>>, kSmallAligns>,
+    Entry<"buddy_over_static_heap", Rebased<BuddyLayers, StaticHeap<16_MiB>>, kSmallAligns>,
+    Entry<"tlsfcc_over_static_heap", Rebased<TlsfccLayers, StaticHeap<16_MiB>>, kSmallTags>,
     Entry<"hslab_over_static_heap", Rebased<HslabLayers, StaticHeap<32_MiB>>, kSmallAligns>,
     Entry<"thread_cache_over_static_heap", Rebased<OverSpans<Aligned, ThreadCache<>, SmallBypass>, StaticHeap<16_MiB>>, kSmallAligns>>;
 

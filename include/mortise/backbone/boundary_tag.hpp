@@ -24,6 +24,7 @@
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -59,7 +60,7 @@ struct BoundaryTag {
     out.layer(kName, kWhat).policy("Fit", Fit::kName).policy("Sync", Sync::kName).policy("Purge", Purge::kName);
   }
 
-  template <Contiguous Below> class Over : public Passthrough<Below> {
+  template <Contiguous Below> class Over : public Locked<Below, Sync> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
@@ -80,14 +81,14 @@ struct BoundaryTag {
       if (r.size > Below::kReach || r.align > Below::kReach) return {};
       const std::size_t need = chunk_bytes(r.size);
       const std::size_t slack = r.align > kQuantum ? r.align + (kChunkMin > kQuantum ? kChunkMin : kQuantum) : 0;
-      Chunk* const c = with(lock_, [&] { return take(t, need, slack, r.align); });
+      Chunk* const c = with(this->lock_, [&] { return take(t, need, slack, r.align); });
       if (!c) return {};
       if (r.zeroed) std::memset(c->bytes(), 0, r.size);
       return {c->bytes(), c->size() - kTag};
     }
 
     void release(Thread&, Block b) noexcept {
-      with(lock_, [&] { take_back(b); });
+      with(this->lock_, [&] { take_back(b); });
     }
 
     bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
@@ -98,7 +99,7 @@ struct BoundaryTag {
     Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
       if (bytes > Below::kReach) return {};
       const std::size_t need = chunk_bytes(bytes);
-      Held held(lock_);
+      Held held(this->lock_);
       Chunk* c = checked(b.ptr);
       const std::size_t have = c->size();
       if (need > have) {
@@ -121,34 +122,22 @@ struct BoundaryTag {
     std::size_t trim(Thread& t) noexcept {
       std::size_t given = 0;
       {
-        Held held(lock_);
+        Held held(this->lock_);
         free_.each([&](Chunk* c) { given += purge_inside(c->start() + sizeof(Chunk), c->size() - sizeof(Chunk) - kTag); });
       }
       return given + trim_below(this->below, t);
     }
 
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
-    }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       u.live += live_;
       u.cached += grown_ - live_;
     }
 
     /// Walks every chunk of every region and reports heap_inconsistent when tags, footers or the tree disagree. O(chunks).
     void audit() noexcept {
-      Held held(lock_);
+      Held held(this->lock_);
       MORTISE_AUDIT(free_.is_sound());
       std::size_t in_tree = 0, in_tree_bytes = 0;
       free_.each([&](Chunk* c) {
@@ -303,7 +292,6 @@ struct BoundaryTag {
       return static_cast<std::size_t>(last - first);
     }
 
-    Sync lock_;
     FreeSet free_;
     std::byte* origin_ = nullptr;
     std::size_t extent_ = 0, page_bytes_ = 4096, live_ = 0, grown_ = 0;

@@ -27,6 +27,7 @@
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -42,7 +43,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         .policy("Huge", Huge::kName).policy("Sync", Sync::kName);
   }
 
-  template <Indexed Below> class Over : public Passthrough<Below> {
+  template <Indexed Below> class Over : public Locked<Below, Sync> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;
@@ -59,7 +60,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       bool was_clean;
       Span* s;
       {
-        Held held(lock_);
+        Held held(this->lock_);
         s = take(need + slack);
         if (!s && !(s = grow(t, need + slack))) return {};
         was_clean = s->state == SpanState::clean;
@@ -75,7 +76,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
       const bool is_clean = purge_ms() == 0 && purge_span(s);
-      Held held(lock_);
+      Held held(this->lock_);
       large_bytes_ -= Index::bytes_of(s);
       --large_count_;
       s->since_ms = os::now_ms();
@@ -87,7 +88,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (bytes > Index::kReachBytes) return {};
       Span* s = index().span_of(b.ptr);
       const auto need = static_cast<std::uint32_t>(round_up(bytes ? bytes : 1, kGranule) / kGranule);
-      Held held(lock_);
+      Held held(this->lock_);
       const std::uint32_t have = s->granules;
       if (need > have) {
         Span* next = neighbour_after(s);
@@ -129,7 +130,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         lose_large(b);
         return target;
       }
-      Held held(lock_);
+      Held held(this->lock_);
       Span* old = index().span_of(b.ptr);
       large_bytes_ -= b.size;
       --large_count_;
@@ -146,7 +147,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       for (;;) {
         Span* s;
         {
-          Held held(lock_);
+          Held held(this->lock_);
           s = oldest_dirty(deadline_ms);
           if (!s) return given;
           remove(s);
@@ -161,7 +162,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
           purging_bytes_ += Index::bytes_of(s);
         }
         const bool is_clean = purge_span(s);
-        Held held(lock_);
+        Held held(this->lock_);
         purging_.remove(s);
         purging_bytes_ -= Index::bytes_of(s);
         if (!is_clean) {  // locked in memory (mlock): its bytes are still there, so it stays dirty, and is not tried again at once
@@ -185,24 +186,15 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     std::int64_t purge_ms() const noexcept { return delay_ms_.load(Order::relaxed); }
     void set_purge_ms(std::int64_t ms) noexcept { delay_ms_.store(ms, Order::relaxed); }
 
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
     /// In the child nobody goes on with what other threads were purging: it is taken back as dirty.
     void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
+      Locked<Below, Sync>::reset_after_fork();
       while (Span* s = purging_.pop()) insert(s, SpanState::dirty);
       purging_bytes_ = 0;
     }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       u.live += large_bytes_;
       u.large += large_bytes_;
       u.large_count += large_count_;
@@ -213,7 +205,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// Walks every free span and reports heap_inconsistent when lists, sums and descriptors disagree. O(free spans).
     void audit() noexcept {
       if constexpr (Audits<Below>) this->below.audit();
-      Held held(lock_);
+      Held held(this->lock_);
       MORTISE_AUDIT(audit_bins(dirty_, SpanState::dirty) == idle_bytes());
       MORTISE_AUDIT(audit_bins(clean_, SpanState::clean) == clean_bytes_);
     }
@@ -288,7 +280,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     /// A large block whose memory is gone: nobody's from now on.
     void lose_large(Block b) noexcept {
-      Held held(lock_);
+      Held held(this->lock_);
       Span* s = index().span_of(b.ptr);
       large_bytes_ -= b.size;
       --large_count_;
@@ -307,7 +299,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     bool has_dirty(std::size_t bytes) noexcept {
       if (bytes > Index::kReachBytes) return false;
-      Held held(lock_);
+      Held held(this->lock_);
       return dirty_.find(static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule), kLooks);
     }
     Span* oldest_dirty(std::uint64_t deadline_ms) noexcept {
@@ -366,7 +358,6 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       ++large_count_;
     }
 
-    Sync lock_;
     Atomic<std::int64_t> delay_ms_{Purge::kDelayMs};
     Atomic<std::size_t> dirty_bytes_{0};
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_bytes_ = 0, large_count_ = 0;

@@ -22,6 +22,7 @@
 #include "mortise/os/facts.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -36,7 +37,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", kSlots);
   }
 
-  template <Heap Below> requires Classed<Below> && Batches<Below> class Over : public Passthrough<Below> {
+  template <Heap Below> requires Classed<Below> && Batches<Below> class Over : public Locked<Below, FutexLock> {
    public:
     using Classes = typename Below::Classes;
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
@@ -49,7 +50,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     };
     /// All zero: a thread that has not attached. Every call is a miss then, and is served.
     struct Thread {
-      Thread* next = nullptr;  ///< in the list of attached threads; under lock_
+      Thread* next = nullptr;  ///< in the list of attached threads; under the lock
       Thread* prev = nullptr;
       bool is_attached = false;
       Magazine magazine[Classes::kCount + 1] = {};
@@ -99,7 +100,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
 
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      Held held(lock_);
+      Held held(this->lock_);
       t.next = first_;
       if (first_) first_->prev = &t;
       first_ = &t;
@@ -109,7 +110,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     void detach(Thread& t) noexcept {
       drain(t, 0);
       if (t.is_attached) {
-        Held held(lock_);
+        Held held(this->lock_);
         (t.prev ? t.prev->next : first_) = t.next;
         if (t.next) t.next->prev = t.prev;
         t.next = t.prev = nullptr;
@@ -124,22 +125,10 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
       return trim_below(this->below, t.below);
     }
 
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
-    }
     /// Counts are read while other threads change them: exact when they rest.
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       unsigned number = 0;
       for (const Thread* t = first_; t; t = t->next, ++number) {
         for (unsigned c = 1; c <= Classes::kCount; ++c)
@@ -198,7 +187,6 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
       }
     }
 
-    FutexLock lock_;
     Thread* first_ = nullptr;
   };
 };

@@ -4,6 +4,7 @@
 #include <concepts>
 
 #include "mortise/core/progress.hpp"
+#include "mortise/sync/free_link.hpp"
 
 namespace mortise {
 
@@ -14,6 +15,18 @@ concept Lock = requires(L& l) {
   { l.unlock() } noexcept;
   { l.reset() } noexcept;
   { L::kGuarantee } -> std::convertible_to<Guarantee>;
+};
+
+/// A set of free blocks that any thread may fill and empty. All zero is a valid empty one. `kReadsTakenBlocks`: a slow pop may read
+/// the first word of a block that was handed out, so blocks must stay mapped for as long as the bin lives.
+template <class B>
+concept Bin = requires(B& b, FreeLink* link) {
+  { b.push(link) } noexcept;
+  { b.push_chain(link, link) } noexcept;
+  { b.pop() } noexcept -> std::same_as<FreeLink*>;
+  { b.steal_all() } noexcept -> std::same_as<FreeLink*>;
+  { B::kGuarantee } -> std::convertible_to<Guarantee>;
+  { B::kReadsTakenBlocks } -> std::convertible_to<bool>;
 };
 
 /// Holds a lock for a scope.
