@@ -61,7 +61,7 @@ def test_counts_are_exact(name):
         said = holder.said
     exact = SMALL_LIVE * 200 + LARGE_LIVE * LARGE_BYTES
     assert exact <= said["live_bytes"] <= exact * 1.2 + (1 << 20)
-    assert said["live_bytes"] <= said["resident_bytes"] <= said["mapped_bytes"]
+    assert exact <= said["resident_bytes"] <= said["mapped_bytes"]  # the rest of a block may never have been touched
     assert said["window_bytes"] >= said["mapped_bytes"] > 0
 
 

@@ -2,7 +2,7 @@
 //
 //   malloc(24)   Aligned ─ SegregatedFit: one pop of two words - done
 //   miss         ─ SegregatedFit: blocks carved from a span ─ SpanCache: a free span ─ PageIndex over MmapHeap: fresh granules
-//   malloc(1 MB) Bypass: past the bins ─ SpanCache
+//   malloc(1 MB) SegregatedFit: no class ─ SpanCache
 //   free(p)      PageIndex: class of p ─ SegregatedFit: one push - done
 //
 // No cache and no thread state: what a size class costs when all threads share its list, without a lock.
@@ -12,7 +12,6 @@
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/policy/purge.hpp"
-#include "mortise/route/bypass.hpp"
 #include "mortise/shape/aligned.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/source/mmap_heap.hpp"
@@ -21,11 +20,10 @@
 namespace mortise {
 
 using SegfitLayers = Layers<
-    Aligned,                                                                    // alignment beyond 16: a class that has it
-    Bypass<LargerThan<256_KiB>,                                                 // larger blocks are spans of their own
-           SegregatedFit<classes::Geometric<8, 256_KiB>, LockFreeBin>>,         // a bin a class, without a lock
-    SpanCache<purge::AfterDelay<100>>,                                          // free spans, merged, purged when idle
-    PageIndex,                                                                  // pointer -> span
+    Aligned,                                                       // alignment beyond 16: a class that has it
+    SegregatedFit<classes::Geometric<8, 256_KiB>, LockFreeBin>,    // a bin a class, without a lock; larger blocks are spans
+    SpanCache<purge::AfterDelay<100>>,                             // free spans, merged, purged when idle
+    PageIndex,                                                     // pointer -> span
     MmapHeap<>>;
 
 using Segfit = Stack<SegfitLayers>;

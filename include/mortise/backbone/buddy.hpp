@@ -18,6 +18,7 @@
 // Placement: directly above a source with one window of addresses. Above it anything, a thread cache for instance.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "mortise/core/core.hpp"

@@ -3,14 +3,15 @@
 //   malloc ─► bin of the class ─ pop ─► done            bin:  ▶ [ next │ key │ ... ] ▶ [ next │ key │ ... ] ▶ null
 //                └ empty ─► refill ─ a few blocks of the class's current span, or of a new one
 //   free   ─► bin of the class ─ push ─► done           key:  made of the address; found at a release, the block is free already
-//   trim   ─► all of a bin is taken out and counted by span; spans that are free as a whole go back, the rest goes in again
+//   trim   ─► all of a bin is taken out and counted by span; spans that are free as a whole go below, the rest goes in again;
+//             so does a release when there have been enough since the last time, and a request that finds no memory
 //
 // A free block carries its link, so a call touches the block and the bin's head, and nothing else. The Sync slot says what kind of
 // bin: with LockFreeBin threads exclude each other by one compare-exchange of two words, with LockedBin<...> by a lock a class.
-// A lock-free pop may read a block that somebody else already has: its spans stay with their class, mapped, and only their pages go
-// back.
+// A lock-free pop may read a block that somebody else already has, so its memory must stay mapped: large blocks then do not move by
+// their pages.
 //
-// Bound: pop and push O(1), refill O(blocks carved), trim O(free blocks). Waste inside a block: see SizeClasses.
+// Bound: pop and push O(1), refill O(blocks carved), trim O(free blocks), release O(1) amortised. Waste inside a block: see SizeClasses.
 // Progress: as the bin while it holds blocks; blocking when it is refilled.
 // Source: simple segregated storage [Wilson95]; lock-free lists [Treiber86]; keys as in glibc 2.29's thread caches.
 // Placement: above a layer that finds and gives spans (SpanCache over PageIndex). Above it a cache, or nothing.
@@ -48,18 +49,18 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
     using Classes = SizeClassesT;
     static constexpr Progress kProgress = {Sync::kGuarantee, Guarantee::blocking, Guarantee::blocking};
 
-    /// An empty block also for alignments that its classes do not promise: Aligned stands above where they are wanted.
+    /// Beyond the classes it is a span. An empty block also for alignments that the classes do not promise: Aligned stands above
+    /// where they are wanted.
     Block allocate(Thread& t, Request r) noexcept {
-      if (r.size > Classes::kMaxBytes || r.align > kMinAlign) return {};
-      const unsigned c = Classes::class_of(r.size);
-      std::byte* const p = take(t, c);
-      if (!p) return {};
-      if (r.zeroed) std::memset(p, 0, r.size);
-      return {p, Classes::size_of(c), c};
+      const Block b = try_allocate(t, r);
+      if (b || r.align > kMinAlign) [[likely]] return b;
+      return trim(t) ? try_allocate(t, r) : b;  // what lies in the bins may be what is missing
     }
-    void release(Thread&, Block b) noexcept {
+    void release(Thread& t, Block b) noexcept {
       const unsigned c = b.class_index();
+      if (c == kNoClass) return this->below.release(t, b);
       classes_[c].bin.push(checked(b.ptr, c));
+      count_releases(t, c, 1);
     }
 
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept {
@@ -68,7 +69,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       return got;
     }
     /// One exchange for all of them.
-    void release_batch(Thread&, unsigned c, std::byte** in, unsigned n) noexcept {
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       if (n == 0) return;
       FreeLink* const last = checked(in[0], c);
       FreeLink* first = last;
@@ -78,6 +79,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
         first = link;
       }
       classes_[c].bin.push_chain(first, last);
+      count_releases(t, c, n);
     }
 
     Block measure(Block b) noexcept {
@@ -85,14 +87,22 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       if (b.size_class == kNoClass) return this->below.measure(b);
       return {b.ptr, Classes::size_of(b.class_index()), b.class_index()};
     }
-    Block resize_in_place(Thread&, Block b, std::size_t n) noexcept {
-      return n <= Classes::size_of(b.class_index()) ? measure(b) : Block{};
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept {
+      if (b.size_class != kNoClass) return n <= Classes::size_of(b.class_index()) ? measure(b) : Block{};
+      return n > Classes::kMaxBytes ? resize_below(this->below, t, b, n) : Block{};
+    }
+    /// A move unmaps, for a moment, what a slow pop may be reading.
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires (Moves<Below> && !Sync::kReadsTakenBlocks) {
+      return b.size_class == kNoClass && n > Classes::kMaxBytes ? this->below.resize_by_moving(t, b, n) : Block{};
     }
 
-    /// Gives back spans that are free as a whole, or their pages, then trims below.
+    /// Gives spans below that are free as a whole, then trims below.
     std::size_t trim(Thread& t) noexcept {
       std::size_t given = 0;
-      for (unsigned c = 1; c <= Classes::kCount; ++c) given += sort_out(t, c);
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        Held held(classes_[c].lock);
+        given += sort_out(t, c);
+      }
       return given + trim_below(this->below, t);
     }
 
@@ -142,13 +152,15 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
    private:
     Index& index() noexcept { return this->below.page_index(); }
     using Geometry = SlabGeometry<Classes, Index::kGranule>;
+    static constexpr std::size_t kSortBytes = 1_MiB;   ///< released in a class before its blocks are sorted out
     static constexpr std::size_t kCarveBytes = 4_KiB;  ///< carved at a time: pages are touched when they are needed
 
     struct alignas(64) PerClass {
       Sync bin;
+      // Counted without exclusion, on a line that whoever counts has just written to: what is lost does not matter.
+      Atomic<std::size_t> released_bytes{0}, kept_bytes{0};  ///< since the blocks were sorted out; what stayed in the bin then
       alignas(64) FutexLock lock;  ///< for all below: taken by refills and trims
       Span* current = nullptr;     ///< the span that is being carved
-      List<Span> empty;            ///< spans that are free as a whole, their pages gone back
       std::size_t carved = 0;      ///< blocks that were cut out of spans, in use or in the bin
       std::size_t spans = 0;
     };
@@ -156,6 +168,24 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
     static std::uint64_t& key_at(FreeLink* link) noexcept { return reinterpret_cast<std::uint64_t*>(link)[1]; }
     static std::uint64_t key_of(const FreeLink* link) noexcept { return address_of(link) * 0x9E3779B97F4A7C15ull ^ 0x5a5a5a5a5a5a5a5aull; }
     static_assert(Classes::size_of(1) >= 16, "a free block holds its link and its key");
+
+    Block try_allocate(Thread& t, Request r) noexcept {
+      if (r.size > Classes::kMaxBytes) [[unlikely]] return this->below.allocate(t, r);
+      if (r.align > kMinAlign) return {};
+      const unsigned c = Classes::class_of(r.size);
+      std::byte* const p = take(t, c);
+      if (!p) return {};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
+    }
+    void count_releases(Thread& t, unsigned c, unsigned n) noexcept {
+      PerClass& k = classes_[c];
+      const std::size_t now = k.released_bytes.load(Order::relaxed) + n * Classes::size_of(c);
+      k.released_bytes.store(now, Order::relaxed);
+      if (now < kSortBytes + 2 * k.kept_bytes.load(Order::relaxed) || !k.lock.try_lock()) [[likely]] return;  // does not wait
+      sort_out(t, c);
+      k.lock.unlock();
+    }
 
     std::byte* take(Thread& t, unsigned c) noexcept {
       FreeLink* const link = classes_[c].bin.pop();
@@ -181,10 +211,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       PerClass& k = classes_[c];
       Held held(k.lock);
       if (FreeLink* const link = k.bin.pop()) return opened(link);  // somebody was here before us
-      if (!k.current || k.current->bump == k.current->capacity) {
-        k.current = k.empty.pop();
-        if (!k.current && !(k.current = add_span(t, c))) return nullptr;
-      }
+      if ((!k.current || k.current->bump == k.current->capacity) && !(k.current = add_span(t, c))) return nullptr;
       return carve(k, *k.current, c);
     }
     Span* add_span(Thread& t, unsigned c) noexcept {
@@ -237,11 +264,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
     /// Returns the bytes of spans that were free as a whole.
     std::size_t sort_out(Thread& t, unsigned c) noexcept {
       PerClass& k = classes_[c];
-      Held held(k.lock);
       FreeLink* const all = k.bin.steal_all();
       for (FreeLink* link = all; link; link = link->next.load(Order::relaxed)) ++span_of(link)->free;
       FreeLink *first = nullptr, *last = nullptr;
-      std::size_t given = 0;
+      std::size_t given = 0, kept = 0;
       for (FreeLink *link = all, *next; link; link = next) {
         next = link->next.load(Order::relaxed);
         Span* const s = span_of(link);
@@ -251,30 +277,27 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
           if (last) last->next.store(link, Order::relaxed);
           else first = link;
           last = link;
+          ++kept;
         }
         if (--s->free != 0) continue;
         s->bin = kUnknown;
-        if (is_whole) given += retire(t, k, s, c);
+        if (is_whole) given += retire(t, k, s);
       }
       if (last) k.bin.push_chain(first, last);
+      k.released_bytes.store(0, Order::relaxed);
+      k.kept_bytes.store(kept * Classes::size_of(c), Order::relaxed);
       return given;
     }
     Span* span_of(FreeLink* link) noexcept { return index().span_of(reinterpret_cast<std::byte*>(link)); }
 
-    std::size_t retire(Thread& t, PerClass& k, Span* s, unsigned c) noexcept {
+    std::size_t retire(Thread& t, PerClass& k, Span* s) noexcept {
       if (k.current == s) k.current = nullptr;
       k.carved -= s->bump;
-      const std::size_t bytes = s->bump * Classes::size_of(c);
-      s->bump = 0;
-      if constexpr (Sync::kReadsTakenBlocks) {
-        if constexpr (PurgesPages<Below>) this->below.purge_pages(index().base_of(s), Index::bytes_of(s));
-        k.empty.push(s);
-      } else {
-        --k.spans;
-        index().set_class(s, kNoClass);
-        index().set_span(s->head, s->granules, SpanState::large);
-        this->below.release(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
-      }
+      --k.spans;
+      const std::size_t bytes = Index::bytes_of(s);
+      index().set_class(s, kNoClass);
+      index().set_span(s->head, s->granules, SpanState::large);
+      this->below.release(t, {index().base_of(s), bytes, kNoClass});
       return bytes;
     }
 

@@ -43,7 +43,7 @@ template <RoutePolicy Route, class... Wrapped> struct Bypass {
       if (b.size_class != kNoClass || !Route::claims(n)) return {};
       return skipped().resize_in_place(thread_of_skipped(t), b, n);
     }
-    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> && Moves<Inner> {
       if (b.size_class != kNoClass || !Route::claims(n)) return {};
       return skipped().resize_by_moving(thread_of_skipped(t), b, n);
     }
