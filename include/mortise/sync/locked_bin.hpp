@@ -15,7 +15,7 @@ namespace mortise {
 /// `Sync`: the lock of the list.
 template <Lock Sync = FutexLock> class LockedBin {
  public:
-  static constexpr const char* kName = Sync::kName;
+  static constexpr const char* kName = "LockedBin";
   static constexpr Guarantee kGuarantee = Sync::kGuarantee;
   static constexpr bool kReadsTakenBlocks = false;
 
