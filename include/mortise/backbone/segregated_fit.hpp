@@ -109,21 +109,21 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
     void lock_all() noexcept {
       for (auto& k : classes_) {
         k.lock.lock();
-        if constexpr (Lock<Sync>) k.bin.lock();
+        if constexpr (kIsLocked) k.bin.close();
       }
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
       for (auto& k : classes_) {
-        if constexpr (Lock<Sync>) k.bin.unlock();
+        if constexpr (kIsLocked) k.bin.open();
         k.lock.unlock();
       }
     }
     void reset_after_fork() noexcept {
       for (auto& k : classes_) {
         k.lock.reset();
-        if constexpr (Lock<Sync>) k.bin.reset();
+        if constexpr (kIsLocked) k.bin.reset();
       }
       reset_below(this->below);
     }
@@ -150,6 +150,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
     }
 
    private:
+    static constexpr bool kIsLocked = requires(Sync& bin) { bin.close(); };
     Index& index() noexcept { return this->below.page_index(); }
     using Geometry = SlabGeometry<Classes, Index::kGranule>;
     static constexpr std::size_t kSortBytes = 1_MiB;   ///< released in a class before its blocks are sorted out

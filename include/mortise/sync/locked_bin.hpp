@@ -1,4 +1,4 @@
-// A bin of free blocks under a lock: what the lock-free one is compared with, and right where its two-word exchange is not to be had.
+// A bin of free blocks under a lock: what the lock-free one is compared with, and right where its two-word exchange is not to be had
 //
 //   lock ── first ──▶ [block] ──▶ [block] ──▶ null
 //
@@ -11,7 +11,7 @@
 
 namespace mortise {
 
-/// A list under a lock. All zero is a valid empty bin. Every operation is O(1).
+/// All zero is a valid empty bin. Every operation is O(1).
 /// `Sync`: the lock of the list.
 template <Lock Sync = FutexLock> class LockedBin {
  public:
@@ -42,8 +42,9 @@ template <Lock Sync = FutexLock> class LockedBin {
     return all;
   }
 
-  void lock() noexcept { lock_.lock(); }
-  void unlock() noexcept { lock_.unlock(); }
+  /// For fork.
+  void close() noexcept { lock_.lock(); }
+  void open() noexcept { lock_.unlock(); }
   void reset() noexcept { lock_.reset(); }
 
  private:
