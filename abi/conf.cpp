@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "mortise/os/console.hpp"
 
@@ -80,6 +81,10 @@ constexpr const char* kKeys[] = {
 #undef X
 };
 
+bool is_known(Text key) noexcept {
+  return std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* k) { return key.is(k); });
+}
+
 void warn_unknown(Text key) noexcept {
   const char* nearest = kKeys[0];
   for (const char* k : kKeys)
@@ -133,6 +138,8 @@ void apply(Text key, Text value) noexcept {
     else warn_value("on_exhausted", "grow or fail");
   } else if (key.is("refill_ahead")) {
     if (!parse(value, settings.refill_ahead)) warn_value("refill_ahead", "0 or 1");
+  } else if (key.length > 9 && memcmp(key.at, "affinity_", 9) == 0 && is_known(key)) {
+    AffinitySettings<Heap>::apply(key, value, warn_value);
   } else {
     warn_unknown(key);
   }

@@ -6,6 +6,9 @@
 
 #define MORTISE_TEXT_(x) #x
 #define MORTISE_TEXT(x) MORTISE_TEXT_(x)
+#ifndef MORTISE_FILE_NAME  // the part of the library's file name behind libmortise-
+#define MORTISE_FILE_NAME MORTISE_TEXT(MORTISE_ALLOCATOR)
+#endif
 #include MORTISE_HEADER
 
 #include "abi/thread_record.hpp"

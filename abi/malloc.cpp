@@ -9,6 +9,7 @@
 
 #include <new>
 
+#include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "abi/next.hpp"
 #include "mortise/os/facts.hpp"
@@ -34,6 +35,14 @@ MORTISE_COLD static void* fail(int error) noexcept {
   return b ? b.ptr : fail(ENOMEM);
 }
 
+/// The same for heaps that look at the caller, whose registers lie below `site`.
+[[maybe_unused]] static void* allocate_slow_at(std::size_t size, std::size_t align, bool zeroed, const void* site) noexcept {
+  if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
+  const Block b = heap.allocate(thread(), {.size = size, .align = align, .zeroed = zeroed, .site = site});
+  leave_if_ended();
+  return b ? b.ptr : fail(ENOMEM);
+}
+
 namespace {
 
 /// A miss of operator new: what is to be done without memory is decided in new.cpp.
@@ -41,14 +50,46 @@ template <bool kMayThrow> [[gnu::noinline]] void* new_slow(std::size_t size, std
   void* p = is_power_of_two(align) ? allocate_slow(size, align, false) : nullptr;
   return p ? p : new_failed(size, align, kMayThrow);
 }
+template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align, bool, const void* site) {
+  void* p = is_power_of_two(align) ? allocate_slow_at(size, align, false, site) : nullptr;
+  return p ? p : new_failed(size, align, kMayThrow);
+}
 
-/// A hit is inlined into every entry point; a miss is a jump to `kSlow`, so that a hit needs no frame.
-template <auto kSlow = allocate_slow> MORTISE_HOT void* allocate(Request r) noexcept(noexcept(kSlow(0, 0, false))) {
+/// What to do on a miss: at the program's call of malloc or operator new, and within our own functions.
+struct Malloc {
+  static constexpr auto kInside = allocate_slow;
+  static constexpr auto kAtCall = allocate_slow_at;
+};
+template <bool kMayThrow> struct New {
+  static constexpr auto kInside = new_slow<kMayThrow>;
+  static constexpr auto kAtCall = new_slow_at<kMayThrow>;
+};
+
+/// Jumped to when there was no hit, for heaps that look at the caller: the stack is still as the entry point found it.
+template <class Miss, class H> requires kReadsCalls<H>
+[[gnu::noinline]] void* allocate_through_wrappers(std::size_t size, std::size_t align, bool zeroed) {
+  if (typename H::Thread* t = thread_if_ready()) {
+    const Request r{.size = size, .align = align, .zeroed = zeroed, .site = call_site()};
+    if (const Block b = static_cast<H&>(heap).allocate_through_wrappers(*t, r)) return b.ptr;
+  }
+  return with_registers<Miss::kAtCall>(size, align, zeroed);
+}
+
+/// A hit is inlined into every entry point; a miss is a jump to `Miss`, so that a hit needs no frame.
+template <class Miss = Malloc> MORTISE_HOT void* allocate(Request r) noexcept(noexcept(Miss::kInside(0, 0, false))) {
   if (Heap::Thread* t = thread_if_ready()) [[likely]] {
     const Block b = hit_below(heap, *t, r);
     if (b) [[likely]] return b.ptr;
   }
-  return kSlow(r.size, r.align, r.zeroed);
+  if constexpr (kReadsCalls<Heap>)
+    if (r.site) return allocate_through_wrappers<Miss, Heap>(r.size, r.align, r.zeroed);
+  return Miss::kInside(r.size, r.align, r.zeroed);
+}
+
+/// In functions that the program calls, in tail position: heaps that look at the caller find it.
+template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexcept(noexcept(Miss::kInside(0, 0, false))) {
+  if constexpr (kReadsCalls<Heap>) r.site = call_site();
+  return allocate<Miss>(r);
 }
 
 [[gnu::noinline]] void free_slow(void* p) noexcept {
@@ -99,11 +140,11 @@ MORTISE_HOT void release(void* p) noexcept {
 MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
-  return allocate({.size = bytes, .zeroed = true});
+  return allocate_here({.size = bytes, .zeroed = true});
 }
 
 MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
-  if (!p) return allocate({.size = size});
+  if (!p) return allocate_here({.size = size});
   if (size == 0) {
     release(p);
     return nullptr;
@@ -145,7 +186,7 @@ using namespace mortise::abi;
 
 extern "C" {
 
-MORTISE_EXPORT void* malloc(std::size_t size) noexcept { return allocate({.size = size}); }
+MORTISE_EXPORT void* malloc(std::size_t size) noexcept { return allocate_here({.size = size}); }
 
 MORTISE_EXPORT void free(void* p) noexcept { release(p); }
 
@@ -188,7 +229,7 @@ MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
 }
 
 // glibc's own names.
-MORTISE_EXPORT void* __libc_malloc(std::size_t size) noexcept { return allocate({.size = size}); }
+MORTISE_EXPORT void* __libc_malloc(std::size_t size) noexcept { return allocate_here({.size = size}); }
 MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept {
   return allocate_zeroed(count, size);
 }
@@ -213,21 +254,21 @@ constexpr Request aligned(std::size_t n, align_val_t a) {
 }
 }  // namespace
 
-MORTISE_EXPORT void* operator new(std::size_t n) { return allocate<new_slow<true>>({.size = n}); }
-MORTISE_EXPORT void* operator new[](std::size_t n) { return allocate<new_slow<true>>({.size = n}); }
+MORTISE_EXPORT void* operator new(std::size_t n) { return allocate_here<New<true>>({.size = n}); }
+MORTISE_EXPORT void* operator new[](std::size_t n) { return allocate_here<New<true>>({.size = n}); }
 MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t&) noexcept {
-  return allocate<new_slow<false>>({.size = n});
+  return allocate_here<New<false>>({.size = n});
 }
 MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t&) noexcept {
-  return allocate<new_slow<false>>({.size = n});
+  return allocate_here<New<false>>({.size = n});
 }
-MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a) { return allocate<new_slow<true>>(aligned(n, a)); }
-MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) { return allocate<new_slow<true>>(aligned(n, a)); }
+MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a) { return allocate_here<New<true>>(aligned(n, a)); }
+MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) { return allocate_here<New<true>>(aligned(n, a)); }
 MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t&) noexcept {
-  return allocate<new_slow<false>>(aligned(n, a));
+  return allocate_here<New<false>>(aligned(n, a));
 }
 MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a, const nothrow_t&) noexcept {
-  return allocate<new_slow<false>>(aligned(n, a));
+  return allocate_here<New<false>>(aligned(n, a));
 }
 
 MORTISE_EXPORT void operator delete(void* p) noexcept { release(p); }

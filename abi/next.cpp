@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 
+#include "abi/affinity.hpp"
 #include "mortise/core/inline.hpp"
 
 namespace mortise::abi {
@@ -36,6 +37,7 @@ constinit Next<void*(void*, std::size_t)> realloc_after{"realloc"};
 constinit Next<std::size_t(void*)> usable_size_after{"malloc_usable_size"};
 constinit Next<void*(const char*, int)> dlopen_after{"dlopen"};
 constinit Next<void*(long, const char*, int)> dlmopen_after{"dlmopen"};
+constinit Next<int(void*)> dlclose_after{"dlclose"};
 
 }  // namespace
 
@@ -61,5 +63,15 @@ MORTISE_EXPORT void* dlopen(const char* file, int mode) noexcept {
 }
 MORTISE_EXPORT void* dlmopen(long ns, const char* file, int mode) noexcept {
   return dlmopen_after.get()(ns, file, mode & ~RTLD_DEEPBIND);
+}
+/// Who remembers addresses of code must hear of code that has gone.
+MORTISE_EXPORT int dlclose(void* library) noexcept {
+  if constexpr (kReadsCalls<Heap>) {
+    const int result = dlclose_after.get()(library);
+    AffinitySettings<Heap>::unloaded(heap);
+    return result;
+  } else {
+    return dlclose_after.get()(library);
+  }
 }
 }

@@ -11,6 +11,7 @@
 
 #include <new>
 
+#include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/facts.hpp"
@@ -108,7 +109,7 @@ void leave_children_alone(char** environment) noexcept {
   // Takes our file's name out of LD_PRELOAD, in place: the list is separated by spaces or colons.
   char* list = variable(environment, "LD_PRELOAD");
   if (!list) return;
-  constexpr const char* kFile = "libmortise-" MORTISE_TEXT(MORTISE_ALLOCATOR) ".so";
+  constexpr const char* kFile = "libmortise-" MORTISE_FILE_NAME ".so";
   char* const at = strstr(list, kFile);
   if (!at) return;
   char* first = at;
@@ -165,9 +166,11 @@ void say_hello() noexcept {
   if (settings.inspect) os::syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0L, 0L, 0L);
   fill_reserve(heap);
   if (settings.verbose) say_hello();
+  AffinitySettings<Heap>::hand_over(heap);
 }
 
 [[gnu::destructor(101)]] void unload() noexcept {
+  AffinitySettings<Heap>::at_exit(heap);
   if (settings.stats_at_exit == Settings::AtExit::nothing) return;
   const int fd = *settings.stats_file ? os::create_file(settings.stats_file) : 2;
   if (fd < 0) return;

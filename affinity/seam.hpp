@@ -46,7 +46,8 @@ struct NodeView {
 /// Why two nodes share a pool: for the dump and the viewer.
 enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan };
 
-// -- the run-time half calls (weak: without the analysis half nobody is told)
+// -- the run-time half calls (weak: without the analysis half nobody is told; hidden: nobody else is meant)
+#pragma GCC visibility push(hidden)
 
 /// Object number 16, 32 or 64 of a node, just before its address is returned.
 [[gnu::weak]] void observed(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
@@ -55,10 +56,20 @@ enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan };
 [[gnu::weak]] void counted(const NodeView& node, void* object, std::size_t size) noexcept;
 /// A node has reached the threshold m and is about to get a pool: the last moment for unite and divide_from_size_class.
 [[gnu::weak]] void about_to_pool(const NodeView& node) noexcept;
+/// What a plan says of the way through `chain` (malloc's caller first) for a size class: go on upwards, or a node of that pool.
+/// Asked at the first object of each way, when the program runs with a plan.
+struct PlannedWay {
+  enum class Kind : std::uint8_t { unknown, wrapper, node } kind;
+  bool has_own_pool;   ///< node: its own pool, or the size class's
+  NodeId with;         ///< node: shares the pool of this one, which exists already; 0 = none
+};
+[[gnu::weak]] PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class) noexcept;
 /// Code or data between these addresses is gone: what was learnt of it must be forgotten.
 [[gnu::weak]] void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept;
 /// The program ends, or asks: appends to the dump, by `write(file_descriptor)`.
 [[gnu::weak]] void dump_analysis(int file_descriptor) noexcept;
+
+#pragma GCC visibility pop
 
 // -- the analysis half calls, under the analysis lock
 

@@ -57,15 +57,20 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/abi DESTINATION share/mortise/kit COMPON
 install(DIRECTORY ${MORTISE_GENERATED} DESTINATION share/mortise/kit COMPONENT kit)
 
 # mortise_allocator(NAME): build/lib/libmortise-NAME.so from include/mortise/allocators/NAME.hpp, and its description in
-# build/share/mortise/NAME.json. HEADER and CARD name another header and card.
+# build/share/mortise/NAME.json. HEADER and CARD name another header and card; LIBRARIES are linked into it.
 function(mortise_allocator name)
-  set(facts MORTISE_HEADER="mortise/allocators/${name}.hpp" MORTISE_ALLOCATOR=${name} MORTISE_VERSION="${PROJECT_VERSION}")
+  cmake_parse_arguments(ARG "" "HEADER;CARD" "LIBRARIES" ${ARGN})
+  if(NOT ARG_HEADER)
+    set(ARG_HEADER "mortise/allocators/${name}.hpp")
+    set(ARG_CARD ${name})
+  endif()
+  set(facts MORTISE_HEADER="${ARG_HEADER}" MORTISE_ALLOCATOR=${ARG_CARD} MORTISE_FILE_NAME="${name}" MORTISE_VERSION="${PROJECT_VERSION}")
   list(TRANSFORM MORTISE_ABI_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
   add_library(mortise-${name} SHARED ${sources})
   add_dependencies(mortise-${name} mortise_generated)
   target_compile_definitions(mortise-${name} PRIVATE ${facts})
   target_include_directories(mortise-${name} PRIVATE ${MORTISE_GENERATED})
-  target_link_libraries(mortise-${name} PRIVATE mortise_inside)
+  target_link_libraries(mortise-${name} PRIVATE mortise_inside ${ARG_LIBRARIES})
   target_link_options(mortise-${name} PRIVATE -Wl,--version-script=${MORTISE_GENERATED}/exports.map ${MORTISE_LINK_FLAGS})
   target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
   set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)

@@ -7,7 +7,21 @@ import sys
 import typer
 
 from mortise import __version__
-from mortise.commands import build, compare, doctor, explain, latency, layers, listing, path, plan, run, stats, threads
+from mortise.commands import (
+    affinity,
+    build,
+    compare,
+    doctor,
+    explain,
+    latency,
+    layers,
+    listing,
+    path,
+    plan,
+    run,
+    stats,
+    threads,
+)
 from mortise.errors import WRONG_USE, Refusal
 
 app = typer.Typer(
@@ -21,6 +35,7 @@ app.command("compare", context_settings=PASS_ON)(compare.command)
 app.command("run", context_settings=PASS_ON)(run.command)
 app.command("doctor", context_settings=PASS_ON)(doctor.command)
 app.command("latency", context_settings=PASS_ON)(latency.command)
+app.command("affinity", context_settings=PASS_ON)(affinity.command)
 app.command("threads", context_settings=PASS_ON)(threads.command)
 app.command("list")(listing.command)
 app.command("explain")(explain.command)

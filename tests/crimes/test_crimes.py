@@ -46,7 +46,7 @@ def test_a_double_free_never_goes_on(name):
     """Every allocator dies of the plainest double free, by a report of ours or not at all quietly."""
     done = run([program("crimes", "crime"), "double_free"], name)
     assert done.status == -signal.SIGABRT
-    assert re.search(rf"^mortise\[{name}\] fault=double_free ptr=0x[0-9a-f]+ ", done.err, re.M)
+    assert re.search(rf"^mortise\[{re.escape(name)}\] fault=double_free ptr=0x[0-9a-f]+ ", done.err, re.M)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,7 +28,7 @@ def test_says_nothing_by_itself(name):
                                  {"MORTISE_CONF": ",verbose=1,"}])
 def test_verbose_proves_which_allocator_is_active(name, env):
     line, = said(run(["/bin/true"], name, env=env).ok().err)
-    assert re.fullmatch(rf"mortise \S+ {name} active pid=\d+ cpus=\d+ page=\d+ .*stats=none", line)
+    assert re.fullmatch(rf"mortise \S+ {re.escape(name)} active pid=\d+ cpus=\d+ page=\d+ .*stats=none", line)
 
 
 def test_verbose_tells_the_fallback():

@@ -17,6 +17,7 @@
 #include "mortise/allocators/tlsf.hpp"
 #include "mortise/allocators/tlsfcc.hpp"
 #include "mortise/cache/thread_cache.hpp"
+#include "mortise/route/affinity_pools.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/sized_header.hpp"
 #include "mortise/source/brk_heap.hpp"
@@ -55,10 +56,12 @@ struct Traits {
   std::size_t align_max = kMinAlign;   ///< alignments up to here are served
   std::size_t room_bytes = 256_MiB;    ///< how much the source has
   bool is_exact = true;                ///< `tell` counts as live what the blocks' sizes add up to, if it counts at all
+  bool maps_through_source = true;     ///< false: a layer has memory of its own beside the source's
   std::size_t length_divisor = 1;      ///< makes random runs shorter where each operation is a system call
 };
 inline constexpr Traits kAligns{.align_max = 1_MiB};
 inline constexpr Traits kTags{.align_max = 1_MiB, .is_exact = false};  // counts its own bytes in each block as live
+inline constexpr Traits kPools{.align_max = 1_MiB, .is_exact = false, .maps_through_source = false};  // remote releases count as live
 inline constexpr Traits kArena{.align_max = 4_KiB, .room_bytes = 8_MiB, .length_divisor = 20};
 inline constexpr Traits kSmallAligns{.align_max = 64_KiB, .room_bytes = 8_MiB};
 inline constexpr Traits kSmallTags{.align_max = 64_KiB, .room_bytes = 8_MiB, .is_exact = false};
@@ -114,6 +117,8 @@ using Stacks = ::testing::Types<
     Entry<"thread_cache_over_batches", OverSpans<ThreadCache<8_KiB, 8>, BatchedFree<64, 64_KiB>, SmallSlab>>,
     Entry<"latency", OverSpans<Latency, Aligned, ThreadCache<>, Latency, SmallBypass>, kAligns>,
     Entry<"counters", OverSpans<Counters<probe::Bytes>, Aligned, ThreadCache<>, Counters<>, SmallBypass>, kAligns>,
+    Entry<"affinity_pools", Join<Layers<AffinityPools<>>, HslabLayers>, kPools>,
+    Entry<"affinity_pools_over_malloc", Layers<AffinityPools<BySizeClass<>, 1_KiB>, SizedHeader, MallocHeap>, kPools>,
     Entry<"limited_to", Layers<SpanCache<>, PageIndex, LimitedTo<256_MiB>, MmapHeap<>>, kAligns>,
     Entry<"ticket_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, TicketLock>>>,
     Entry<"mcs_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, McsLock>>>,

@@ -1,0 +1,99 @@
+// What the observer found, one JSON object a line: the input of `mortise affinity`.
+#include "affinity/observe/observer.hpp"
+#include "mortise/os/console.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+using Line = os::Line<4096>;
+
+void quoted(Line& line, const char* text) noexcept {
+  line.put('"');
+  for (; text && *text; ++text) {
+    if (*text == '"' || *text == '\\') line.put('\\');
+    line.put(static_cast<unsigned char>(*text) < ' ' ? '?' : *text);
+  }
+  line.put('"');
+}
+Line& field(Line& line, const char* name, std::uint64_t value) noexcept {
+  return line.text(", \"").text(name).text("\": ").number(value);
+}
+
+void write_module(int fd, std::uint32_t number, const KnownModule& k) noexcept {
+  Line line;
+  line.text("{\"kind\": \"module\"");
+  field(line, "id", number);
+  field(line, "first", k.module.first);
+  field(line, "last", k.module.last);
+  field(line, "bias", k.module.bias);
+  line.text(", \"loaded\": ").text(k.is_gone ? "false" : "true").text(", \"path\": ");
+  // The loader calls the program itself by an empty name.
+  char own[512] = {};
+  const bool is_program = k.module.path && !*k.module.path;
+  if (is_program) os::syscall(SYS_readlink, "/proc/self/exe", own, sizeof own - 1);
+  quoted(line, is_program ? own : k.is_gone ? "" : k.module.path);
+  line.text(", \"build_id\": \"");
+  std::uint8_t id[32];
+  const std::size_t bytes = k.is_gone ? 0 : build_id_of(k.module, id, sizeof id);
+  for (std::size_t i = 0; i < bytes; ++i) line.put("0123456789abcdef"[id[i] >> 4]).put("0123456789abcdef"[id[i] & 15]);
+  line.text("\"}").flush(fd);
+}
+
+}  // namespace
+
+void Observer::dump() noexcept {
+  if (!*options_.dump) return;
+  const int fd = os::create_file(options_.dump);
+  if (fd < 0) return;
+  write_dump(fd);
+  if (&dump_analysis) dump_analysis(fd);
+  os::syscall(SYS_close, static_cast<long>(fd));
+}
+
+void Observer::write_dump(int fd) noexcept {
+  Line line;
+  line.text("{\"kind\": \"run\", \"schema\": \"mortise.affinity-dump/1\", \"mode\": \"").text(name_of(options_.mode)).text("\"");
+  line.text(", \"overhead_only\": ").text(options_.overhead_only ? "true" : "false");
+  line.text(", \"wrappers\": \"").text(options_.wrappers == WrapperRule::strict ? "strict" : "liberal").text("\"");
+  field(line, "objects_before_pool", options_.objects_before_pool);
+  field(line, "object_bytes_max", options_.object_bytes_max);
+  field(line, "pid", static_cast<std::uint64_t>(os::syscall(SYS_getpid)));
+  field(line, "misses", counts_.calls);
+  field(line, "judged", counts_.judged);
+  field(line, "frame_rules", counts_.rules_known);
+  field(line, "frame_rules_unknown", counts_.rules_unknown);
+  field(line, "observed", counts_.observed);
+  field(line, "unloads", counts_.unloads);
+  field(line, "ways", ways_.last());
+  field(line, "nodes", nodes_.last());
+  field(line, "nodes_refused", counts_.nodes_refused);
+  field(line, "pools", pools_);
+  field(line, "table_bytes", ways_by_key_.bytes() + callers_by_address_.bytes() + nodes_by_chain_.bytes() +
+                                 ways_.last() * sizeof(Way) + callers_.last() * sizeof(Caller) + nodes_.last() * sizeof(Node));
+  line.text("}").flush(fd);
+  for (std::uint32_t i = 1; i <= modules_.last(); ++i) write_module(fd, i, modules_[i]);
+  for (std::uint32_t i = 1; i <= callers_.last(); ++i) {
+    const Caller& c = callers_[i];
+    if (!c.is_judged || !c.address) continue;
+    line.text("{\"kind\": \"caller\"");
+    field(line, "address", c.address);
+    field(line, "module", c.module);
+    line.text(", \"verdict\": \"").text(name_of(c.verdict)).text("\"}").flush(fd);
+  }
+  for (NodeId id = 1; id <= nodes_.last(); ++id) {
+    const NodeView v = view(id);
+    line.text("{\"kind\": \"node\"");
+    field(line, "id", id);
+    field(line, "bytes", v.size_class * kMinAlign);
+    field(line, "counted", v.objects);
+    field(line, "pool", v.pool ? root(id).pool->today()->id : 0);
+    field(line, "root", root(id).id);
+    line.text(", \"own_pool\": ").text(v.has_own_pool ? "true" : "false");
+    field(line, "why", static_cast<unsigned>(nodes_[id].why));
+    line.text(", \"chain\": [");
+    for (unsigned i = 0; i < v.chain_length; ++i) line.text(i ? ", " : "").number(v.chain[i]);
+    line.text("]}").flush(fd);
+  }
+}
+
+}  // namespace mortise::affinity

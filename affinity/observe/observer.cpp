@@ -1,0 +1,327 @@
+#include "affinity/observe/observer.hpp"
+
+#include <string.h>
+
+extern "C" void* __libc_stack_end;
+
+namespace mortise::affinity {
+
+/// The seam's functions are free functions, as the analysis knows of no layer; this is whom they ask. There is one observer in
+/// a process that defines malloc.
+constinit Observer* the_observer = nullptr;
+
+void Observer::configure(const Options& options) noexcept {
+  Held held(lock_);
+  options_ = options;
+  if (options_.object_bytes_max >= kClasses * kMinAlign) options_.object_bytes_max = (kClasses - 1) * kMinAlign;
+  mask_ = options_.mode == Mode::size ? 0 : ~std::uintptr_t{0};
+  forwarding_.is_forwarding = true;
+  forwarding_.size_class = 1;
+  forwarding_.id = ++pools_;
+  the_observer = this;
+}
+
+std::uintptr_t Observer::stack_end() noexcept {
+  const auto own = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  const auto first = reinterpret_cast<std::uintptr_t>(__libc_stack_end);
+  // A thread's block lies at the end of its stack; the first thread's is made by the loader, elsewhere.
+  constexpr std::uintptr_t kStackMax = std::uintptr_t{1} << 30;
+  return own > here && own - here < kStackMax && !(first > here && first - here < own - here) ? own : first;
+}
+
+PooledObject Observer::pooled(std::uintptr_t address) const noexcept {
+  return locate_ ? locate_(layer_, reinterpret_cast<const std::byte*>(address)) : PooledObject{};
+}
+
+// -- ways
+
+Way* Observer::way_of(CallKey key) noexcept {
+  const auto number = ways_by_key_.find(Index::hash(key), [&](std::uint32_t w) { return ways_[w].key == key; });
+  if (number) return &ways_[number];
+  const std::uint32_t fresh = idle_ways_ ? idle_ways_ : ways_.add();
+  if (!fresh) return nullptr;
+  if (idle_ways_) idle_ways_ = ways_[fresh].caller;
+  ways_[fresh] = {.key = key};
+  const auto rehash = [&](std::uint32_t w) { return Index::hash(ways_[w].key); };
+  return ways_by_key_.add(Index::hash(key), fresh, rehash) ? &ways_[fresh] : nullptr;
+}
+
+void Observer::choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept {
+  Held held(lock_);
+  ++counts_.calls;
+  const auto size_class = static_cast<unsigned>(size ? (size + kMinAlign - 1) / kMinAlign : 1);
+  if (options_.mode == Mode::size) {
+    choice.key = call_key(0, size_class);
+    choice.pool = options_.overhead_only ? &forwarding_ : class_pool(size_class);
+    return;
+  }
+  std::uintptr_t chain[kChainMax];
+  unsigned depth = 0;
+  CallFrame frame = site.frame;
+  std::uintptr_t address = site.address;
+  for (unsigned id = size_class;;) {
+    choice.key = call_key(address, id);
+    chain[depth++] = address;
+    Way* const way = way_of(choice.key);
+    if (!way) return;
+    if (way->kind == Way::Kind::counted) decide(*way, address, chain, depth, size_class);
+    if (way->kind == Way::Kind::counted) return;
+    if (way->kind == Way::Kind::node) {
+      if (!way->node) {  // too many of them
+        choice.pool = &forwarding_;
+        return;
+      }
+      Node& n = nodes_[way->node];
+      if (!root(n.id).pool) count(n, site.stack_end);
+      choice.pool = root(n.id).pool;
+      choice.tag = n.id;
+      return;
+    }
+    if (!frame.climb(way->step, site.stack_end)) {
+      ++counts_.climbs_failed;
+      return;
+    }
+    choice.hop[choice.hops++] = {choice.key, &way->step};
+    address = frame.return_address();
+    id = way->step.id;
+  }
+}
+
+/// A way that is still counted: perhaps it is known now what it is.
+void Observer::decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept {
+  PlannedWay plan{};
+  if (way.count == 0 && *options_.plan && &planned) plan = planned(chain, depth, size_class);
+  if (plan.kind == PlannedWay::Kind::unknown && ++way.count < kObjectsBeforeAnalysis) return;
+  const bool may_climb = plan.kind != PlannedWay::Kind::node && options_.mode != Mode::site && depth < kLevelsMax;
+  if (may_climb && next_wrapper_id_ <= UINT16_MAX) {
+    const Caller* const c = judged_caller_of(address, way.caller);
+    if (c && c->frame.is_known && (c->verdict == WrapperVerdict::wrapper || plan.kind == PlannedWay::Kind::wrapper)) {
+      way.step = {.cfa_offset = c->frame.cfa_offset,
+                  .rbp_offset = c->frame.saved_at[kRbpOfCalleeSaved],
+                  .from_rbp = c->frame.from_rbp,
+                  .id = static_cast<std::uint16_t>(next_wrapper_id_++)};
+      way.kind = Way::Kind::wrapper;
+      return;
+    }
+  }
+  if (!way.caller) caller_of(address, way.caller);
+  way.node = node_for(chain, depth, size_class);
+  way.kind = Way::Kind::node;
+  if (!way.node) return;
+  Node& n = nodes_[way.node];
+  if (n.objects < way.count) n.objects = way.count - 1;  // this one is counted next
+  if (plan.kind == PlannedWay::Kind::node && !n.pool) {
+    n.is_planned = true;
+    n.has_own_pool = plan.has_own_pool;
+    if (plan.with && plan.with != n.id) unite(plan.with, n.id, Why::plan);
+    give_pool(n);
+  }
+}
+
+// -- callers
+
+Caller* Observer::caller_of(std::uintptr_t address, std::uint32_t& number) noexcept {
+  number = callers_by_address_.find(Index::hash(address), [&](std::uint32_t c) { return callers_[c].address == address; });
+  if (number) return &callers_[number];
+  const std::uint32_t fresh = idle_callers_ ? idle_callers_ : callers_.add();
+  if (!fresh) return nullptr;
+  if (idle_callers_) idle_callers_ = static_cast<std::uint32_t>(callers_[fresh].frame.function.first);
+  callers_[fresh] = {.address = address, .verdict = WrapperVerdict::not_readable};
+  callers_[fresh].module = known_module(module_of(address));
+  const auto rehash = [&](std::uint32_t c) { return Index::hash(callers_[c].address); };
+  if (!callers_by_address_.add(Index::hash(address), fresh, rehash)) return nullptr;
+  number = fresh;
+  return &callers_[fresh];
+}
+
+Caller* Observer::judged_caller_of(std::uintptr_t address, std::uint32_t& number) noexcept {
+  Caller* const c = caller_of(address, number);
+  if (!c || c->is_judged) return c;
+  c->is_judged = true;
+  ++counts_.judged;
+  if (!c->module) return c;
+  const Module& m = modules_[c->module].module;
+  c->frame = frame_rule(m, address);
+  ++(c->frame.is_known ? counts_.rules_known : counts_.rules_unknown);
+  c->verdict = judge_wrapper(m, address, c->frame, options_.wrappers);
+  return c;
+}
+
+std::uint16_t Observer::known_module(const Module& m) noexcept {
+  if (!m) return 0;
+  for (std::uint32_t i = 1; i <= modules_.last(); ++i)
+    if (!modules_[i].is_gone && modules_[i].module.first == m.first && modules_[i].module.dynamic == m.dynamic)
+      return static_cast<std::uint16_t>(i);
+  const std::uint32_t number = modules_.add();
+  if (number) modules_[number].module = m;
+  return static_cast<std::uint16_t>(number);
+}
+
+void Observer::code_unloaded() noexcept {
+  Held held(lock_);
+  bool any = false;
+  for (std::uint32_t i = 1; i <= modules_.last(); ++i) {
+    KnownModule& k = modules_[i];
+    if (k.is_gone) continue;
+    const Module now = module_of(k.module.first);
+    if (now.first == k.module.first && now.last == k.module.last && now.dynamic == k.module.dynamic) continue;
+    k.is_gone = any = true;
+    if (&unloaded) unloaded(k.module.first, k.module.last);
+  }
+  if (any) forget_gone_modules();
+}
+
+/// Ways and callers in modules that are gone may be used again; nodes stay, and are found again should the module come back.
+void Observer::forget_gone_modules() noexcept {
+  ++counts_.unloads;
+  new_epoch();  // before steps are reused: whoever climbs sees it, or reads a step that is merely out of date
+  const auto is_gone = [&](const Caller& c) { return c.module && modules_[c.module].is_gone; };
+  ways_by_key_.clear();
+  const auto rehash_way = [&](std::uint32_t w) { return Index::hash(ways_[w].key); };
+  for (std::uint32_t i = 1; i <= ways_.last(); ++i) {
+    Way& w = ways_[i];
+    if (w.kind != Way::Kind::gone && w.caller && is_gone(callers_[w.caller])) {
+      w.kind = Way::Kind::gone;
+      w.caller = idle_ways_;
+      idle_ways_ = i;
+    }
+    if (w.kind != Way::Kind::gone) ways_by_key_.add(rehash_way(i), i, rehash_way);
+  }
+  callers_by_address_.clear();
+  const auto rehash_caller = [&](std::uint32_t c) { return Index::hash(callers_[c].address); };
+  for (std::uint32_t i = 1; i <= callers_.last(); ++i) {
+    Caller& c = callers_[i];
+    if (c.address && is_gone(c)) {
+      c.address = 0;
+      c.module = 0;
+      c.frame.function.first = idle_callers_;
+      idle_callers_ = i;
+    }
+    if (c.address) callers_by_address_.add(rehash_caller(i), i, rehash_caller);
+  }
+}
+
+// -- nodes
+
+NodeId Observer::node_for(const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept {
+  const auto hash_of = [](const std::uintptr_t* c, unsigned length, unsigned k) {
+    std::uint64_t h = k;
+    for (unsigned i = 0; i < length; ++i) h = (h ^ c[i]) * 0xff51afd7ed558ccdull;
+    return Index::hash(h ^ h >> 32);
+  };
+  const std::uint64_t hash = hash_of(chain, depth, size_class);
+  const auto same = [&](std::uint32_t id) {
+    const Node& n = nodes_[id];
+    return n.size_class == size_class && n.chain_length == depth && memcmp(n.chain, chain, depth * sizeof *chain) == 0;
+  };
+  if (const auto found = nodes_by_chain_.find(hash, same)) return found;
+  const NodeId id = nodes_.add();
+  if (!id) {
+    ++counts_.nodes_refused;
+    return kNoNode;
+  }
+  Node& n = nodes_[id];
+  n = {.id = id, .root = id, .size_class = size_class, .chain_length = depth};
+  memcpy(n.chain, chain, depth * sizeof *chain);
+  const auto rehash = [&](std::uint32_t i) { return hash_of(nodes_[i].chain, nodes_[i].chain_length, nodes_[i].size_class); };
+  return nodes_by_chain_.add(hash, id, rehash) ? id : kNoNode;
+}
+
+Node& Observer::root(NodeId id) noexcept {
+  while (nodes_[id].root != id) id = nodes_[id].root = nodes_[nodes_[id].root].root;
+  return nodes_[id];
+}
+
+/// An object of a node that has no pool yet.
+void Observer::count(Node& n, std::uintptr_t stack_end) noexcept {
+  ++n.objects;
+  if (stack_end == last_stack_end_) {
+    n.alternations += last_counted_ != kNoNode && last_counted_ == n.previous;
+    n.previous = last_counted_;
+  }
+  last_counted_ = n.id;
+  last_stack_end_ = stack_end;
+  if (n.objects < options_.objects_before_pool) return;
+  if (options_.mode == Mode::graph && &about_to_pool) about_to_pool(view(n.id));
+  give_pool(n);
+}
+
+void Observer::give_pool(Node& n) noexcept {
+  Node& r = root(n.id);
+  if (r.pool) return;
+  if (options_.mode != Mode::graph) r.has_own_pool = true;
+  if (options_.overhead_only) r.pool = &forwarding_;
+  else r.pool = r.has_own_pool ? make_pool(r.size_class, r.id) : class_pool(r.size_class);
+}
+
+Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
+  if (pools_ + 1 >= kNodesMax) return class_pool(size_class);
+  auto* const p = reinterpret_cast<Pool*>(analysis_memory(sizeof(Pool)));
+  if (!p) return &forwarding_;
+  p->id = ++pools_;
+  p->size_class = size_class;
+  p->tag = tag;
+  return p;
+}
+Pool* Observer::class_pool(unsigned size_class) noexcept {
+  Pool*& p = class_pool_[size_class];
+  if (p) return p;
+  auto* const fresh = reinterpret_cast<Pool*>(analysis_memory(sizeof(Pool)));
+  if (!fresh) return &forwarding_;
+  fresh->id = ++pools_;
+  fresh->size_class = size_class;
+  return p = fresh;
+}
+
+// -- objects of nodes without a pool
+
+void Observer::gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept {
+  if (options_.mode != Mode::graph || !choice.tag) return;
+  Held held(lock_);
+  const Node& n = nodes_[choice.tag];
+  early_.note(reinterpret_cast<std::uintptr_t>(object), size, n.id);
+  if (&counted) counted(view(n.id), object, size);
+  const bool is_sampled = n.objects == 16 || n.objects == 32 || n.objects == 64;
+  Resume resume;
+  if (!is_sampled || !&observed || !resume_at(site, choice, resume)) return;
+  ++counts_.observed;
+  observed(view(n.id), object, size, resume);
+}
+
+/// The registers behind the outermost wrapper's return, recovered frame by frame.
+bool Observer::resume_at(const CallSite& site, const CallChoice& choice, Resume& out) noexcept {
+  out = {.pc = site.address, .sp = site.frame.sp, .known = 0x3f};
+  memcpy(out.callee_saved, site.callee_saved, sizeof out.callee_saved);
+  for (unsigned i = 0; i < choice.hops; ++i) {
+    const Way* const way = way_of(choice.hop[i].key);
+    if (!way || !way->caller) return false;
+    const FrameRule& rule = callers_[way->caller].frame;
+    const std::uintptr_t base = rule.from_rbp ? out.callee_saved[kRbpOfCalleeSaved] : out.sp;
+    const std::uintptr_t cfa = base + static_cast<std::uintptr_t>(std::intptr_t{rule.cfa_offset});
+    if (!rule.is_known || cfa <= out.sp || cfa > site.stack_end) return false;
+    for (unsigned r = 0; r < kCalleeSaved; ++r) {
+      if (!rule.saved_at[r]) continue;
+      const std::uintptr_t at = cfa + static_cast<std::uintptr_t>(std::intptr_t{rule.saved_at[r]});
+      if (at < out.sp) return false;
+      out.callee_saved[r] = *reinterpret_cast<const std::uintptr_t*>(at);
+    }
+    out.sp = cfa;
+    out.pc = reinterpret_cast<const std::uintptr_t*>(cfa)[-1];
+  }
+  return true;
+}
+
+void EarlyObjects::note(std::uintptr_t object, std::size_t bytes, NodeId node) noexcept {
+  if (!row_ && !(row_ = reinterpret_cast<Row*>(analysis_memory(sizeof(Row) << kRowsLog2)))) return;
+  const std::uintptr_t first = object / kMinAlign;
+  for (std::uint32_t i = 0; i < (bytes + kMinAlign - 1) / kMinAlign; ++i) row_[index_of(first + i)] = {first + i, i, node};
+}
+const EarlyObjects::Row* EarlyObjects::find(std::uintptr_t address) const noexcept {
+  const std::uintptr_t granule = address / kMinAlign;
+  if (!row_) return nullptr;
+  const Row& r = row_[index_of(granule)];
+  return r.granule == granule && r.node ? &r : nullptr;
+}
+
+}  // namespace mortise::affinity

@@ -1,0 +1,117 @@
+// The Chooser that watches the program: which chain of calls an allocation comes from, and with it, which pool.
+//
+//   choose ── way of (return address, size class)? ── counted: fewer than 16 objects, not looked at yet
+//                │                                 ├─ wrapper: up one frame, the next return address
+//                │                                 └─ node: the chain ends here ── 100 objects? ── pool
+//                └─ object 16: is the function behind the address a wrapper? (wrapper.hpp) by which rule is its frame left? (cfi.hpp)
+//
+// Only misses come here, under one lock: a thread knows the ways that led to a pool (call_chain.hpp). Most sites allocate a few
+// objects only, so nothing is analysed before the sixteenth.
+//
+// Source: [Wang10], with analysis deferred. Progress: blocking.
+#pragma once
+
+#include "affinity/observe/nodes.hpp"
+#include "affinity/options.hpp"
+#include "mortise/route/call_chain.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise::affinity {
+
+/// What has been done, for the dump.
+struct Counts {
+  std::uint64_t calls, judged, rules_known, rules_unknown, nodes_refused, observed, climbs_failed, unloads;
+};
+
+class Observer {
+ public:
+  using OptionsType = Options;
+  static constexpr const char* kName = "Observer";
+  static constexpr bool kReadsCalls = true;
+  static constexpr unsigned kObjectsBeforeAnalysis = 16;
+  static constexpr unsigned kLevelsMax = 6;
+
+  bool start() noexcept { return true; }
+  /// Before any thread but the first runs. Pools are closed (mode off) until then.
+  void configure(const Options& options) noexcept;
+  const Options& options() const noexcept { return options_; }
+
+  MORTISE_HOT std::uintptr_t address_mask() const noexcept { return mask_; }
+  MORTISE_HOT std::uint32_t epoch() const noexcept { return epoch_.load(Order::relaxed); }
+  std::size_t object_bytes_max() const noexcept { return options_.mode == Mode::off ? 0 : options_.object_bytes_max; }
+  /// The end of the calling thread's stack: its thread block, or what the loader noted for the first thread.
+  static std::uintptr_t stack_end() noexcept;
+
+  void choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
+  void gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept;
+
+  /// Forgets what lay in modules that are not loaded any more. After each dlclose.
+  void code_unloaded() noexcept;
+  /// Writes what was found to `options.dump`, with the process id appended, one JSON object a line.
+  void dump() noexcept;
+
+  void lock_all() noexcept { lock_.lock(); }
+  void unlock_all() noexcept { lock_.unlock(); }
+  void reset_after_fork() noexcept { lock_.reset(); }
+
+  /// How the layer finds the pool and the start of the object at an address.
+  void set_locator(void* layer, PooledObject (*locate)(void*, const std::byte*) noexcept) noexcept {
+    layer_ = layer;
+    locate_ = locate;
+  }
+
+  // -- for the seam, under the lock
+  PooledObject pooled(std::uintptr_t address) const noexcept;
+  const EarlyObjects& early() const noexcept { return early_; }
+  Node* node(NodeId id) noexcept { return id && id <= nodes_.last() ? &nodes_[id] : nullptr; }
+  Node& root(NodeId id) noexcept;
+  NodeId last_node() const noexcept { return nodes_.last(); }
+  NodeView view(NodeId id) noexcept;
+  void unite(NodeId a, NodeId b, Why why) noexcept;
+  void divide_from_size_class(NodeId id) noexcept;
+  void fold_back(NodeId id) noexcept;
+
+ private:
+  Way* way_of(CallKey key) noexcept;
+  void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
+  Caller* caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;
+  Caller* judged_caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;
+  std::uint16_t known_module(const Module& m) noexcept;
+  NodeId node_for(const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
+  void count(Node& n, std::uintptr_t stack_end) noexcept;
+  void give_pool(Node& n) noexcept;
+  Pool* make_pool(unsigned size_class, NodeId tag) noexcept;
+  Pool* class_pool(unsigned size_class) noexcept;
+  bool resume_at(const CallSite& site, const CallChoice& choice, Resume& out) noexcept;
+  void forget_gone_modules() noexcept;
+  void write_dump(int fd) noexcept;
+  void new_epoch() noexcept { epoch_.store(epoch() + 1, Order::release); }
+
+  static constexpr unsigned kClasses = 256;  // sizes up to 4080 bytes
+  static constexpr unsigned kFirstWrapperId = kClasses;
+
+  // What a hit reads.
+  std::uintptr_t mask_ = ~std::uintptr_t{0};
+  Atomic<std::uint32_t> epoch_{1};
+
+  FutexLock lock_;
+  Options options_{.mode = Mode::off};
+  void* layer_ = nullptr;
+  PooledObject (*locate_)(void*, const std::byte*) noexcept = nullptr;
+  Index ways_by_key_, callers_by_address_, nodes_by_chain_;
+  Records<Way, 8, 512> ways_;
+  Records<Caller, 6, 1024> callers_;
+  Records<Node, 6, kNodesMax / 64> nodes_;
+  Records<KnownModule, 4, 64> modules_;
+  std::uint32_t idle_ways_ = 0, idle_callers_ = 0;  ///< lists of records that may be used again
+  EarlyObjects early_;
+  Pool forwarding_ = {};
+  Pool* class_pool_[kClasses] = {};
+  std::uint32_t pools_ = 0;
+  std::uint32_t next_wrapper_id_ = kFirstWrapperId;
+  NodeId last_counted_ = kNoNode;
+  std::uintptr_t last_stack_end_ = 0;
+  Counts counts_ = {};
+};
+
+}  // namespace mortise::affinity

@@ -1,0 +1,96 @@
+// The run-time half's side of the seam.
+#include "affinity/seam.hpp"
+
+#include "affinity/observe/observer.hpp"
+
+namespace mortise::affinity {
+
+extern Observer* the_observer;
+
+NodeId node_of(std::uintptr_t address) noexcept {
+  if (!the_observer) return kNoNode;
+  if (const PooledObject o = the_observer->pooled(address); o.pool) return o.pool->today()->tag;
+  const auto* const row = the_observer->early().find(address);
+  return row ? row->node : kNoNode;
+}
+
+std::uintptr_t object_of(std::uintptr_t address) noexcept {
+  if (!the_observer) return 0;
+  if (const PooledObject o = the_observer->pooled(address); o.pool) return reinterpret_cast<std::uintptr_t>(o.start);
+  const auto* const row = the_observer->early().find(address);
+  return row ? (address / kMinAlign - row->offset) * kMinAlign : 0;
+}
+
+NodeView view(NodeId id) noexcept { return the_observer ? the_observer->view(id) : NodeView{}; }
+NodeId last_node() noexcept { return the_observer ? the_observer->last_node() : kNoNode; }
+void unite(NodeId a, NodeId b, Why why) noexcept {
+  if (the_observer) the_observer->unite(a, b, why);
+}
+void divide_from_size_class(NodeId id) noexcept {
+  if (the_observer) the_observer->divide_from_size_class(id);
+}
+void fold_back(NodeId id) noexcept {
+  if (the_observer) the_observer->fold_back(id);
+}
+
+NodeView Observer::view(NodeId id) noexcept {
+  const Node* const n = node(id);
+  if (!n) return {};
+  const Node& r = root(id);
+  return {.id = id,
+          .size_class = n->size_class,
+          .chain_length = n->chain_length,
+          .chain = n->chain,
+          .objects = n->objects,
+          .previous = n->previous,
+          .alternations = n->alternations,
+          .pool = r.pool ? r.id : kNoNode,
+          .has_own_pool = r.has_own_pool};
+}
+
+/// A class's pool serves other nodes too: who leaves it is told by a new epoch, after which every thread asks again.
+void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
+  if (!node(a) || !node(b)) return;
+  Node &to = root(a), &from = root(b);
+  if (&to == &from || to.size_class != from.size_class) return;
+  from.root = to.id;
+  nodes_[b].why = why;
+  if (from.has_own_pool && from.pool && from.pool != &forwarding_) {
+    if (to.has_own_pool && to.pool) {
+      from.pool->successor.store(to.pool, Order::release);
+    } else {
+      if (to.pool) new_epoch();
+      to.pool = from.pool;
+      to.pool->tag = to.id;
+    }
+  } else if (from.pool && to.has_own_pool) {
+    if (!to.pool) give_pool(to);
+    new_epoch();
+  } else if (!to.pool) {
+    to.pool = from.pool;
+  }
+  to.has_own_pool |= from.has_own_pool;
+}
+
+void Observer::divide_from_size_class(NodeId id) noexcept {
+  if (!node(id) || options_.overhead_only) return;
+  Node& r = root(id);
+  if (r.has_own_pool) return;
+  r.has_own_pool = true;
+  if (!r.pool) return;
+  r.pool = make_pool(r.size_class, r.id);
+  new_epoch();
+}
+
+void Observer::fold_back(NodeId id) noexcept {
+  if (!node(id)) return;
+  Node& r = root(id);
+  if (!r.has_own_pool) return;
+  r.has_own_pool = false;
+  if (!r.pool || r.pool == &forwarding_) return;
+  Pool* const own = r.pool;
+  r.pool = class_pool(r.size_class);
+  own->successor.store(r.pool, Order::release);
+}
+
+}  // namespace mortise::affinity

@@ -1,0 +1,35 @@
+// How affinity pools are to work: the settings affinity_* of MORTISE_CONF.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "affinity/observe/wrapper.hpp"
+
+namespace mortise::affinity {
+
+/// What an object's pool is chosen by.
+enum class Mode : std::uint8_t {
+  off,    ///< no pools: everything comes from the heap below
+  size,   ///< the size class alone: the control
+  site,   ///< malloc's return address and the size class
+  chain,  ///< the chain of calls and the size class
+  graph,  ///< the same, with the storage shape graph: pools divided and united as it says
+};
+
+struct Options {
+  Mode mode = Mode::graph;
+  bool overhead_only = false;             ///< look everything up, then take the object from the heap below
+  std::uint32_t objects_before_pool = 100;
+  std::uint32_t object_bytes_max = 128;
+  WrapperRule wrappers = WrapperRule::strict;
+  bool huge_pages = false;
+  char dump[256] = {};  ///< file to which what was found is written at the end; %p in it is the process id
+  char plan[256] = {};  ///< plan file to follow, and to write at the end
+
+  bool set_mode(const char* text, std::size_t length) noexcept;
+  bool set_wrappers(const char* text, std::size_t length) noexcept;
+};
+const char* name_of(Mode mode) noexcept;
+
+}  // namespace mortise::affinity

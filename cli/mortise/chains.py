@@ -1,0 +1,81 @@
+"""What an allocator with affinity pools found in a run: its dump, one JSON object a line, read and given names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from mortise import formats, screen, symbols
+
+LISTS = {"module": "modules", "caller": "callers", "node": "nodes"}  # other kinds are the analysis's own
+WHY = ["", "type I", "type II", "co-allocated", "plan"]
+SHOWN = 20
+
+
+def read(path: Path) -> dict[str, Any]:
+    """One process's dump as a document: the run's own facts, and a list for each kind of line."""
+    document: dict[str, Any] = {"run": {}, "modules": [], "callers": [], "nodes": []}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        entry = json.loads(line)
+        kind = entry.pop("kind")
+        if kind == "run":
+            document["run"] = entry
+        else:
+            document.setdefault(LISTS.get(kind, kind), []).append(entry)
+    return document
+
+
+def documents(folder: Path) -> list[dict[str, Any]]:
+    """Every process of a run, the one with most nodes first."""
+    found = [read(path) for path in sorted(folder.glob("dump.*")) if path.stat().st_size]
+    return sorted(found, key=lambda d: -len(d["nodes"]))
+
+
+def name_places(document: dict[str, Any]) -> None:
+    """Puts module, offset and names beside the bare addresses of chains and callers."""
+    modules = [m for m in document["modules"] if m["loaded"]]
+
+    def place(address: int) -> dict[str, Any]:
+        for m in modules:
+            if m["first"] <= address < m["last"]:
+                return symbols.place(m["path"], address - m["bias"])
+        return symbols.place("?", address)
+
+    for node in document["nodes"]:
+        node["why"] = WHY[node["why"]]
+        node["chain"] = [{"address": address, **place(address)} for address in node["chain"]]
+    for caller in document["callers"]:
+        caller.update(place(caller["address"]))
+
+
+def assembled(program: list[str], mode: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"schema": formats.AFFINITY, "program": program, "mode": mode, "processes": found}
+
+
+def short(where: dict[str, Any]) -> str:
+    if where["symbol"]:
+        return str(where["symbol"]).split("(")[0]
+    return "unknown" if where["module"] == "?" else f"{Path(where['module']).name}+{where['offset']:#x}"
+
+
+def show(document: dict[str, Any]) -> None:
+    """The pools of each process, on standard error: standard output is the program's."""
+    for process in document["processes"]:
+        run = process["run"]
+        pooled = [n for n in process["nodes"] if n["pool"]]
+        pools = {n["pool"] for n in pooled}
+        wrappers = sum(c["verdict"] == "wrapper" for c in process["callers"])
+        screen.progress.print(
+            f"process {run['pid']}: {len(process['nodes'])} nodes, {len(pooled)} of them pooled in {len(pools)} pools; "
+            f"{wrappers} of {run['judged']} functions that allocate are wrappers; {run['frame_rules_unknown']} frames without a rule"
+        )
+        if not pooled:
+            continue
+        table = Table("pool", "bytes", "of", "chain of calls, malloc's caller first", box=screen.LINES)
+        for n in sorted(pooled, key=lambda one: (one["pool"], one["id"]))[:SHOWN]:
+            kind = "its own" if n["own_pool"] else "size class"
+            table.add_row(str(n["pool"]), str(n["bytes"]), n["why"] or kind, " < ".join(short(w) for w in n["chain"]))
+        screen.progress.print(table)
+        if len(pooled) > SHOWN:
+            screen.progress.print(f"and {len(pooled) - SHOWN} more: --json FILE holds all of them")

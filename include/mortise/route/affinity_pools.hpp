@@ -1,0 +1,321 @@
+// Pools for small objects, chosen by the chain of calls that asks for them: what is visited together lies together.
+//
+//   malloc(n)  ── n small? ── ways: return address + size class ──► this thread's head of the pool ── pop ── done
+//                   │ no: below        │ miss                             │ segment used up
+//                   │                  └─► Chooser: which pool?           └─► drain remote, next segment, new extent
+//   free(p)    ── in the range? ── descriptor ── owner is this thread? ── push on the segment's list ── done
+//                   │ no: below                     └ no: push on the head's remote list
+//
+// An object carries no header. Objects that the Chooser has not decided about yet come from the heap below. A signal handler that
+// interrupts us allocates below and releases remotely. A thread that ends orphans its heads; the next one that needs such a
+// pool takes the head over, objects and all.
+//
+// Progress: hit wait-free, remote release lock-free, misses blocking. Source: dynamic pool allocation [Wang10].
+// Placement: on top of any stack that finds blocks by pointer, or under guards; not under a cache, which would mix pools again.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/route/by_size_class.hpp"
+#include "mortise/route/call_chain.hpp"
+#include "mortise/route/pool_heads.hpp"
+
+namespace mortise {
+
+/// `ChooserT` answers: which pool for this call? `kSegmentBytes` is the unit in which a pool's memory is reclaimed.
+template <class ChooserT = BySizeClass<>, std::size_t kSegmentBytes = 4_KiB> struct AffinityPools {
+  static constexpr const char* kName = "AffinityPools";
+  static constexpr const char* kWhat = "pools of small objects, chosen by the chain of calls that asks for them";
+  static constexpr const char* kNeeds = "a heap that finds blocks by pointer, with fewer than 255 size classes";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("Chooser", ChooserT::kName).number("segment_bytes", kSegmentBytes);
+  }
+
+  template <Heap Below> requires Locates<Below> && (Below::Classes::kCount < 255)
+  class Over : public Passthrough<Below> {
+   public:
+    using Chooser = ChooserT;
+    using Classes = NoClasses;  // its blocks are of no class of the heap below: a cache above would mix pools
+    static constexpr Progress kProgress = {Below::kProgress.hit, Guarantee::blocking, Guarantee::blocking};
+    static constexpr bool kReadsCalls = ChooserT::kReadsCalls;
+    static constexpr unsigned kPooled = 255;  ///< the size class that marks a block of ours
+    using Pools = PoolHeads<kSegmentBytes>;
+    static constexpr std::size_t kPoolsMax = 32768, kPageOfHeads = Pools::kPageOfHeads;
+
+    struct Thread {
+      bool busy = false;                ///< inside; a signal handler that comes now goes below
+      std::uint32_t epoch = 0;
+      std::uintptr_t stack_end = 0;
+      CallWays<> ways;
+      PoolHead* heads = nullptr;        ///< all that this thread owns
+      PoolHead** page[kPoolsMax / kPageOfHeads] = {};
+      [[no_unique_address]] typename Below::Thread below{};
+    };
+
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
+      if (!is_ours(r) || t.busy) [[unlikely]] return hit_below(this->below, t.below, r);
+      const Inside inside(t);
+      return take_from(t, t.ways.find(address_of_call(r), class_of(r.size)), r);
+    }
+    /// The same when there may be wrappers between the call of malloc and the chain's end: up the stack, as far as that can be
+    /// done without the frame register. Whoever owns the stack of layers tries this when a hit failed.
+    Block allocate_through_wrappers(Thread& t, Request r) noexcept {
+      if (!is_ours(r) || t.busy) return {};
+      const Inside inside(t);
+      const CallFrame frame{.sp = sp_of(r), .rbp = 0, .has_rbp = false};
+      const auto is_valid = [&] { return t.epoch == chooser_.epoch(); };
+      return take_from(t, t.ways.find(address_of_call(r), class_of(r.size), frame, t.stack_end, is_valid), r);
+    }
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
+      if (b.size_class != kPooled) {
+        if constexpr (Hits<Below>) return this->below.release_hit(t.below, b);
+        else return false;
+      }
+      PoolSegment& s = *pools_.range().segment_of(b.ptr);
+      PoolHead* const h = glance(s.head);
+      if (!may_put(t, h, s, b.ptr) || s.live - 1 == s.notice) [[unlikely]] return false;
+      const Inside inside(t);
+      Pools::push(s, b.ptr);
+      return true;
+    }
+
+    Block allocate(Thread& t, Request r) noexcept {
+      if (!is_ours(r) || t.busy) [[unlikely]] return allocate_below(t, r);
+      CallChoice choice;
+      CallSite site;
+      PoolHead* h;
+      {
+        const Inside inside(t);
+        if (!(h = find_again(t, r, site))) h = ask(t, r, site, choice);
+        if (h && !h->is_forwarding)
+          if (std::byte* const p = pools_.take(*h)) {
+            if (r.zeroed) std::memset(p, 0, r.size);
+            return {p, h->pool->stride(), kPooled};
+          }
+      }
+      const Block b = allocate_below(t, r);
+      if (!choice.pool && b) {
+        const Inside inside(t);
+        chooser_.gave(site, choice, b.ptr, r.size);
+      }
+      return b;
+    }
+    void release(Thread& t, Block b) noexcept {
+      if (b.size_class != kPooled) return this->below.release(t.below, b);
+      PoolSegment& s = *pools_.range().segment_of(b.ptr);
+      PoolHead* const h = glance(s.head);
+      MORTISE_CHECK(h && glance(s.live), Fault::invalid_free, (Block{b.ptr, 0}));
+      if (may_put(t, h, s, b.ptr)) {
+        const Inside inside(t);
+        return pools_.put(s, b.ptr);
+      }
+      MORTISE_CHECK(h->owner.load(Order::relaxed) != &t || s.free != b.ptr, Fault::double_free, (Block{b.ptr, s.stride}));
+      h->push_remote(b.ptr);
+    }
+
+    MORTISE_HOT bool holds(const std::byte* p) noexcept { return pools_.range().holds(p) || this->below.holds(p); }
+    MORTISE_HOT Block block_of(std::byte* p) noexcept {
+      return pools_.range().holds(p) ? Block{p, 0, kPooled} : this->below.block_of(p);
+    }
+    Block measure(Block b) noexcept {
+      if (!pools_.range().holds(b.ptr)) return this->below.measure(b);
+      const PoolSegment& s = *pools_.range().segment_of(b.ptr);
+      MORTISE_CHECK(glance(s.head), Fault::invalid_free, b);
+      return {b.ptr, s.stride, kPooled};
+    }
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      return b.size_class == kPooled ? Block{} : this->below.resize_in_place(t.below, b, n);
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      return b.size_class == kPooled ? Block{} : this->below.resize_by_moving(t.below, b, n);
+    }
+    unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;  // blocks of pools are of no class
+    void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      if (size_max_) return true;
+      if (!pools_.start(facts.page_bytes) || !chooser_.start()) return false;
+      watch_thread_ = facts.watch_thread;
+      if constexpr (requires { chooser_.set_locator(this, locate); }) chooser_.set_locator(this, locate);
+      open();
+      return true;
+    }
+    /// Pools are used for objects of up to what the Chooser says from now on.
+    void open() noexcept { size_max_ = chooser_.object_bytes_max(); }
+    void attach(Thread& t) noexcept {
+      attach_below(this->below, t.below);
+      if constexpr (kReadsCalls) t.stack_end = ChooserT::stack_end();
+    }
+    /// The thread's heads wait for another thread that needs their pools.
+    void detach(Thread& t) noexcept {
+      {
+        const Inside inside(t);
+        t.ways.clear();
+        while (PoolHead* h = t.heads) {
+          t.heads = h->next_of_thread;
+          t.page[h->pool->id / kPageOfHeads][h->pool->id % kPageOfHeads] = nullptr;
+          pools_.orphan(*h);
+        }
+        for (PoolHead**& page : t.page)
+          if (page) pools_.give_page(std::exchange(page, nullptr));
+      }
+      detach_below(this->below, t.below);
+    }
+
+    std::size_t trim(Thread& t) noexcept {
+      return trim_pools(t) + trim_below(this->below, t.below);
+    }
+    std::size_t purge_idle() noexcept requires Purges<Below> {
+      const std::size_t waiting = this->below.purge_idle();
+      pools_.purge(2);  // called every half delay
+      return waiting + pools_.dirty_bytes();
+    }
+    std::size_t idle_bytes() noexcept requires Purges<Below> { return this->below.idle_bytes() + pools_.dirty_bytes(); }
+
+    void lock_all() noexcept {
+      chooser_.lock_all();
+      pools_.lock_all();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      pools_.unlock_all();
+      chooser_.unlock_all();
+    }
+    /// The heads of the parent's other threads stay theirs: they may have been in the middle of something.
+    void reset_after_fork() noexcept {
+      chooser_.reset_after_fork();
+      pools_.reset_after_fork();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept requires Tells<Below> {
+      tell_below(this->below, u);
+      pools_.tell(u);
+    }
+    /// The heap must be at rest.
+    void audit() noexcept {
+      pools_.audit();
+      if constexpr (Audits<Below>) this->below.audit();
+    }
+
+    ChooserT& chooser() noexcept { return chooser_; }
+    Pools& pools() noexcept { return pools_; }
+
+   private:
+    /// Marks a thread as being inside, for signal handlers of its own.
+    class Inside {
+     public:
+      MORTISE_HOT explicit Inside(Thread& t) noexcept : t_(t) {
+        t_.busy = true;
+        compiler_fence();
+      }
+      MORTISE_HOT ~Inside() {
+        compiler_fence();
+        t_.busy = false;
+      }
+      Inside(const Inside&) = delete;
+      Inside& operator=(const Inside&) = delete;
+
+     private:
+      Thread& t_;
+    };
+
+    /// Empty requests are not: there is no class for them.
+    MORTISE_HOT bool is_ours(const Request& r) const noexcept {
+      return r.size - 1 < size_max_ && r.align <= kMinAlign && (!kReadsCalls || r.site);
+    }
+    MORTISE_HOT static unsigned class_of(std::size_t size) noexcept {
+      return static_cast<unsigned>((size + kMinAlign - 1) / kMinAlign);
+    }
+    /// This thread's segment, and the object not the one released last.
+    MORTISE_HOT static bool may_put(const Thread& t, PoolHead* h, const PoolSegment& s, const std::byte* p) noexcept {
+      return h && h->owner.load(Order::relaxed) == &t && !t.busy && s.free != p;
+    }
+    MORTISE_HOT Block take_from(Thread& t, PoolHead* h, Request r) noexcept {
+      if (!h) [[unlikely]] return {};
+      std::byte* const p = Pools::pop(*h->current);
+      if (!p) [[unlikely]] return h->is_forwarding ? hit_below(this->below, t.below, r) : Block{};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, class_of(r.size) * kMinAlign, kPooled};
+    }
+    /// When the heap below finds no memory, our empty segments may be what it lacks.
+    Block allocate_below(Thread& t, Request r) noexcept {
+      const Block b = this->below.allocate(t.below, r);
+      if (b || t.busy || !trim_pools(t)) return b;
+      return this->below.allocate(t.below, r);
+    }
+    std::size_t trim_pools(Thread& t) noexcept {
+      {
+        const Inside inside(t);
+        for (PoolHead* h = t.heads; h; h = h->next_of_thread) pools_.tidy(*h);
+      }
+      return pools_.purge(0);
+    }
+    MORTISE_HOT std::uintptr_t address_of_call(const Request& r) const noexcept {
+      if constexpr (kReadsCalls) return *static_cast<const std::uintptr_t*>(r.site) & chooser_.address_mask();
+      return 0;
+    }
+    MORTISE_HOT static std::uintptr_t sp_of(const Request& r) noexcept { return address_of(r.site) + sizeof(void*); }
+
+    // -- which head
+
+    static PooledObject locate(void* layer, const std::byte* p) noexcept {
+      auto& self = *static_cast<Over*>(layer);
+      if (!self.pools_.range().holds(p)) return {};
+      const PoolSegment& s = *self.pools_.range().segment_of(p);
+      PoolHead* const h = glance(s.head);
+      if (!h) return {};
+      std::byte* const first = self.pools_.range().memory_of(&s);
+      return {h->pool, first + static_cast<std::size_t>(p - first) / s.stride * s.stride};
+    }
+    /// The way once more, now that the caller's registers are known, and steps that have become invalid are forgotten.
+    PoolHead* find_again(Thread& t, const Request& r, CallSite& site) noexcept {
+      const std::uint32_t epoch = chooser_.epoch();
+      if (t.epoch != epoch) {
+        t.ways.clear();
+        t.epoch = epoch;
+      }
+      const CallFrame frame{.sp = sp_of(r), .rbp = 0, .has_rbp = false};
+      site = {.address = address_of_call(r), .frame = frame, .stack_end = t.stack_end, .callee_saved = nullptr};
+      if constexpr (kReadsCalls) {
+        site.callee_saved = static_cast<const std::uintptr_t*>(r.site) - 6;
+        site.frame.rbp = site.callee_saved[1];
+        site.frame.has_rbp = true;
+      }
+      PoolHead* const h = t.ways.find(site.address, class_of(r.size), site.frame, t.stack_end, [] { return true; });
+      return h && !h->pool->successor.load(Order::acquire) ? h : nullptr;
+    }
+    PoolHead* ask(Thread& t, const Request& r, const CallSite& site, CallChoice& choice) noexcept {
+      chooser_.choose(site, r.size, choice);
+      if (!choice.pool) return nullptr;
+      PoolHead* const h = head_of(t, *choice.pool->today());
+      if (!h) return nullptr;
+      for (unsigned i = 0; i < choice.hops; ++i) t.ways.set(choice.hop[i].key, choice.hop[i].step);
+      t.ways.set(choice.key, h);
+      return h;
+    }
+    PoolHead* head_of(Thread& t, Pool& pool) noexcept {
+      if (pool.id >= kPoolsMax) return nullptr;
+      PoolHead**& page = t.page[pool.id / kPageOfHeads];
+      PoolHead* h = page ? page[pool.id % kPageOfHeads] : nullptr;
+      if (h) return h;
+      if (!page && !(page = pools_.take_page())) return nullptr;
+      if (!(h = pools_.adopt(pool, &t))) return nullptr;
+      h->next_of_thread = t.heads;
+      t.heads = h;
+      page[pool.id % kPageOfHeads] = h;
+      if (watch_thread_) watch_thread_();
+      return h;
+    }
+    Pools pools_;
+    std::size_t size_max_ = 0;  ///< 0 before start: every call goes below, and misses
+    ChooserT chooser_;
+    void (*watch_thread_)() noexcept = nullptr;
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,204 @@
+// Heads of pools at work: objects out of segments, back into them, and who owns what.
+//
+//   take(h):  current segment ── used up ─► objects others released ─► a segment with room ─► a new one of the range
+//   put(s,p): push on the segment's list ── full so far: it has room again ── empty: back to the range
+//
+// A segment is current (objects come from it), full (in no list), with room (in its head's list) or free (the range's). Progress:
+// taking and putting wait-free while a segment lasts; otherwise blocking, one lock over the range and over who owns which head.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/data/meta_arena.hpp"
+#include "mortise/route/pool_range.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// What concerns one head is done by the thread that owns it; `push_remote`, `adopt`, `orphan` and the counts by any.
+template <std::size_t kSegmentBytes> class PoolHeads {
+ public:
+  using Range = PoolRange<kSegmentBytes>;
+  static constexpr std::size_t kPageOfHeads = 256;
+
+  bool start(std::size_t page_bytes) noexcept {
+    Held held(lock_);
+    return range_.start(page_bytes);
+  }
+  MORTISE_HOT const Range& range() const noexcept { return range_; }
+  void set_huge(bool on) noexcept { range_.set_huge(on); }
+
+  MORTISE_HOT static std::byte* pop(PoolSegment& s) noexcept {
+    std::byte* p = s.free;
+    if (p) s.free = link_of(p);
+    else if (p = s.fresh; p != s.end) [[likely]] s.fresh = p + s.stride;
+    else return nullptr;
+    show(s.live, s.live + 1);
+    return p;
+  }
+  MORTISE_HOT static void push(PoolSegment& s, std::byte* p) noexcept {
+    link_of(p) = s.free;
+    s.free = p;
+    show(s.live, s.live - 1);
+  }
+
+  /// The same for a release by the owner.
+  void put(PoolSegment& s, std::byte* p) noexcept {
+    push(s, p);
+    if (s.live == s.notice) settle(s);
+  }
+
+  /// An object of this head, from wherever there is one. Null when the system refuses memory.
+  MORTISE_COLD std::byte* take(PoolHead& h) noexcept {
+    drain(h);
+    if (std::byte* p = pop(*h.current)) return p;
+    PoolSegment* s = h.with_room;
+    if (s) {
+      unlink(*s);
+    } else {
+      Held held(lock_);
+      s = range_.take(h);
+      if (!s) return nullptr;
+    }
+    if (h.current != &none_) {
+      h.current->state = SegmentState::full;
+      h.current->notice = h.current->live - 1;
+    }
+    s->state = SegmentState::current;
+    s->notice = PoolSegment::kNever;
+    h.current = s;
+    return pop(*s);
+  }
+
+  /// Drains, and gives empty segments back; the current one too, when it is empty.
+  void tidy(PoolHead& h) noexcept {
+    drain(h);
+    for (PoolSegment *s = h.with_room, *next; s; s = next) {
+      next = s->next;
+      if (s->live == 0) give_back(*s);
+    }
+    Held held(lock_);
+    range_.give_back_extent(h);
+    if (h.current != &none_ && h.current->live == 0) {
+      range_.give_back(h.current);
+      h.current = &none_;
+    }
+  }
+
+  /// A head of `pool` for the thread whose record is `owner`: one whose thread has ended, or a new one. Null without memory.
+  PoolHead* adopt(Pool& pool, void* owner) noexcept {
+    Held held(lock_);
+    PoolHead* h = pool.orphans;
+    if (h) pool.orphans = h->next_orphan;
+    else if (!(h = make_head(pool))) return nullptr;
+    h->owner.store(owner, Order::relaxed);
+    return h;
+  }
+  void orphan(PoolHead& h) noexcept {
+    tidy(h);
+    Held held(lock_);
+    h.owner.store(nullptr, Order::release);
+    h.next_orphan = h.pool->orphans;
+    h.pool->orphans = &h;
+  }
+  /// A table of `kPageOfHeads` empty entries, and its return.
+  PoolHead** take_page() noexcept {
+    Held held(lock_);
+    PoolHead** const page = idle_pages_;
+    if (!page) return reinterpret_cast<PoolHead**>(meta_.take(kPageOfHeads * sizeof *page));
+    idle_pages_ = reinterpret_cast<PoolHead**>(page[0]);
+    page[0] = nullptr;
+    return page;
+  }
+  void give_page(PoolHead** page) noexcept {
+    Held held(lock_);
+    page[0] = reinterpret_cast<PoolHead*>(idle_pages_);
+    idle_pages_ = page;
+  }
+
+  /// Gives pages of free segments back: all, or those that were free at the call before the last. Returns the bytes given.
+  std::size_t purge(std::uint16_t rounds) noexcept {
+    Held held(lock_);
+    return range_.purge(rounds);
+  }
+  std::size_t dirty_bytes() const noexcept { return range_.dirty_bytes(); }
+
+  void lock_all() noexcept { lock_.lock(); }
+  void unlock_all() noexcept { lock_.unlock(); }
+  void reset_after_fork() noexcept { lock_.reset(); }
+
+  /// Objects that wait in remote lists count as live.
+  void tell(Usage& u) noexcept {
+    Held held(lock_);
+    range_.tell(u);
+    u.meta += meta_.mapped_bytes();
+  }
+
+  /// Each segment's lists and counts agree. The heap must be at rest.
+  void audit() noexcept {
+    for (std::uint32_t i = 0; i < range_.end(); ++i) {
+      PoolSegment& s = range_.at(i);
+      if (!s.head) continue;
+      std::byte* const first = range_.memory_of(&s);
+      std::uint32_t released = 0;
+      for (std::byte* p = s.free; p; p = link_of(p), ++released)
+        MORTISE_AUDIT(p >= first && p < s.fresh && static_cast<std::size_t>(p - first) % s.stride == 0);
+      MORTISE_AUDIT(s.fresh <= s.end && static_cast<std::size_t>(s.fresh - first) == (s.live + released) * std::size_t{s.stride});
+      MORTISE_AUDIT((s.head->current == &s) == (s.state == SegmentState::current));
+      MORTISE_AUDIT(s.state != SegmentState::full || (!s.free && s.fresh == s.end));
+    }
+  }
+
+ private:
+  /// A release brought a segment to where something changes: it has room again, or is empty.
+  MORTISE_COLD void settle(PoolSegment& s) noexcept {
+    PoolHead& h = *s.head;
+    MORTISE_CHECK(s.live != PoolSegment::kNever, Fault::double_free, (Block{s.free, s.stride}));
+    if (s.state == SegmentState::full) {
+      s.state = SegmentState::with_room;
+      s.notice = 0;
+      s.prev = nullptr;
+      s.next = h.with_room;
+      if (s.next) s.next->prev = &s;
+      h.with_room = &s;
+    }
+    // One empty segment stays: the next object is likely to come soon.
+    if (s.state == SegmentState::with_room && s.live == 0 && (h.with_room != &s || s.next)) give_back(s);
+  }
+  void unlink(PoolSegment& s) noexcept {
+    PoolHead& h = *s.head;
+    (s.prev ? s.prev->next : h.with_room) = s.next;
+    if (s.next) s.next->prev = s.prev;
+  }
+  void give_back(PoolSegment& s) noexcept {
+    unlink(s);
+    Held held(lock_);
+    range_.give_back(&s);
+  }
+
+  void drain(PoolHead& h) noexcept {
+    if (!h.remote.load(Order::relaxed)) return;
+    std::byte* p = h.remote.exchange(nullptr, Order::acquire);  // pairs with the release of push_remote
+    while (p) {
+      std::byte* const next = link_of(p);
+      PoolSegment& s = *range_.segment_of(p);
+      put(s, p);
+      p = next;
+    }
+  }
+  PoolHead* make_head(Pool& pool) noexcept {
+    auto* const h = reinterpret_cast<PoolHead*>(meta_.take(sizeof(PoolHead)));
+    if (!h) return nullptr;
+    h->pool = &pool;
+    h->is_forwarding = pool.is_forwarding;
+    h->current = &none_;
+    return h;
+  }
+
+  Range range_;
+  FutexLock lock_;
+  MetaArena meta_;
+  PoolHead** idle_pages_ = nullptr;
+  PoolSegment none_ = {};  ///< the current segment of a head that has none: nothing free, nothing fresh
+};
+
+}  // namespace mortise

@@ -1,0 +1,243 @@
+// Where segments of pools come from: one range of addresses, mapped from its front in chunks as it is needed, so that "is this
+// pointer in a pool, and in which segment?" is a subtraction, a comparison and a shift.
+//
+//   origin                              origin + extent                                 origin + kReach
+//   ┌─────────┬─────────┬─────────┬──────────┬─────────────────────────────────────────────┐
+//   │ extent  │ extent  │ free    │ extent   │ nothing mapped yet                          │
+//   └─────────┴─────────┴─────────┴──────────┴─────────────────────────────────────────────┘
+//
+// Nothing is reserved, so limits on address space count what is used. The range lies where no heap's window does (os/window.hpp).
+// Free segments are handed out again one by one once there are some; their pages go back to the system when they stay free.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/os/window.hpp"
+#include "mortise/route/pool_segment.hpp"
+
+namespace mortise {
+
+/// Not synchronised but for what is marked: its owner holds a lock. O(1) but for the kernel's work.
+template <std::size_t kSegmentBytes> class PoolRange {
+  static_assert(is_power_of_two(kSegmentBytes) && kSegmentBytes >= 1_KiB && kSegmentBytes <= 64_KiB,
+                "a segment has between 1 and 64 KiB");
+
+ public:
+  static constexpr std::size_t kReach = os::kWindowBytesMax / 64;
+  static constexpr std::size_t kChunk = 2_MiB;  ///< mapped at a time; as large as a huge page and as aligned
+  static constexpr unsigned kSegmentLog2 = log2_floor(kSegmentBytes);
+  static constexpr std::uint32_t kPerChunk = kChunk / kSegmentBytes;
+  static constexpr std::uint32_t kExtentMax = 256_KiB / kSegmentBytes;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  /// True for any address in what is mapped. From any thread; O(1).
+  MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(mapped_); }
+  MORTISE_HOT PoolSegment* segment_of(const std::byte* p) const noexcept {
+    return segments_ + (static_cast<std::size_t>(p - origin_) >> kSegmentLog2);
+  }
+  std::byte* memory_of(const PoolSegment* s) const noexcept {
+    return origin_ + (static_cast<std::size_t>(s - segments_) << kSegmentLog2);
+  }
+
+  /// Chooses the place. Segments smaller than a page stay resident until their whole chunk is free.
+  bool start(std::size_t page_bytes) noexcept {
+    can_purge_segments_ = kSegmentBytes % page_bytes == 0;
+    constexpr std::uintptr_t kLowest = os::kWindowLowest / 2;
+    constexpr std::size_t kSpread = os::kWindowLowest / 2 - kReach - kTable;
+    if (origin_) return true;
+    std::byte* const at = reinterpret_cast<std::byte*>(kLowest + os::entropy() % (kSpread / kChunk) * kChunk);
+    segments_ = reinterpret_cast<PoolSegment*>(at + kReach);
+    origin_ = at;
+    return true;
+  }
+  /// Extents of half a chunk and more are asked to be huge pages from now on.
+  void set_huge(bool on) noexcept { huge_ = on; }
+
+  /// The next segment for `h`: of its extent, one that is free again, or the first of a new extent, twice as large as the last.
+  /// Null when the system refuses.
+  PoolSegment* take(PoolHead& h) noexcept {
+    PoolSegment* s = nullptr;
+    if (h.extent_next != h.extent_end) s = segments_ + h.extent_next++;
+    else if (free_count_ > kKept) s = pop_free();
+    else if (take_extent(h)) s = segments_ + h.extent_next++;
+    else s = pop_free();
+    if (s) give_to(s, h);
+    return s;
+  }
+  /// The segment is empty and out of its head's lists.
+  void give_back(PoolSegment* s) noexcept {
+    s->state = SegmentState::free_dirty;
+    s->stamp = round_;
+    show(s->head, static_cast<PoolHead*>(nullptr));
+    s->prev = nullptr;
+    s->next = free_;
+    free_ = s;
+    ++free_count_;
+    add_dirty(kSegmentBytes);
+    const std::uint32_t chunk = static_cast<std::uint32_t>(s - segments_) / kPerChunk;
+    if (--used_[chunk] == 0) segments_[chunk * kPerChunk].stamp = round_;
+  }
+  /// The head will not take the rest of its extent.
+  void give_back_extent(PoolHead& h) noexcept {
+    while (h.extent_next != h.extent_end) {
+      give_back(segments_ + h.extent_next++);
+      free_->state = SegmentState::free_clean;
+      add_dirty(-kSegmentBytes);
+    }
+    h.extent_segments = 0;
+  }
+
+  /// Gives back what has been free for `rounds` calls of this: the pages of segments, and whole chunks. Returns the bytes.
+  std::size_t purge(std::uint16_t rounds) noexcept {
+    ++round_;
+    std::size_t given = unmap_empty(rounds);
+    for (PoolSegment* s = free_; s && can_purge_segments_ && dirty_bytes(); s = s->next) {
+      if (s->state != SegmentState::free_dirty || static_cast<std::uint16_t>(round_ - s->stamp) < rounds) continue;
+      if (!os::purge(memory_of(s), kSegmentBytes)) continue;
+      s->state = SegmentState::free_clean;
+      given += kSegmentBytes;
+      add_dirty(-kSegmentBytes);
+    }
+    return given;
+  }
+  std::size_t dirty_bytes() const noexcept { return dirty_bytes_.load(Order::relaxed); }
+
+  /// Adds what lies in the range to `u`. Counts that threads change meanwhile are read as they are.
+  void tell(Usage& u) noexcept {
+    u.mapped += mapped_bytes_;
+    u.meta += table_bytes_;
+    std::size_t live = 0, used = 0;
+    for (std::uint32_t i = 0; i < end(); ++i) {
+      const PoolSegment& s = segments_[i];
+      if (!glance(s.head)) continue;
+      live += std::size_t{glance(s.live)} * s.stride;
+      used += kSegmentBytes;
+    }
+    u.live += live;
+    u.cached += used - live;
+    u.dirty += dirty_bytes();
+    u.purged += mapped_bytes_ - used - dirty_bytes();
+  }
+  /// Segments have numbers below this.
+  std::uint32_t end() const noexcept { return chunks_ * kPerChunk; }
+  PoolSegment& at(std::uint32_t i) noexcept { return segments_[i]; }
+
+ private:
+  static constexpr std::size_t kTable = kReach / kSegmentBytes * sizeof(PoolSegment);
+  static constexpr std::uint32_t kChunks = kReach / kChunk;
+  static constexpr std::uint16_t kHole = 0xffff, kForeign = 0xfffe;
+  static constexpr std::uint32_t kKept = 64;  ///< so many free ones before new extents give way to them
+
+  void add_dirty(std::size_t n) noexcept { dirty_bytes_.store(dirty_bytes() + n, Order::relaxed); }
+  PoolSegment* pop_free() noexcept {
+    PoolSegment* const s = free_;
+    if (!s) return nullptr;
+    free_ = s->next;
+    --free_count_;
+    if (s->state == SegmentState::free_dirty) add_dirty(-kSegmentBytes);
+    ++used_[static_cast<std::uint32_t>(s - segments_) / kPerChunk];
+    return s;
+  }
+  void give_to(PoolSegment* s, PoolHead& h) noexcept {
+    s->stride = static_cast<std::uint32_t>(h.pool->stride());
+    s->free = nullptr;
+    s->fresh = memory_of(s);
+    s->end = s->fresh + kSegmentBytes / s->stride * s->stride;
+    s->next = s->prev = nullptr;
+    s->notice = PoolSegment::kNever;
+    show(s->live, std::uint32_t{0});
+    s->state = SegmentState::current;
+    show(s->head, &h);
+  }
+  bool take_extent(PoolHead& h) noexcept {
+    const std::uint32_t most = huge_ ? kPerChunk : kExtentMax;
+    if (next_ == chunk_end_ && !take_chunk()) return false;
+    std::uint32_t n = h.extent_segments ? h.extent_segments : 1;
+    if (n > chunk_end_ - next_) n = chunk_end_ - next_;
+    h.extent_next = next_;
+    h.extent_end = next_ + n;
+    next_ += n;
+    used_[(next_ - 1) / kPerChunk] += n;
+    if (h.extent_segments < most) h.extent_segments = n * 2 < most ? n * 2 : most;
+    return true;
+  }
+  /// A chunk that was given back, or the next one that nobody else occupies; mapped, with its descriptors.
+  bool take_chunk() noexcept {
+    for (std::uint32_t c = 0; holes_ && c < chunks_; ++c)
+      if (used_[c] == kHole && map_chunk(c) == os::MapAt::done) return --holes_, true;
+    while (chunks_ < kChunks) {
+      const os::MapAt result = map_chunk(chunks_);
+      if (result == os::MapAt::refused) return false;
+      if (result == os::MapAt::taken) used_[chunks_] = kForeign;
+      show(mapped_, ++chunks_ * kChunk);
+      if (result == os::MapAt::done) return true;
+    }
+    return false;
+  }
+  os::MapAt map_chunk(std::uint32_t c) noexcept {
+    std::byte* const at = origin_ + c * kChunk;
+    constexpr std::size_t kBytes = kPerChunk * sizeof(PoolSegment);
+    if (!back_table(reinterpret_cast<std::byte*>(segments_) + (c + 1) * kBytes)) return os::MapAt::refused;
+    const os::MapAt result = os::map_at(at, kChunk);
+    if (result != os::MapAt::done) return result;
+    if (huge_) os::advise_huge(at, kChunk);
+    mapped_bytes_ += kChunk;
+    used_[c] = 0;
+    next_ = c * kPerChunk;
+    chunk_end_ = next_ + kPerChunk;
+    return os::MapAt::done;
+  }
+  /// Unmaps chunks of which every segment is free.
+  std::size_t unmap_empty(std::uint16_t rounds) noexcept {
+    std::size_t given = 0;
+    for (std::uint32_t c = 0; c < chunks_; ++c) {
+      const std::uint32_t first = c * kPerChunk;
+      if (used_[c] != 0 || chunk_end_ == first + kPerChunk) continue;
+      if (static_cast<std::uint16_t>(round_ - segments_[first].stamp) < rounds) continue;
+      for (PoolSegment** link = &free_; *link;) {
+        PoolSegment* const s = *link;
+        if (static_cast<std::uint32_t>(s - segments_) / kPerChunk != c) {
+          link = &s->next;
+          continue;
+        }
+        *link = s->next;
+        --free_count_;
+        if (s->state == SegmentState::free_dirty) add_dirty(-kSegmentBytes);
+        s->state = SegmentState::none;
+      }
+      os::unmap(origin_ + c * kChunk, kChunk);
+      mapped_bytes_ -= kChunk;
+      given += kChunk;
+      used_[c] = kHole;
+      ++holes_;
+    }
+    return given;
+  }
+  bool back_table(const std::byte* end) noexcept {
+    constexpr std::size_t kStep = 64_KiB;
+    auto* const table = reinterpret_cast<std::byte*>(segments_);
+    while (table + table_bytes_ < end) {
+      if (os::map_at(table + table_bytes_, kStep) != os::MapAt::done) return false;
+      table_bytes_ += kStep;
+    }
+    return true;
+  }
+
+  // The first line is what free() reads.
+  std::byte* origin_ = nullptr;
+  std::size_t mapped_ = 0;           ///< bytes from origin_ on that may hold objects
+  PoolSegment* segments_ = nullptr;
+  std::uint32_t next_ = 0;           ///< the first segment of the newest chunk that no extent has had
+  std::uint32_t chunk_end_ = 0;
+  std::uint32_t chunks_ = 0;         ///< ever mapped, or found occupied
+  std::uint32_t holes_ = 0;          ///< given back since
+  std::uint32_t free_count_ = 0;
+  PoolSegment* free_ = nullptr;
+  Atomic<std::size_t> dirty_bytes_{0};  ///< read by whoever asks whether purging is worth it
+  std::size_t mapped_bytes_ = 0, table_bytes_ = 0;
+  std::uint16_t round_ = 0;
+  bool huge_ = false, can_purge_segments_ = false;
+  std::uint16_t used_[kChunks] = {};  ///< of each chunk: segments that heads have or may still take from their extents
+};
+
+}  // namespace mortise

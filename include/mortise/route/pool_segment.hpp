@@ -1,0 +1,87 @@
+// What affinity pools are made of: segments of one page or so, each full of objects of one size, described out of line.
+//
+//   PoolSegment (64 bytes, in a table beside the pools)          segment (4 KiB), no header and no object headers
+//   ┌──────┬──────┬──────┬────────┬───────┬─────┬──────┬───┐     ┌────────┬────────┬────────┬────────┬──────────────┐
+//   │ free │ head │ live │ notice │ fresh │ end │ next │ … │     │ object │ object │ (free) │ object │ never used   │
+//   └──┬───┴──────┴──────┴────────┴───┬───┴─────┴──────┴───┘     └────────┴────────┴───▲────┴────────┴▲─────────────┘
+//      └───────────────────────────── │ ────────────────────────────────────────────────┘             │
+//                                     └────────────────────────────────────────────────────────────────┘
+//
+// A list a segment, not a pool: objects allocated one after another then lie together even after much was released.
+// The descriptors lie apart: in-line headers of page-sized segments would all fall into the same set of the cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mortise/core/core.hpp"
+#include "mortise/sync/atomics.hpp"
+
+namespace mortise {
+
+struct PoolHead;
+
+enum class SegmentState : std::uint8_t { none, current, with_room, full, free_dirty, free_clean };
+
+/// Owned by the thread that owns `head`; a free one by the range, under its lock. `live` is read by whoever counts.
+struct alignas(64) PoolSegment {
+  static constexpr std::uint32_t kNever = ~std::uint32_t{0};
+
+  std::byte* free;       ///< objects released, the last one first
+  PoolHead* head;        ///< whose objects these are; null while the segment is free
+  std::uint32_t live;    ///< objects out, those waiting in the head's remote list among them
+  std::uint32_t notice;  ///< a release that brings `live` down to this needs a decision
+  std::byte* fresh;      ///< never handed out from here
+  std::byte* end;
+  PoolSegment* next;     ///< in the head's list of segments with room, or in the range's list of free ones
+  PoolSegment* prev;
+  std::uint32_t stride;
+  std::uint16_t stamp;   ///< free: in which round of purging it became so
+  SegmentState state;
+};
+static_assert(sizeof(PoolSegment) == 64, "a descriptor is one cache line");
+
+/// The objects that belong together. Made by a Chooser, from memory that lives as long as the process. Changed under the
+/// Chooser's lock but for `orphans`, which is under the layer's.
+struct Pool {
+  std::uint32_t id;               ///< small and dense, from 1
+  std::uint32_t size_class;       ///< class c holds objects of up to 16·c bytes
+  std::uint32_t tag;              ///< the Chooser's own
+  bool is_forwarding;             ///< objects come from the heap below: lookups are made, and nothing else
+  Atomic<Pool*> successor;        ///< from now on objects come from there
+  PoolHead* orphans;              ///< heads whose threads have ended
+
+  std::size_t stride() const noexcept { return std::size_t{size_class} * kMinAlign; }
+  /// The pool from which objects come today.
+  Pool* today() noexcept {
+    Pool* p = this;
+    while (Pool* next = p->successor.load(Order::acquire)) p = next;
+    return p;
+  }
+};
+
+/// One thread's end of a pool. A head outlives its thread: the next one that needs the pool takes it over, with all it holds.
+struct alignas(64) PoolHead {
+  Atomic<void*> owner;            ///< the thread's record; null while orphaned. Compared only, by who releases.
+  PoolSegment* current;           ///< where objects come from; never null
+  PoolSegment* with_room;         ///< others that have been released into
+  Pool* pool;
+  std::uint32_t extent_next;      ///< segments still to come of the extent taken last
+  std::uint32_t extent_end;
+  std::uint32_t extent_segments;  ///< how many the next extent has
+  bool is_forwarding;             ///< = pool->is_forwarding, where a miss finds it
+  PoolHead* next_orphan;
+  PoolHead* next_of_thread;
+  Atomic<std::byte*> remote;      ///< objects that other threads have released
+
+  /// Another thread's release, or a signal handler's. Lock-free.
+  void push_remote(std::byte* p) noexcept {
+    std::byte* first = remote.load(Order::relaxed);
+    do *reinterpret_cast<std::byte**>(p) = first;
+    while (!remote.compare_exchange_weak(first, p, Order::release, Order::relaxed));  // pairs with the acquire of a drain
+  }
+};
+
+inline std::byte*& link_of(std::byte* object) noexcept { return *reinterpret_cast<std::byte**>(object); }
+
+}  // namespace mortise
