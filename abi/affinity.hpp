@@ -36,7 +36,7 @@ template <auto kSlow> [[gnu::naked, gnu::noinline]] void* with_registers(std::si
 #endif
 
 /// What has been set for the heap's Chooser; handed over once all settings are read.
-template <class H> constinit inline typename H::Chooser::OptionsType affinity_options{};
+template <class H> constinit inline typename H::ChooserType::OptionsType affinity_options{};
 
 template <class H> struct AffinitySettings {
   static constexpr bool kAny = false;
@@ -50,7 +50,7 @@ template <class H> struct AffinitySettings {
 
 template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
   static constexpr bool kAny = true;
-  using Options = typename H::Chooser::OptionsType;
+  using Options = typename H::ChooserType::OptionsType;
 
   template <class Text, class Warn> static void apply(Text key, Text value, Warn&& warn) noexcept {
     Options& o = affinity_options<H>;

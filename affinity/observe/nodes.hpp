@@ -10,7 +10,7 @@
 #include "affinity/observe/cfi.hpp"
 #include "affinity/observe/wrapper.hpp"
 #include "affinity/seam.hpp"
-#include "mortise/route/call_chain.hpp"
+#include "mortise/policy/chooser.hpp"
 
 namespace mortise::affinity {
 

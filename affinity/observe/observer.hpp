@@ -13,7 +13,7 @@
 
 #include "affinity/observe/nodes.hpp"
 #include "affinity/options.hpp"
-#include "mortise/route/call_chain.hpp"
+#include "mortise/policy/chooser.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise::affinity {

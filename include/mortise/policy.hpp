@@ -1,6 +1,7 @@
 // Everything of policy/.
 #pragma once
 
+#include "mortise/policy/chooser.hpp"
 #include "mortise/policy/distribution.hpp"
 #include "mortise/policy/fit.hpp"
 #include "mortise/policy/huge.hpp"

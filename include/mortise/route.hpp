@@ -2,7 +2,6 @@
 #pragma once
 
 #include "mortise/route/affinity_pools.hpp"
-#include "mortise/route/by_size_class.hpp"
 #include "mortise/route/bypass.hpp"
 #include "mortise/route/call_chain.hpp"
 #include "mortise/route/pool_heads.hpp"

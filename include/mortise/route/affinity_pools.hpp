@@ -19,28 +19,29 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
-#include "mortise/route/by_size_class.hpp"
+#include "mortise/policy/chooser.hpp"
 #include "mortise/route/call_chain.hpp"
 #include "mortise/route/pool_heads.hpp"
 
 namespace mortise {
 
-/// `ChooserT` answers: which pool for this call? `kSegmentBytes` is the unit in which a pool's memory is reclaimed.
-template <class ChooserT = BySizeClass<>, std::size_t kSegmentBytes = 4_KiB> struct AffinityPools {
+/// `Chooser`: which pool an object comes from.
+/// `kSegmentBytes` (1 KiB..64 KiB, power of two): the unit in which a pool's memory is reclaimed.
+template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_KiB> struct AffinityPools {
   static constexpr const char* kName = "AffinityPools";
   static constexpr const char* kWhat = "pools of small objects, chosen by the chain of calls that asks for them";
   static constexpr const char* kNeeds = "a heap that finds blocks by pointer, with fewer than 255 size classes";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Chooser", ChooserT::kName).number("segment_bytes", kSegmentBytes);
+    out.layer(kName, kWhat).policy("Chooser", Chooser::kName).number("segment_bytes", kSegmentBytes);
   }
 
   template <Heap Below> requires Locates<Below> && (Below::Classes::kCount < 255)
   class Over : public Passthrough<Below> {
    public:
-    using Chooser = ChooserT;
+    using ChooserType = Chooser;
     using Classes = NoClasses;  // its blocks are of no class of the heap below: a cache above would mix pools
     static constexpr Progress kProgress = {Below::kProgress.hit, Guarantee::blocking, Guarantee::blocking};
-    static constexpr bool kReadsCalls = ChooserT::kReadsCalls;
+    static constexpr bool kReadsCalls = Chooser::kReadsCalls;
     static constexpr unsigned kPooled = 255;  ///< the size class that marks a block of ours
     using Pools = PoolHeads<kSegmentBytes>;
     static constexpr std::size_t kPoolsMax = 32768, kPageOfHeads = Pools::kPageOfHeads;
@@ -148,7 +149,7 @@ template <class ChooserT = BySizeClass<>, std::size_t kSegmentBytes = 4_KiB> str
     void open() noexcept { size_max_ = chooser_.object_bytes_max(); }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      if constexpr (kReadsCalls) t.stack_end = ChooserT::stack_end();
+      if constexpr (kReadsCalls) t.stack_end = Chooser::stack_end();
     }
     /// The thread's heads wait for another thread that needs their pools.
     void detach(Thread& t) noexcept {
@@ -202,7 +203,7 @@ template <class ChooserT = BySizeClass<>, std::size_t kSegmentBytes = 4_KiB> str
       if constexpr (Audits<Below>) this->below.audit();
     }
 
-    ChooserT& chooser() noexcept { return chooser_; }
+    Chooser& chooser() noexcept { return chooser_; }
     Pools& pools() noexcept { return pools_; }
 
    private:
@@ -313,7 +314,7 @@ template <class ChooserT = BySizeClass<>, std::size_t kSegmentBytes = 4_KiB> str
     }
     Pools pools_;
     std::size_t size_max_ = 0;  ///< 0 before start: every call goes below, and misses
-    ChooserT chooser_;
+    Chooser chooser_;
     void (*watch_thread_)() noexcept = nullptr;
   };
 };

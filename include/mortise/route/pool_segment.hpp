@@ -15,11 +15,10 @@
 #include <cstdint>
 
 #include "mortise/core/core.hpp"
+#include "mortise/policy/chooser.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise {
-
-struct PoolHead;
 
 enum class SegmentState : std::uint8_t { none, current, with_room, full, free_dirty, free_clean };
 
@@ -40,25 +39,6 @@ struct alignas(64) PoolSegment {
   SegmentState state;
 };
 static_assert(sizeof(PoolSegment) == 64, "a descriptor is one cache line");
-
-/// The objects that belong together. Made by a Chooser, from memory that lives as long as the process. Changed under the
-/// Chooser's lock but for `orphans`, which is under the layer's.
-struct Pool {
-  std::uint32_t id;               ///< small and dense, from 1
-  std::uint32_t size_class;       ///< class c holds objects of up to 16·c bytes
-  std::uint32_t tag;              ///< the Chooser's own
-  bool is_forwarding;             ///< objects come from the heap below: lookups are made, and nothing else
-  Atomic<Pool*> successor;        ///< from now on objects come from there
-  PoolHead* orphans;              ///< heads whose threads have ended
-
-  std::size_t stride() const noexcept { return std::size_t{size_class} * kMinAlign; }
-  /// The pool from which objects come today.
-  Pool* today() noexcept {
-    Pool* p = this;
-    while (Pool* next = p->successor.load(Order::acquire)) p = next;
-    return p;
-  }
-};
 
 /// One thread's end of a pool. A head outlives its thread: the next one that needs the pool takes it over, with all it holds.
 struct alignas(64) PoolHead {
