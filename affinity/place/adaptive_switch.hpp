@@ -1,8 +1,11 @@
-// When affinity keys pay: only where one size class has two or more heavy nodes that do not belong together. Elsewhere the
-// pool of the size class is as dense, and costs neither a half-used segment nor a second place to look.
+// When affinity keys pay: only where one size class has two or more heavy nodes that do not belong together.
 //
-//   a node reaches the threshold ─► its class has another group that did? ─► every heavy group of the class gets its own pool
-//                                └► no: the pool of the size class
+//   a node reaches the threshold ─► nobody of its class did: it takes the pool of the class for itself
+//                                ├► another did, of its group: that one's pool
+//                                └► another group: a pool of its own. From here on the class is divided.
+//
+// So a class with one heavy group has one pool, as if pools were chosen by size class alone, and its objects can still be told
+// from others': what is allocated later is recognised by what it is linked to.
 //
 // And the rule for pairs: two nodes allocated in turn, of one size class, that are linked, are visited together; one pool gives
 // them one line, two pools would tear them apart. Source: co-allocation in HALO [SavageJones20], adapted. Not synchronised.
@@ -36,21 +39,21 @@ class AdaptiveSwitch {
  public:
   static constexpr unsigned kClasses = 256;
 
-  /// A node of `size_class` has become heavy. Calls divide(n) for every node that shall have a pool of its own from now on.
-  template <class Divide>
-  void heavy(AffinityRules& rules, NodeId node, std::uint32_t size_class, Divide&& divide) noexcept {
-    if (size_class >= kClasses) return;
+  /// A node of `size_class` has become heavy. True if it is the first group's, so that the class's objects still lie together.
+  bool heavy(AffinityRules& rules, NodeId node, std::uint32_t size_class) noexcept {
+    if (size_class >= kClasses) return false;
     First& first = first_[size_class];
-    if (first.node == kNoNode) {
-      first.node = node;
-      return;
-    }
-    if (rules.together(first.node, node) && !first.divided) return;
-    if (!first.divided) divide(first.node);
-    first.divided = true;
-    divide(node);
+    if (first.node == kNoNode) first.node = node;
+    if (!rules.together(first.node, node)) first.divided = true;
+    return !first.divided;
   }
+  /// Whether the class has two heavy groups or more.
   bool is_divided(std::uint32_t size_class) const noexcept { return size_class < kClasses && first_[size_class].divided; }
+  unsigned divided() const noexcept {
+    unsigned count = 0;
+    for (const First& f : first_) count += f.divided;
+    return count;
+  }
 
  private:
   struct First {

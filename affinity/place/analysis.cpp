@@ -1,0 +1,117 @@
+#include "affinity/place/analysis.hpp"
+
+#include <dlfcn.h>
+
+#include "affinity/seam.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+constexpr std::uintptr_t kStackBytes = 8 << 20;
+
+Start start_of(void* object, std::size_t size, const Resume& resume) {
+  Start s{resume.pc, {}, reinterpret_cast<std::uintptr_t>(object), size ? size : 1};
+  constexpr std::uint8_t kCalleeSaved[6] = {kRbx, kRbp, 12, 13, 14, 15};
+  for (unsigned i = 0; i < 6; ++i)
+    if (resume.known >> i & 1) s.general[kCalleeSaved[i]] = Value::of(resume.callee_saved[i]);
+  s.general[kRsp] = Value::of(resume.sp);
+  s.general[kRax] = {s.object, true, true};
+  return s;
+}
+
+bool is_of_module(std::uintptr_t address) {
+  dl_find_object found;
+  return _dl_find_object(reinterpret_cast<void*>(address), &found) == 0;
+}
+
+}  // namespace
+
+GraphNode Analysis::variable_at(std::uintptr_t address, const Start& start) noexcept {
+  const std::uintptr_t sp = start.general[kRsp].bits;
+  if (address >= sp && address - sp < kStackBytes)
+    return graph_.variable({start.pc, static_cast<std::int32_t>(address - sp), VariableKind::stack});
+  if (is_of_module(address)) return graph_.variable({address, 0, VariableKind::global});
+  return graph_.variable({0, 0, VariableKind::elsewhere});
+}
+
+void Analysis::merge(NodeId a, NodeId b, Why why) noexcept {
+  if (!merges_) merges_ = reinterpret_cast<Merge*>(analysis_memory(kMergesMax * sizeof(Merge)));
+  if (merges_ && merge_count_ < kMergesMax) merges_[merge_count_++] = {a, b, why};
+  unite(a, b, why);
+}
+
+void Analysis::add(GraphNode from, NodeId to, std::int32_t offset, Seen by) noexcept {
+  bool fresh;
+  const std::uint32_t edge = graph_.add(from, to, offset, by, fresh);
+  if (fresh) rules_.consider(graph_, edge, [&](NodeId a, NodeId b, Why why) { merge(a, b, why); });
+}
+
+unsigned Analysis::edge_of(const Store& store, const NodeView& node, const Start& start, Seen by) noexcept {
+  const auto within = [&](std::uint64_t address) { return address - start.object < start.size; };
+  const auto offset_in = [](std::uintptr_t address) { return static_cast<std::int32_t>(address - object_of(address)); };
+  const NodeId to = store.derived ? node.id : node_of(store.value);
+  if (to == kNoNode) return 0;
+  if (within(store.address)) {
+    if (!store.derived) add(node.id, to, static_cast<std::int32_t>(store.address - start.object), by);
+    return store.derived ? 0 : 1;  // a pointer to itself says nothing of others
+  }
+  if (const NodeId from = node_of(store.address)) {
+    add(from, to, offset_in(store.address), by);
+    return 1;
+  }
+  if (!store.derived) return 0;
+  const GraphNode v = variable_at(store.address, start);
+  if (!v) return 0;
+  add(v, to, 0, by);
+  const VariableKind kind = graph_.variable_of(v).kind;
+  return kind == VariableKind::elsewhere ? 1 : kind == VariableKind::global ? 2 : 4;
+}
+
+template <class Source>
+unsigned Analysis::edges_of(const Source& source, const NodeView& node, const Start& start, Seen by) noexcept {
+  unsigned into = 0;
+  for (unsigned n = 0; n < source.stores(); ++n) into |= edge_of(source.stored(n), node, start, by);
+  return into;
+}
+
+void Analysis::observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept {
+  const Start start = start_of(object, size, resume);
+  const Outcome outcome = interpreter_.run(start, this);
+  unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
+  if (!shapes_) shapes_ = reinterpret_cast<Shape*>(analysis_memory(kNodesMax * sizeof(Shape)));
+  if (!shapes_ || node.id >= kNodesMax) return;
+  Shape& shape = shapes_[node.id];
+  const bool first = shape.runs == 0;
+  if (first) {
+    counts_.flow_instructions += flow_.run(start);
+    into |= edges_of(flow_, node, start, Seen::data_flow);
+    shape.steps = static_cast<std::uint16_t>(outcome.steps);
+    shape.stop = static_cast<std::uint8_t>(outcome.stop);
+    shape.has_edge = into != 0;
+    ++counts_.first;
+    counts_.first_with_edge += into != 0;
+    for (unsigned n = 0; n < 3; ++n) counts_.first_into[n] += into >> n & 1;
+  }
+  if (shape.runs < 255) ++shape.runs;
+  ++counts_.runs;
+  counts_.runs_with_edge += into != 0;
+  counts_.steps += outcome.steps;
+  ++counts_.stops[static_cast<unsigned>(outcome.stop)];
+}
+
+void Analysis::count(const NodeView& node, std::size_t size) noexcept {
+  if (node.id < kNodesMax) rules_.sized(node.id, size < ~0u - 1 ? static_cast<std::uint32_t>(size) : ~0u - 1);
+}
+
+void Analysis::decide(const NodeView& node) noexcept {
+  if (node.id >= kNodesMax) return;
+  if (node.previous) {
+    const NodeView before = view(node.previous);
+    if (alternate(node, before) && linked(graph_, node.id, before.id) && rules_.unite(node.id, before.id))
+      merge(node.id, before.id, Why::co_allocated);
+  }
+  switch_.heavy(rules_, node.id, node.size_class);
+  divide_from_size_class(node.id);
+}
+
+}  // namespace mortise::affinity

@@ -1,0 +1,63 @@
+// What the analysis makes of a sampled object: edges of the graph, merges of nodes, and which of them get pools of their own.
+//
+//   object 16, 32, 64 of a node ─► interpreter ─┐
+//   object 16 ──────────────────► data flow ────┴─► stores ─► edges ─► rules ─► unite
+//   threshold reached ──────────► pairs, adaptive switch ───────────────────────► unite, divide_from_size_class
+//
+// Runs inside malloc, under the analysis lock; bounded.
+#pragma once
+
+#include "affinity/graph/data_flow.hpp"
+#include "affinity/graph/shape_graph.hpp"
+#include "affinity/observe/interpret.hpp"
+#include "affinity/place/adaptive_switch.hpp"
+
+namespace mortise::affinity {
+
+class Analysis {
+ public:
+  static constexpr std::uint32_t kMergesMax = 4096;
+
+  struct Merge {
+    NodeId a, b;
+    Why why;
+  };
+  /// What became of a node's first analysis.
+  struct Shape {
+    std::uint16_t steps;
+    std::uint8_t runs, stop;
+    bool has_edge;
+  };
+  struct Counts {
+    std::uint64_t runs, runs_with_edge, first, first_with_edge, steps, flow_instructions;
+    std::uint64_t first_into[3];  // heap, globals, stack
+    std::uint64_t stops[kStops];
+  };
+
+  void observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
+  void count(const NodeView& node, std::size_t size) noexcept;
+  void decide(const NodeView& node) noexcept;
+  void dump(int fd) noexcept;
+  const Counts& counts() const noexcept { return counts_; }
+
+ private:
+  // Turns stores into edges; bits: 1 into the heap, 2 into a global, 4 into a stack slot.
+  template <class Source> unsigned edges_of(const Source& source, const NodeView& node, const Start& start, Seen by) noexcept;
+  unsigned edge_of(const Store& store, const NodeView& node, const Start& start, Seen by) noexcept;
+  GraphNode variable_at(std::uintptr_t address, const Start& start) noexcept;
+  void add(GraphNode from, NodeId to, std::int32_t offset, Seen by) noexcept;
+  void merge(NodeId a, NodeId b, Why why) noexcept;
+
+  Code code_;
+  Interpreter interpreter_{code_};
+  DataFlow flow_{code_};
+  ShapeGraph graph_;
+  AffinityRules rules_;
+  AdaptiveSwitch switch_;
+  Shape* shapes_ = nullptr;
+  Merge* merges_ = nullptr;
+  std::uint32_t merge_count_ = 0;
+  Counts counts_ = {};
+};
+
+}  // namespace mortise::affinity

@@ -1,0 +1,124 @@
+#include "affinity/place/profile.hpp"
+
+#include <signal.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "affinity/observe/interpret.hpp"
+#include "affinity/seam.hpp"
+#include "mortise/os/console.hpp"
+#include "mortise/sync/atomics.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+constexpr unsigned kSteps = 48, kPairs = 4096;
+
+struct Pair {
+  NodeId a, b;
+  std::uint64_t count;
+};
+
+struct Profile {
+  Code code;
+  Interpreter interpreter{code};
+  Atomic<bool> busy{false};
+  bool is_started = false;
+  std::uint64_t samples = 0, touched = 0, in_nodes = 0, dropped_pairs = 0;
+  Atomic<std::uint64_t> dropped{0};
+  std::uint32_t heat[kNodesMax] = {};
+  Pair pairs[kPairs] = {};
+};
+constinit Profile profile{};
+
+void add_pair(NodeId a, NodeId b) {
+  if (b < a) {
+    const NodeId c = a;
+    a = b, b = c;
+  }
+  std::uint64_t i = (a * 0x9e3779b97f4a7c15ull ^ b * 0xff51afd7ed558ccdull) >> 40;
+  for (unsigned tries = 0; tries < 16; ++tries, ++i) {
+    Pair& p = profile.pairs[i % kPairs];
+    if (p.count && (p.a != a || p.b != b)) continue;
+    p.a = a, p.b = b, ++p.count;
+    return;
+  }
+  ++profile.dropped_pairs;
+}
+
+void sample(const greg_t* registers) {
+  constexpr int kOrder[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                              REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  Start start{static_cast<std::uintptr_t>(registers[REG_RIP]), {}, 0, 0};
+  for (unsigned r = 0; r < 16; ++r) start.general[r] = Value::of(static_cast<std::uint64_t>(registers[kOrder[r]]));
+  ++profile.samples;
+  profile.interpreter.run(start, &profile, kSteps);
+  const Machine& m = profile.interpreter.machine();
+  NodeId before = kNoNode;
+  profile.touched += m.accesses() != 0;
+  for (unsigned n = 0; n < m.accesses(); ++n) {
+    const NodeId node = node_of(m.access(n));
+    if (node == kNoNode || node >= kNodesMax) continue;
+    if (before == kNoNode) ++profile.heat[node], ++profile.in_nodes;
+    else if (before != node) add_pair(before, node);
+    before = node;
+  }
+}
+
+void on_tick(int, siginfo_t*, void* context) {
+  if (profile.busy.exchange(true, Order::acquire)) {
+    profile.dropped.fetch_add(1, Order::relaxed);
+    return;
+  }
+  sample(static_cast<ucontext_t*>(context)->uc_mcontext.gregs);
+  profile.busy.store(false, Order::release);
+}
+
+}  // namespace
+
+bool start_profile(unsigned per_second) noexcept {
+  os::Line<> line;
+  struct sigaction before {}, action {};
+  sigaction(SIGPROF, nullptr, &before);
+  if (before.sa_handler != SIG_DFL || per_second == 0 || per_second > 10000) {
+    line.text("mortise: affinity_profile=").number(per_second);
+    line.text(per_second == 0 || per_second > 10000 ? ": expected 1 to 10000 samples a second"
+                                                    : ": the program handles SIGPROF itself").text("; not sampled").flush();
+    return false;
+  }
+  action.sa_sigaction = on_tick;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigfillset(&action.sa_mask);
+  sigaction(SIGPROF, &action, nullptr);
+  // A POSIX timer: unlike an interval timer it does not outlive exec, where no handler would wait for it.
+  struct sigevent event {};
+  event.sigev_notify = SIGEV_SIGNAL, event.sigev_signo = SIGPROF;
+  int timer = 0;
+  const long nanoseconds = 1'000'000'000 / static_cast<long>(per_second);
+  const struct itimerspec every {{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000},
+                                 {nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000}};
+  const bool made = os::syscall(SYS_timer_create, long{CLOCK_PROCESS_CPUTIME_ID}, &event, &timer) == 0 &&
+                    os::syscall(SYS_timer_settime, long{timer}, 0L, &every, 0L) == 0;
+  if (!made) line.text("mortise: affinity_profile: the system gives no timer of CPU time; not sampled").flush();
+  return profile.is_started = made;
+}
+
+void dump_profile(int fd) noexcept {
+  if (!profile.is_started) return;
+  while (profile.busy.exchange(true, Order::acquire)) {}  // no sample from here on
+  os::Line<> line;
+  line.text("{\"kind\":\"profile\",\"samples\":").number(profile.samples).text(",\"touching_memory\":").number(profile.touched);
+  line.text(",\"in_nodes\":").number(profile.in_nodes).text(",\"dropped\":").number(profile.dropped.load(Order::relaxed));
+  line.text(",\"dropped_pairs\":").number(profile.dropped_pairs).put('}').flush(fd);
+  for (NodeId n = 1; n <= last_node() && n < kNodesMax; ++n) {
+    if (!profile.heat[n]) continue;
+    line.text("{\"kind\":\"heat\",\"node\":").number(n).text(",\"samples\":").number(profile.heat[n]).put('}').flush(fd);
+  }
+  for (const Pair& p : profile.pairs) {
+    if (!p.count) continue;
+    line.text("{\"kind\":\"pair\",\"a\":").number(p.a).text(",\"b\":").number(p.b);
+    line.text(",\"count\":").number(p.count).put('}').flush(fd);
+  }
+}
+
+}  // namespace mortise::affinity

@@ -1,0 +1,24 @@
+// Which nodes are hot, and which are visited one after the other: by sampling, as the machine's counters are out of reach in
+// most virtual machines.
+//
+//   timer of CPU time ─► signal ─► the interrupted registers ─► forty-eight steps of the interpreter ─► the addresses it touches
+//                                                                   first of them: heat of its node
+//                                                                   each with the next of another node: a pair
+//
+// An interrupted instruction is the oldest that has not finished, which is the load that waits for memory. The interpreter runs
+// on from there, without side effects, to see what comes next; nothing of the program is changed.
+//
+// A handler of SIGPROF of the program's own is left alone: then nothing is sampled, and one line says so. Lock-free; a sample
+// that meets another one is dropped and counted.
+#pragma once
+
+#include <cstdint>
+
+namespace mortise::affinity {
+
+/// Starts to sample `per_second` times a second of CPU time of the process. False, after one line, when that cannot be.
+bool start_profile(unsigned per_second) noexcept;
+/// Appends what was seen, one JSON object a line; nothing if none was started.
+void dump_profile(int file_descriptor) noexcept;
+
+}  // namespace mortise::affinity

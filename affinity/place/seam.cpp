@@ -1,0 +1,49 @@
+// The analysis half's side of the seam, and its state: one analysis, one plan in a process that defines malloc.
+#include "affinity/observe/observer.hpp"
+#include "affinity/place/analysis.hpp"
+#include "affinity/place/plan.hpp"
+#include "affinity/place/profile.hpp"
+
+namespace mortise::affinity {
+
+extern Observer* the_observer;
+
+namespace {
+
+constinit Analysis the_analysis{};
+constinit Plan the_plan{};
+constinit bool was_plan_read = false;
+constinit NodeId last_told = kNoNode;
+
+}  // namespace
+
+void observed(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept {
+  if (!the_plan.is_followed()) the_analysis.observe(node, object, size, resume);
+}
+void counted(const NodeView& node, void*, std::size_t size) noexcept {
+  if (!the_plan.is_followed()) the_analysis.count(node, size);
+}
+void about_to_pool(const NodeView& node) noexcept {
+  if (!the_plan.is_followed()) the_analysis.decide(node);
+}
+
+PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class) noexcept {
+  if (!was_plan_read && the_observer) {
+    was_plan_read = true;
+    the_plan.load(the_observer->options().plan);
+  }
+  while (last_told < last_node()) {
+    const NodeView v = view(++last_told);
+    the_plan.made(v.id, v.chain, v.chain_length, v.size_class);
+  }
+  return the_plan.ask(chain, length, size_class);
+}
+
+void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept { the_plan.forget(first, last); }
+
+void dump_analysis(int file_descriptor) noexcept {
+  the_analysis.dump(file_descriptor);
+  dump_profile(file_descriptor);
+}
+
+}  // namespace mortise::affinity

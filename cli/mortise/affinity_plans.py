@@ -1,0 +1,172 @@
+"""Plans of affinity pools: what runs found, by build id and offset, to be followed from the first object on.
+
+A plan is text, a line a module and a line a node; `affinity/place/plan.hpp` describes it and reads it inside the allocator.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mortise import formats
+from mortise.errors import WrongUse
+
+FIRST_LINE = "mortise-affinity-plan 1"
+COLD_SHARE = 0.002  # of all samples: a profiled node below it stays in the pool of its size class
+
+Chain = tuple[tuple[str, int], ...]  # (build id, offset), malloc's caller first
+Key = tuple[int, Chain]  # size class, chain
+
+
+@dataclass
+class PlannedNode:
+    """What is known of one allocation context."""
+
+    bytes: int
+    objects: int = 0
+    heat: int = 0
+    pool: int = 0  # 0: its size class's
+
+
+@dataclass
+class AffinityPlan:
+    """What runs found, addresses as build id and offset: it holds wherever modules are loaded."""
+
+    modules: dict[str, str] = field(default_factory=dict)  # build id: path
+    nodes: dict[Key, PlannedNode] = field(default_factory=dict)
+    pairs: dict[tuple[Key, Key], int] = field(default_factory=dict)
+
+    def text(self) -> str:
+        used = [build_id for build_id in self.modules if any(build_id == b for _, c in self.nodes for b, _ in c)]
+        number = {build_id: i for i, build_id in enumerate(used, 1)}
+        order = {key: i for i, key in enumerate(self.nodes, 1)}
+        lines = [FIRST_LINE, *(f"module {number[b]} {b} {self.modules[b]}" for b in used)]
+        for (size_class, chain), n in self.nodes.items():
+            places = ",".join(f"{number[b]}+{offset:x}" for b, offset in chain)
+            lines.append(
+                f"node class={size_class} bytes={n.bytes} objects={n.objects} heat={n.heat} pool={n.pool} chain={places}"
+            )
+        lines += [f"pair {order[a]} {order[b]} {n}" for (a, b), n in self.pairs.items() if a in order and b in order]
+        return "\n".join([*lines, ""])
+
+
+def read(path: Path) -> AffinityPlan:
+    """A plan file, refused in one line that names what is wrong with it."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as e:
+        raise WrongUse(f"cannot read the plan '{path}': {e}") from None
+    plan, numbers, keys = AffinityPlan(), {}, []
+    if not lines or lines[0] != FIRST_LINE:
+        raise WrongUse(f"'{path}' is no plan: expected '{FIRST_LINE}' in its first line; name another file to make one")
+    for at, line in enumerate(lines[1:], 2):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            if module := re.fullmatch(r"module (\d+) ([0-9a-f]+) (.+)", line):
+                numbers[module[1]] = module[2]
+                plan.modules[module[2]] = module[3]
+            elif pair := re.fullmatch(r"pair (\d+) (\d+) (\d+)", line):
+                plan.pairs[keys[int(pair[1]) - 1], keys[int(pair[2]) - 1]] = int(pair[3])
+            elif node := re.fullmatch(r"node class=(\d+) bytes=(\d+) objects=(\d+) heat=(\d+) pool=(\d+) chain=(\S+)", line):
+                chain = tuple(
+                    (numbers[m], int(offset, 16)) for m, offset in (p.split("+") for p in node[6].split(","))
+                )
+                keys.append((int(node[1]), chain))
+                plan.nodes[keys[-1]] = PlannedNode(*(int(node[i]) for i in (2, 3, 4, 5)))
+            else:
+                raise ValueError(line)
+        except (KeyError, IndexError, ValueError):
+            raise WrongUse(f"'{path}' line {at} is not of a plan: '{line[:60]}'; delete the file to make it anew") from None
+    return plan
+
+
+def from_process(process: dict[str, Any]) -> AffinityPlan:
+    """What one process found. Nodes in code made at run time, or in modules without a build id, cannot be named and are left out."""
+    plan = AffinityPlan()
+    modules = [m for m in process["modules"] if m["loaded"] and m["build_id"]]
+    heat = {h["node"]: h["samples"] for h in process.get("heat", [])}
+    groups = {s["node"]: s["group"] for s in process.get("shape", [])}
+    by_id: dict[int, Key] = {}
+
+    def place(address: int) -> tuple[str, int] | None:
+        for m in modules:
+            if m["first"] <= address < m["last"]:
+                plan.modules.setdefault(m["build_id"], m["path"])
+                return m["build_id"], address - m["bias"]
+        return None
+
+    pools: dict[int, int] = {}
+    for n in process["nodes"]:
+        chain = [place(c["address"] if isinstance(c, dict) else c) for c in n["chain"]]
+        if not n["pool"] or None in chain:
+            continue
+        key = (n["bytes"] // 16, tuple(c for c in chain if c))
+        by_id[n["id"]] = key
+        pool = pools.setdefault(groups.get(n["id"], n["root"]), len(pools) + 1) if n["own_pool"] else 0
+        plan.nodes[key] = PlannedNode(n["bytes"], n["counted"], heat.get(n["id"], 0), pool)
+    for p in process.get("pair", []):
+        if p["a"] in by_id and p["b"] in by_id:
+            plan.pairs[by_id[p["a"]], by_id[p["b"]]] = p["count"]
+    return plan
+
+
+def merged(old: AffinityPlan, new: AffinityPlan) -> AffinityPlan:
+    """Both runs' nodes: what either put together stays together. A module whose path now has another build id is replaced."""
+    paths = {path: build_id for build_id, path in new.modules.items()}
+    gone = {b for b, path in old.modules.items() if path in paths and paths[path] != b}
+    kept = {k: n for k, n in old.nodes.items() if not any(b in gone for b, _ in k[1])}
+    together = {n.pool: n.pool for n in [*kept.values()] if n.pool}
+    shift = max(together, default=0)
+    together |= {n.pool + shift: n.pool + shift for n in new.nodes.values() if n.pool}
+
+    def leader(pool: int) -> int:
+        while together[pool] != pool:
+            pool = together[pool]
+        return pool
+
+    out = AffinityPlan({b: p for b, p in old.modules.items() if b not in gone} | new.modules)
+    for key, n in kept.items():
+        out.nodes[key] = PlannedNode(n.bytes, n.objects, n.heat, n.pool)
+    for key, n in new.nodes.items():
+        pool = n.pool + shift if n.pool else 0
+        if (before := out.nodes.get(key)) is None:
+            out.nodes[key] = PlannedNode(n.bytes, n.objects, n.heat, pool)
+            continue
+        if before.pool and pool and leader(before.pool) != leader(pool):
+            together[leader(pool)] = leader(before.pool)
+        before.pool = before.pool or pool
+        before.objects = max(before.objects, n.objects)
+        before.heat += n.heat
+    renumber: dict[int, int] = {}
+    for n in out.nodes.values():
+        if n.pool:
+            n.pool = renumber.setdefault(leader(n.pool), len(renumber) + 1)
+    for key, count in [*old.pairs.items(), *new.pairs.items()]:
+        if key[0] in out.nodes and key[1] in out.nodes:
+            out.pairs[key] = out.pairs.get(key, 0) + count
+    return out
+
+
+def cooled(plan: AffinityPlan) -> AffinityPlan:
+    """After a profile: pools whose nodes are hardly ever visited give their objects back to the size class."""
+    total = sum(n.heat for n in plan.nodes.values())
+    if not total:
+        return plan
+    heat: dict[int, int] = {}
+    for n in plan.nodes.values():
+        heat[n.pool] = heat.get(n.pool, 0) + n.heat
+    for n in plan.nodes.values():
+        if n.pool and heat[n.pool] < COLD_SHARE * total:
+            n.pool = 0
+    return plan
+
+
+def update(path: Path, processes: list[dict[str, Any]]) -> AffinityPlan:
+    """Brings the plan at `path`, made if there is none, up to date with what a run found."""
+    plan = read(path) if path.exists() and path.stat().st_size else AffinityPlan()
+    for process in processes:
+        plan = merged(plan, from_process(process))
+    plan = cooled(plan)
+    formats.write(path, plan.text())
+    return plan
