@@ -1,0 +1,178 @@
+// If this fails, a thread of wfslab never hears of blocks that were freed for it, or hears of them after its span has gone to
+// somebody else, or the slot of a thread that has ended cannot be taken over: the shipped slots and spans are run in every
+// interleaving that matters, with each thread stopped for ever at each step.
+#include "mortise/backbone/wait_free_slot.hpp"
+
+#include <gtest/gtest.h>
+
+#include "mortise/policy/size_classes.hpp"
+#include "shipped.hpp"
+
+namespace mortise::model {
+namespace {
+
+using Classes = classes::PowerOfTwo<64_KiB>;
+using Slot = WaitFreeSlot<Classes>;
+constexpr unsigned kClass = Classes::class_of(64_KiB), kBlocks = 4;  // four blocks a span: one word
+constexpr unsigned kFreeSteps = 7, kLookSteps = 8, kRefillSteps = 6;
+
+/// Two slots and a span of four blocks, all handed out by slot 0.
+struct Heap {
+  Slot slot[2];
+  WaitFreeSpan span;
+  Shared<int> owned[kBlocks];
+
+  static std::byte* base() { return reinterpret_cast<std::byte*>(std::uintptr_t{256_KiB} * 5); }
+  Heap() {
+    slot[1].number = 1;
+    begin_in(slot[0]);
+    for (unsigned i = 0; i < kBlocks; ++i) own(i);
+  }
+  /// The slot adopts the span and takes all of it as a word, which is then the caller's.
+  void begin_in(Slot& s) {
+    s.adopt(&span, base(), kClass);
+    Slot::refill(s.bins[kClass], s.bins[kClass], kClass);
+    s.bins[kClass].word.store(0, Order::relaxed);
+  }
+  void own(unsigned i) {
+    require(owned[i].get() == 0, "a block was handed out twice");
+    owned[i].set(1);
+  }
+  void free(unsigned i) {
+    owned[i].set(0);
+    const StepLimit bound("free", kFreeSteps);
+    const bool fresh = Slot::put_home(&span, base(), 0, std::uint64_t{1} << i, kClass,
+                                      [this](unsigned n) -> Slot& { return slot[n]; });
+    require(fresh, "a block was there twice");
+  }
+  /// One look of the holder of `s`: the span, if it is complete and has left the slot.
+  WaitFreeSpan* look(Slot& s, bool& more) {
+    WaitFreeSpan* done;
+    {
+      const StepLimit bound("look", kLookSteps);
+      done = s.look(more);
+    }
+    if (done) s.disown(done);
+    return done;
+  }
+  /// Takes what the slot has at hand and owns it; how many blocks.
+  unsigned refill(Slot& s) {
+    auto& bin = s.bins[kClass];
+    {
+      const StepLimit bound("refill", kRefillSteps);
+      if (!Slot::refill(bin, bin, kClass)) return 0;
+    }
+    unsigned got = 0;
+    for (std::uint64_t word = bin.word.load(Order::relaxed); word; word &= word - 1, ++got)
+      own(static_cast<unsigned>(std::countr_zero(word)));
+    bin.word.store(0, Order::relaxed);
+    return got;
+  }
+  unsigned held() { return static_cast<unsigned>(owned[0].get() + owned[1].get() + owned[2].get() + owned[3].get()); }
+
+  /// At rest, the holder of the span's slot finds all that was freed by looking and refilling; no other slot has it.
+  void find_all() {
+    Slot& s = slot[span.owner.load(Order::relaxed)];
+    for (bool more = true; more;)
+      if (look(s, more)) return require(held() == 0, "a span left its slot with blocks out");
+    for (unsigned tries = 0; tries < 4; ++tries) refill(s);
+    require(held() == kBlocks, "a block is lost");
+  }
+};
+
+struct TwoFrees : Heap {  // of the first blocks of a span that nobody has heard of
+  static constexpr unsigned kThreads = 3;
+  TwoFrees() { slot[0].bins[kClass].current = nullptr; }
+  void run(unsigned thread) {
+    if (thread < 2) return free(thread);
+    bool more = true;
+    look(slot[0], more);
+    refill(slot[0]);
+  }
+  void finish() { find_all(); }
+};
+
+struct AroundCurrent : Heap {  // the owner leaves the span just when blocks come back to it
+  static constexpr unsigned kThreads = 2;
+  void run(unsigned thread) {
+    if (thread == 0) return free(0), free(1);
+    bool more = true;
+    look(slot[0], more);
+    refill(slot[0]);
+    refill(slot[0]);
+  }
+  void finish() { find_all(); }
+};
+
+/// All blocks come home; the owner lets the span go to another slot, which hands all of it out and gets one back. Marks of
+/// the first use that are late must not keep the second owner from hearing.
+struct HandedToAnother : Heap {
+  static constexpr unsigned kThreads = 3;
+  Atomic<int> moved;
+  HandedToAnother() { slot[0].bins[kClass].current = nullptr; }
+  void run(unsigned thread) {
+    if (thread == 0) return free(0);
+    if (thread == 1) return free(1), free(2), free(3);
+    bool more = true;
+    if (!look(slot[0], more)) return;
+    moved.store(1, Order::relaxed);
+    begin_in(slot[1]);
+    for (unsigned i = 0; i < kBlocks; ++i) own(i);
+    slot[1].bins[kClass].current = nullptr;
+    slot[1].bins[kClass].marks = 0;
+    free(1);
+  }
+  void finish() { find_all(); }
+};
+
+/// A slot changes hands while blocks come home to it, as when its thread ends: states are what the table of slots has.
+struct TakenOver : Heap {
+  static constexpr unsigned kThreads = 3;
+  Atomic<int> state{1};  // busy: thread 1 holds it
+  TakenOver() { slot[0].bins[kClass].current = nullptr; }
+  void run(unsigned thread) {
+    if (thread == 0) return free(0), free(1);
+    if (thread == 1) {
+      bool more = true;
+      look(slot[0], more);
+      state.store(0, Order::release);  // its thread ends
+    } else if (state.exchange(1, Order::acquire) == 0) {
+      bool more = true;
+      look(slot[0], more);
+      refill(slot[0]);
+    }
+  }
+  void finish() { find_all(); }
+};
+
+TEST(WaitFreeSlot, TwoFrees) { check<TwoFrees>("two frees against look and refill"); }
+TEST(WaitFreeSlot, AroundCurrent) { check<AroundCurrent>("two frees against an owner that leaves the span"); }
+TEST(WaitFreeSlot, HandedToAnother) { check<HandedToAnother>("four frees, then the span goes to another slot"); }
+TEST(WaitFreeSlot, TakenOver) { check<TakenOver>("two frees while the slot is taken over"); }
+
+TEST(WaitFreeSlot, EveryOrderIsNeeded) {
+  const std::vector<std::string> needless =
+      needless_orders<TwoFrees, AroundCurrent, HandedToAnother, TakenOver>("WaitFreeBin<");
+  for (const std::string& order : needless) EXPECT_NE(order, "restart: exchange");
+}
+
+/// The seeded bug that the late mark stands for: the owner is read before the block is put back.
+struct OwnerReadTooEarly : HandedToAnother {
+  void free(unsigned i) {
+    owned[i].set(0);
+    const unsigned owner = span.owner.load(Order::relaxed);
+    const auto put = span.bin.put(0, std::uint64_t{1} << i, kBlocks);
+    if (put.woke || put.completed) slot[owner].hints.put(Slot::bucket_of(base()), Slot::kBuckets);
+  }
+  void run(unsigned thread) {
+    if (thread == 0) free(0);
+    else HandedToAnother::run(thread);
+  }
+};
+TEST(WaitFreeSlot, FindsAnOwnerReadTooEarly) {
+  const Report report = explore<OwnerReadTooEarly>();
+  EXPECT_TRUE(report.found("is lost")) << report.text();
+}
+
+}  // namespace
+}  // namespace mortise::model
