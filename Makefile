@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-latency soak clean _build
+.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency soak clean _build
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -77,6 +77,12 @@ bench-latency:  ## the tail of malloc and free: every single call of two threads
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory _build
 	build/venv/bin/python bench/latency/run.py
+
+bench-affinity:  ## affinity pools: simulated misses and the bars they keep, then times (docs/affinity.md)
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory _build
+	ninja -C build bench_affinity
+	build/venv/bin/python bench/affinity/run.py
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs

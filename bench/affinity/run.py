@@ -1,0 +1,222 @@
+"""Affinity pools measured: `make bench-affinity`. Counted figures first - instructions and simulated misses, which are the same
+every time - and the bars they are held against; then times, in interleaved rounds.
+
+    build/venv/bin/python bench/affinity/run.py [--counts] [--times] [--programs mix,wrap] [--rounds 5]
+
+Results go to build/bench/affinity.json; parts run one at a time add to what is there.
+"""
+
+import argparse
+import glob
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+from math import exp, log
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import inputs  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / "build/bench-bin/affinity"
+WORK = ROOT / "build/bench/affinity-inputs"
+OUT = ROOT / "build/bench/affinity.json"
+CACHE = ["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,8,64", "--LL=1048576,8,64", "--cachegrind-out-file=/dev/null"]
+MODES = ["size", "site", "chain", "graph"]
+PEERS = {"mimalloc": "/usr/lib/*-linux-gnu/libmimalloc.so.2*", "jemalloc": "/usr/lib/*-linux-gnu/libjemalloc.so.2"}
+KERNELS = {name: ("kernels", name, small, large) for name, small, large in
+           [("mix", "100", "600"), ("wrap", "100", "600"), ("cxx", "100", "400"), ("astar", "100", "400"), ("equake", "100", "400"), ("parser", "5", "150")]}
+# Programs: the command at the counted size and at the timed size; {in} is where the inputs of that size lie.
+PROGRAMS = {f"k.{name}": [[str(BIN / k[0]), k[1], k[2]], [str(BIN / k[0]), k[1], k[3]]] for name, k in KERNELS.items()} | {
+    "treeadd": [[str(BIN / "treeadd"), "18"], [str(BIN / "treeadd"), "22"]],
+    "health": [[str(BIN / "health"), "7", "100", "1"], [str(BIN / "health"), "9", "60", "1"]],
+    "xalan": [["xalan", "-in", "{in}/site.xml", "-xsl", "{in}/style.xsl"]] * 2,
+    "perl": [["perl", "{in}/hashes.pl"]] * 2,
+    "lua": [["lua5.4", "{in}/trees.lua"]] * 2,
+    "jq": [["jq", "-c", "map(select(.id%3==0)|{n:.name,t:(.tags|sort),s:(.pos.x+.pos.y)})|group_by(.n)|map(length)", "{in}/documents.json"]] * 2,
+    "dot": [["dot", "-Tplain", "{in}/graph.dot"]] * 2,
+    "sqlite3": [["sqlite3", ":memory:", ".read {in}/tables.sql"]] * 2,
+}
+REAL = ["xalan", "perl", "lua", "jq", "dot", "sqlite3"]
+INTERLEAVED = ["k.mix", "k.wrap", "k.cxx", "k.astar"]
+
+
+def arms(modes: list[str]) -> dict[str, dict[str, str]]:
+    """Environments by name: glibc, the peers that are installed, hslab, and hslab+affinity in each mode."""
+    found: dict[str, dict[str, str]] = {"glibc": {}}
+    for name, pattern in PEERS.items():
+        if places := sorted(glob.glob(pattern)):
+            found[name] = {"LD_PRELOAD": places[0]}
+    found["hslab"] = {"LD_PRELOAD": str(ROOT / "build/lib/libmortise-hslab.so")}
+    pools = str(ROOT / "build/lib/libmortise-hslab+affinity.so")
+    for mode in modes:
+        conf = "affinity_mode=graph,affinity_overhead=1" if mode == "overhead" else f"affinity_mode={mode}"
+        found[mode] = {"LD_PRELOAD": pools, "MORTISE_CONF": conf}
+    return found
+
+
+def command(program: str, timed: bool) -> list[str]:
+    folder = WORK / ("timed" if timed else "counted")
+    return [word.replace("{in}", str(folder)) for word in PROGRAMS[program][timed]]
+
+
+def environment(arm: dict[str, str]) -> dict[str, str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "MORTISE_"))}
+    return clean | {"PERL_HASH_SEED": "0", "LC_ALL": "C"} | arm
+
+
+def count(program: str, arm: dict[str, str]) -> dict[str, int]:
+    """Instructions and misses of one run, in the simulated caches of cachegrind."""
+    done = subprocess.run(["valgrind", *CACHE, *command(program, False)], env=environment(arm), capture_output=True, check=False)
+    said = done.stderr.decode(errors="replace")
+    if done.returncode:
+        sys.exit(f"bench-affinity: {program} ended with {done.returncode} under valgrind: {said[-300:]}")
+
+    def number(what: str) -> int:
+        return int(re.search(re.escape(what) + r"\s*:\s+([0-9,]+)", said)[1].replace(",", ""))
+
+    return {"instructions": number("I refs") if "I refs" in said else number("I   refs"), "d1_misses": number("D1  misses"),
+            "ll_misses": number("LLd misses"), "output": hashlib.sha256(done.stdout).hexdigest()[:16]}
+
+
+def time_once(program: str, arm: dict[str, str]) -> dict[str, float | str]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command(program, True), env=environment(arm), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            "output": hashlib.sha256(done.stdout).hexdigest()[:16]}
+
+
+def load() -> dict:
+    return json.loads(OUT.read_text()) if OUT.exists() else {"schema": "mortise.bench-affinity/1", "counts": {}, "times": {}}
+
+
+def save(document: dict) -> None:
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def check_outputs(document: dict, part: str) -> None:
+    for program, by_arm in document[part].items():
+        outputs = {v["output"] if part == "counts" else o for v in by_arm.values() for o in ([v["output"]] if part == "counts" else v["outputs"])}
+        if len(outputs) > 1:
+            sys.exit(f"bench-affinity: the output of {program} differs between allocators: {by_arm}")
+
+
+def show_counts(document: dict, console: Console) -> None:
+    names = [n for n in ["glibc", *PEERS, "hslab", *MODES, "overhead"] if any(n in v for v in document["counts"].values())]
+    for what, title in (("ll_misses", "LL data misses, millions"), ("d1_misses", "D1 data misses, millions"), ("instructions", "instructions, millions")):
+        table = Table("program", *names, title=title)
+        for program, by_arm in document["counts"].items():
+            table.add_row(program, *(f"{by_arm[n][what] / 1e6:.3f}" if n in by_arm else "-" for n in names))
+        console.print(table)
+
+
+def ratio(document: dict, program: str, arm: str, against: str, what: str) -> float | None:
+    by_arm = document["counts"].get(program, {})
+    return by_arm[arm][what] / by_arm[against][what] if arm in by_arm and against in by_arm else None
+
+
+def bars(document: dict) -> list[tuple[str, float, str, bool]]:
+    """What the counted figures are held against: name, value, limit, kept."""
+    found = []
+
+    def add(name: str, value: float | None, limit: float, above: bool = False) -> None:
+        if value is not None:
+            found.append((name, value, f"{'>=' if above else '<='} {limit}", value >= limit if above else value <= limit))
+
+    for mode in ("chain", "graph"):
+        for program in INTERLEAVED:
+            limit = 0.80 if program == "k.astar" else 0.65
+            add(f"LL misses of {program} by {mode}, of mimalloc's", ratio(document, program, mode, "mimalloc", "ll_misses"), limit)
+        for program in ["xalan", "lua", "perl", "jq", "health", "k.equake"]:
+            add(f"no harm: LL misses of {program} by {mode}", ratio(document, program, mode, "mimalloc", "ll_misses"), 1.06)
+            add(f"no harm: D1 misses of {program} by {mode}", ratio(document, program, mode, "mimalloc", "d1_misses"), 1.08)
+    add("call sites alone fail on k.wrap: LL misses", ratio(document, "k.wrap", "site", "mimalloc", "ll_misses"), 0.95, above=True)
+    add("treeadd merged: D1 misses by graph", ratio(document, "treeadd", "graph", "mimalloc", "d1_misses"), 1.005)
+    for program in REAL:
+        add(f"overhead in instructions: {program}", ratio(document, program, "overhead", "hslab", "instructions"), 1.03)
+    return found
+
+
+def show_times(document: dict, console: Console) -> None:
+    names = [n for n in ["glibc", *PEERS, "hslab", *MODES, "overhead"] if any(n in v for v in document["times"].values())]
+    table = Table("program", *names, title="CPU seconds, median")
+    gains: dict[str, list[float]] = {n: [] for n in names}
+    for program, by_arm in document["times"].items():
+        medians = {n: statistics.median(by_arm[n]["cpu_s"]) for n in names if n in by_arm}
+        table.add_row(program, *(f"{medians[n]:.3f}" if n in medians else "-" for n in names))
+        for n in medians:
+            if "size" in medians:
+                gains[n].append(medians["size"] / medians[n])
+    if gains.get("size"):
+        table.add_row("speed over size", *(f"{exp(sum(map(log, g)) / len(g)):.3f}" if (g := gains[n]) else "-" for n in names))
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--counts", action="store_true", help="counted figures only")
+    parser.add_argument("--times", action="store_true", help="times only")
+    parser.add_argument("--show", action="store_true", help="show what has been measured")
+    parser.add_argument("--programs", default=",".join(PROGRAMS))
+    parser.add_argument("--modes", default="size,site,chain,graph,overhead")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bars", action="store_true", help="exit status 1 where a bar is missed")
+    options = parser.parse_args()
+    both = not (options.counts or options.times or options.show)
+    chosen = options.programs.split(",")
+    if wrong := [p for p in chosen if p not in PROGRAMS]:
+        sys.exit(f"bench-affinity: unknown program {wrong[0]}: expected some of {', '.join(PROGRAMS)}")
+    missing = [p for p in chosen if not shutil.which(command(p, True)[0])]
+    if missing:
+        print(f"bench-affinity: not installed, left out: {', '.join(missing)}", file=sys.stderr)
+    chosen = [p for p in chosen if p not in missing]
+    for name, scale in (("counted", 0.12), ("timed", 1.0)):
+        if not (WORK / name).exists():
+            inputs.write(WORK / name, scale)
+    console, document = Console(width=150), load()
+    everyone = arms(options.modes.split(","))
+    if options.counts or both:
+        for program in chosen:
+            for name, arm in everyone.items():
+                document["counts"].setdefault(program, {})[name] = count(program, arm)
+            save(document)
+    if options.times or both:
+        cells = [(p, name) for p in chosen for name in everyone]
+        for program, name in cells:
+            document["times"].setdefault(program, {})[name] = {"cpu_s": [], "outputs": []}
+        for _ in range(options.rounds):
+            random.shuffle(cells)
+            for program, name in cells:
+                once = time_once(program, everyone[name])
+                cell = document["times"][program][name]
+                cell["cpu_s"].append(round(once["cpu_s"], 4))
+                cell["outputs"] = sorted({*cell["outputs"], once["output"]})
+        save(document)
+    check_outputs(document, "counts")
+    check_outputs(document, "times")
+    show_counts(document, console)
+    table = Table("bar", "reached", "limit", "", title="bars on counted figures")
+    for name, value, limit, kept in bars(document):
+        table.add_row(name, f"{value:.3f}", limit, "kept" if kept else "MISSED")
+    console.print(table)
+    if document["times"]:
+        show_times(document, console)
+    if options.bars and not all(kept for *_, kept in bars(document)):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

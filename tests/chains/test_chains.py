@@ -1,0 +1,89 @@
+"""Should affinity pools change what a program computes, or crash it, nobody could use them; should chains or wrappers be taken for
+what they are not, objects would lie apart that belong together.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from support.allocators import BUILD, NAMES, ROOT, program, run
+
+NAME = "hslab+affinity"
+MODES = ["off", "size", "site", "chain", "graph"]
+WAYS = ["o2", "frames", "o0"]
+ALL = os.environ.get("MORTISE_TEST_ALL") == "1"
+pytestmark = pytest.mark.skipif(NAME not in NAMES, reason="affinity pools are for x86-64 with glibc")
+
+
+def affinity(tmp_path: Path, *words: str, mode: str = "chain", more: str = "") -> tuple[subprocess.CompletedProcess, dict]:
+    """Runs `mortise affinity`; what it printed, and the document of the process with most nodes."""
+    file = tmp_path / "found.json"
+    command = [sys.executable, "-m", "mortise", "affinity", "--mode", mode, "--json", str(file), *(["--conf", more] if more else []), "--", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done, json.loads(file.read_text())["processes"][0]
+
+
+def conf(mode: str) -> dict[str, str]:
+    return {"MORTISE_CONF": f"affinity_mode={mode}"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_wrappers_are_told_from_others(way, tmp_path):
+    _, found = affinity(tmp_path, program("chains", f"wrappers-{way}"))
+    verdicts = defaultdict(set)
+    for caller in found["callers"]:
+        if (name := caller["symbol"] or "").startswith(("w_", "n_")):
+            verdicts[name].add(caller["verdict"])
+    named = {n for n in verdicts if n[0] == "w"}
+    assert named >= {"w_checked", "w_of_wrapper", "w_retries", "w_header", "w_by_alloca"}, verdicts
+    for name, said in verdicts.items():
+        assert (said == {"wrapper"}) == (name[0] == "w"), f"{name}: {said}"
+    assert found["run"]["frame_rules_unknown"] == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_chains_end_at_the_first_function_that_is_no_wrapper(way, tmp_path):
+    """Two places call each wrapper: two nodes, in two pools; by call site alone they are one."""
+    _, found = affinity(tmp_path, program("chains", f"wrappers-{way}"))
+    chains = [[w["symbol"] for w in n["chain"]] for n in found["nodes"] if n["pool"]]
+    two_deep = [c for c in chains if c[0] == "w_checked" and len(c) == 2]
+    three_deep = [c for c in chains if c[:2] == ["w_checked", "w_of_wrapper"] and len(c) == 3]
+    assert len(two_deep) == 2 and len(three_deep) == 2, chains
+    assert len({n["pool"] for n in found["nodes"] if n["chain"][0]["symbol"] == "w_checked"}) == 4
+    _, by_site = affinity(tmp_path, program("chains", f"wrappers-{way}"), mode="site")
+    assert len({n["pool"] for n in by_site["nodes"] if n["chain"][0]["symbol"] == "w_checked" and n["bytes"] == 48}) == 1
+    assert all(len(n["chain"]) == 1 for n in by_site["nodes"])
+
+
+def test_the_liberal_rule_sees_more_wrappers(tmp_path):
+    _, found = affinity(tmp_path, program("chains", "wrappers-o2"), more="affinity_wrappers=liberal")
+    said = {c["symbol"]: c["verdict"] for c in found["callers"]}
+    assert said["n_initialises"] == said["n_keeps"] == "wrapper" and said["n_uses"] != "wrapper"
+
+
+@pytest.mark.parametrize("mode", [*MODES, "graph,affinity_overhead=1", "chain,affinity_objects=1,affinity_bytes=1024,affinity_huge=1"])
+def test_output_is_the_same_in_every_mode(mode):
+    for words in ([program("chains", "wrappers-o2")], [program("chains", "crowd"), 1000 if ALL else 40]):
+        assert run(words, NAME, env=conf(mode)).ok().out == run(words).ok().out
+
+
+@pytest.mark.parametrize("mode", ["site", "chain", "graph"])
+def test_libraries_come_and_go_under_a_profilers_signals(mode):
+    """What was learnt of one library must not be believed of another in its place."""
+    plugins = [BUILD / "tests/chains" / f"libprogram-chains-plugin-{frame}.so" for frame in (40, 360)]
+    words = [program("chains", "modules"), *plugins, 1000]
+    done = run(words, NAME, env=conf(mode)).ok()
+    assert done.out == run(words).ok().out
+
+
+def test_a_program_without_allocators_of_pools_is_refused(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "mortise", "affinity", "--alloc", "hslab", "--", "true"], capture_output=True, text=True,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith("mortise: 'hslab' has no affinity pools: expected one of ")
