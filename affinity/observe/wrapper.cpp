@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "affinity/observe/decode.hpp"
+#include "affinity/observe/wrapper_place.hpp"
 
 namespace mortise::affinity {
 
@@ -20,54 +20,6 @@ const char* name_of(WrapperVerdict v) noexcept {
 }
 
 namespace {
-
-enum : int { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi };
-constexpr std::uint32_t bit(int r) noexcept { return r < 0 ? 0 : 1u << r; }
-constexpr std::uint32_t kCallerSaved = bit(kRax) | bit(kRcx) | bit(kRdx) | bit(kRsi) | bit(kRdi) | 0xf00;  // r8 to r11
-constexpr std::uint32_t kArguments = bit(kRdi) | bit(kRsi) | bit(kRdx) | bit(kRcx) | 0x300;                // r8, r9
-
-/// What is known between two instructions: where the pointer may be. Places in the frame are told by their distance from the
-/// stack pointer at the start.
-struct Place {
-  std::uintptr_t pc = 0;
-  std::uint32_t holders = 0;       ///< registers that hold the pointer, or the pointer plus `offset`
-  std::int32_t offset[16] = {};
-  std::int32_t sp = 0;             ///< stack pointer
-  std::int32_t rbp = 0;            ///< frame pointer, where `has_rbp`
-  bool has_rbp = false;
-  bool null_is_zero = false;       ///< the flags say whether the pointer is null
-  std::int32_t written = 0;        ///< bytes from the pointer on that have been written: a header
-  static constexpr unsigned kSlots = 6;
-  unsigned slots = 0;
-  std::int32_t slot[kSlots] = {};
-  std::int32_t slot_offset[kSlots] = {};
-
-  bool holds(int r) const noexcept { return holders & bit(r); }
-  void take(int r, std::int32_t at) noexcept {
-    if (r < 0) return;
-    holders |= bit(r);
-    offset[r] = at;
-  }
-  void drop(int r) noexcept { holders &= ~bit(r); }
-  int find_slot(std::int32_t at) const noexcept {
-    for (unsigned i = 0; i < slots; ++i)
-      if (slot[i] == at) return static_cast<int>(i);
-    return -1;
-  }
-  void drop_slot(std::int32_t at) noexcept {
-    if (const int i = find_slot(at); i >= 0) {
-      slot[i] = slot[--slots];
-      slot_offset[i] = slot_offset[slots];
-    }
-  }
-  bool put_slot(std::int32_t at, std::int32_t pointer_offset) noexcept {
-    drop_slot(at);
-    if (slots == kSlots) return false;
-    slot[slots] = at;
-    slot_offset[slots++] = pointer_offset;
-    return true;
-  }
-};
 
 /// What a judge works with. Too large for the stack of a thread that happens to call malloc; there is one, under the analysis
 /// lock.
@@ -154,8 +106,8 @@ class Judge {
     taken.pc = target;
     p.pc = i_.next();
     // Where the pointer is null there is no object: what a wrapper does then is its own affair.
-    if (p.null_is_zero && on_zero) return kGoOn;
-    if (p.null_is_zero && on_other) {
+    if ((p.null_is_zero && on_zero) || (p.null_is_other && on_other)) return kGoOn;
+    if ((p.null_is_zero && on_other) || (p.null_is_other && on_zero)) {
       ends = true;
       return add(taken) ? kGoOn : WrapperVerdict::too_long;
     }
@@ -188,7 +140,7 @@ class Judge {
     const std::int32_t filled_at = p.offset[kRdi];
     p.holders &= ~kCallerSaved;
     if (is_filled) p.take(kRax, filled_at);
-    p.null_is_zero = false;
+    p.null_is_zero = p.null_is_other = false;
     p.pc = i_.next();
     return kGoOn;
   }
@@ -267,8 +219,7 @@ class Judge {
         p.drop(kRbp);
         return kGoOn;
       case ZYDIS_MNEMONIC_TEST:
-        p.null_is_zero = r >= 0 && r == s && p.holds(r);
-        return kGoOn;
+        return test(p, to, from);
       case ZYDIS_MNEMONIC_CMP: return compare(p, to, from);
       case ZYDIS_MNEMONIC_LEA: return add_up(p, r, from);
       case ZYDIS_MNEMONIC_ADD: case ZYDIS_MNEMONIC_SUB:
@@ -302,10 +253,19 @@ class Judge {
     if (frame_place(p, to, at)) return p.put_slot(at, offset) ? kGoOn : WrapperVerdict::too_long;
     return is_strict_ ? WrapperVerdict::stores_it : kGoOn;
   }
+  WrapperVerdict test(Place& p, const ZydisDecodedOperand& a, const ZydisDecodedOperand& b) noexcept {
+    const bool is_same = a.type == ZYDIS_OPERAND_TYPE_REGISTER && b.type == a.type && a.reg.value == b.reg.value;
+    const int r = is_same ? general_register(a.reg.value) : -1;
+    const bool is_told = r >= 0 && r == p.told_by;
+    p.null_is_zero = r >= 0 && ((a.size == 64 && p.holds(r)) || (is_told && !p.told_null));
+    p.null_is_other = is_told && p.told_null;
+    return kGoOn;
+  }
   WrapperVerdict compare(Place& p, const ZydisDecodedOperand& a, const ZydisDecodedOperand& b) noexcept {
     std::int32_t at;
     const int r = whole_register(a);
     const bool is_zero = b.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && b.imm.value.u == 0;
+    p.null_is_other = false;
     p.null_is_zero = is_zero && ((r >= 0 && p.holds(r)) || (a.size == 64 && frame_place(p, a, at) && p.find_slot(at) >= 0));
     return kGoOn;
   }
@@ -328,7 +288,7 @@ class Judge {
     if (r == kRsp) p.sp += n;
     if (r == kRbp) p.has_rbp = false;
     if (p.holds(r)) p.offset[r] += n;
-    p.null_is_zero = false;
+    p.null_is_zero = p.null_is_other = false;
     return kGoOn;
   }
 
@@ -351,13 +311,18 @@ class Judge {
     }
     if (reads_it && keeps_it && is_strict_) return WrapperVerdict::stores_it;
     if (written & bit(kRsp)) return WrapperVerdict::too_long;
+    if (written & bit(p.told_by)) p.told_by = -1;
+    if (p.null_is_zero && (i_.mnemonic() == ZYDIS_MNEMONIC_SETZ || i_.mnemonic() == ZYDIS_MNEMONIC_SETNZ)) {
+      p.told_by = general_register(i_.operand[0].reg.value);
+      p.told_null = i_.mnemonic() == ZYDIS_MNEMONIC_SETZ;
+    }
     if (i_.category() == ZYDIS_CATEGORY_CMOV && reads_it) {
       if (const int s = whole_register(i_.operand[1]); s >= 0 && p.holds(s)) p.take(whole_register(i_.operand[0]), p.offset[s]);
     } else {
       p.holders &= ~written;
       if (written & bit(kRbp)) p.has_rbp = false;
     }
-    p.null_is_zero = false;
+    p.null_is_zero = p.null_is_other = false;
     return kGoOn;
   }
   WrapperVerdict write_memory(Place& p, const ZydisDecodedOperand& o) noexcept {

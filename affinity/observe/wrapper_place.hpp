@@ -1,0 +1,61 @@
+// Where a new pointer may be, between two instructions of a function that may be a wrapper of malloc.
+#pragma once
+
+#include <cstdint>
+
+#include "affinity/observe/decode.hpp"
+
+namespace mortise::affinity {
+
+enum : int { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi };
+constexpr std::uint32_t bit(int r) noexcept { return r < 0 ? 0 : 1u << r; }
+constexpr std::uint32_t kCallerSaved = bit(kRax) | bit(kRcx) | bit(kRdx) | bit(kRsi) | bit(kRdi) | 0xf00;  // r8 to r11
+constexpr std::uint32_t kArguments = bit(kRdi) | bit(kRsi) | bit(kRdx) | bit(kRcx) | 0x300;                // r8, r9
+
+/// What is known between two instructions: where the pointer may be. Places in the frame are told by their distance from the
+/// stack pointer at the start.
+struct Place {
+  std::uintptr_t pc = 0;
+  std::uint32_t holders = 0;       ///< registers that hold the pointer, or the pointer plus `offset`
+  std::int32_t offset[16] = {};
+  std::int32_t sp = 0;             ///< stack pointer
+  std::int32_t rbp = 0;            ///< frame pointer, where `has_rbp`
+  bool has_rbp = false;
+  bool null_is_zero = false;       ///< the zero flag says that the pointer is null
+  bool null_is_other = false;      ///< the zero flag says that it is not
+  int told_by = -1;                ///< register that was set to whether the pointer is null: unoptimised code's tests
+  bool told_null = false;          ///< by 1, or else by 0
+  std::int32_t written = 0;        ///< bytes from the pointer on that have been written: a header
+  static constexpr unsigned kSlots = 6;
+  unsigned slots = 0;
+  std::int32_t slot[kSlots] = {};
+  std::int32_t slot_offset[kSlots] = {};
+
+  bool holds(int r) const noexcept { return holders & bit(r); }
+  void take(int r, std::int32_t at) noexcept {
+    if (r < 0) return;
+    holders |= bit(r);
+    offset[r] = at;
+  }
+  void drop(int r) noexcept { holders &= ~bit(r); }
+  int find_slot(std::int32_t at) const noexcept {
+    for (unsigned i = 0; i < slots; ++i)
+      if (slot[i] == at) return static_cast<int>(i);
+    return -1;
+  }
+  void drop_slot(std::int32_t at) noexcept {
+    if (const int i = find_slot(at); i >= 0) {
+      slot[i] = slot[--slots];
+      slot_offset[i] = slot_offset[slots];
+    }
+  }
+  bool put_slot(std::int32_t at, std::int32_t pointer_offset) noexcept {
+    drop_slot(at);
+    if (slots == kSlots) return false;
+    slot[slots] = at;
+    slot_offset[slots++] = pointer_offset;
+    return true;
+  }
+};
+
+}  // namespace mortise::affinity
