@@ -71,6 +71,9 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
       if (!parse(value, o.huge_pages)) warn("affinity_huge", "0 or 1");
     } else if (key.is("affinity_dump")) {
       if (!parse(value, o.dump)) warn("affinity_dump", "a path of at most 200 characters");
+    } else if (key.is("affinity_profile")) {
+      if (parse(value, n) && n >= 0 && n <= 10'000) o.samples_per_second = static_cast<std::uint32_t>(n);
+      else warn("affinity_profile", "samples a second, 0 to 10000");
     } else if (!key.is("affinity_plan") || !parse(value, o.plan)) {
       warn("affinity_plan", "a path of at most 200 characters");
     }

@@ -25,7 +25,8 @@ struct Options {
   WrapperRule wrappers = WrapperRule::strict;
   bool huge_pages = false;
   char dump[256] = {};  ///< file to which what was found is written at the end; %p in it is the process id
-  char plan[256] = {};  ///< plan file to follow, and to write at the end
+  char plan[256] = {};  ///< plan file to follow
+  std::uint32_t samples_per_second = 0;  ///< of memory accesses, for a plan; 0: none
 
   bool set_mode(const char* text, std::size_t length) noexcept;
   bool set_wrappers(const char* text, std::size_t length) noexcept;

@@ -66,6 +66,8 @@ struct PlannedWay {
 [[gnu::weak]] PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class) noexcept;
 /// Code or data between these addresses is gone: what was learnt of it must be forgotten.
 [[gnu::weak]] void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept;
+/// Samples memory accesses `per_second` times in each second of CPU time, from now on.
+[[gnu::weak]] bool start_profile(unsigned per_second) noexcept;
 /// The program ends, or asks: appends to the dump, by `write(file_descriptor)`.
 [[gnu::weak]] void dump_analysis(int file_descriptor) noexcept;
 

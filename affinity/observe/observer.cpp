@@ -19,6 +19,7 @@ void Observer::configure(const Options& options) noexcept {
   forwarding_.size_class = 1;
   forwarding_.id = ++pools_;
   the_observer = this;
+  if (options_.samples_per_second && &start_profile) start_profile(options_.samples_per_second);
 }
 
 std::uintptr_t Observer::stack_end() noexcept {

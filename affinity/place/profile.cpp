@@ -13,6 +13,7 @@ namespace mortise::affinity {
 namespace {
 
 constexpr unsigned kSteps = 48, kPairs = 4096;
+constexpr int kSignal = SIGURG;  // ignored where nobody handles it: a program that resets its handlers lives on
 
 struct Pair {
   NodeId a, b;
@@ -79,20 +80,20 @@ void on_tick(int, siginfo_t*, void* context) {
 bool start_profile(unsigned per_second) noexcept {
   os::Line<> line;
   struct sigaction before {}, action {};
-  sigaction(SIGPROF, nullptr, &before);
+  sigaction(kSignal, nullptr, &before);
   if (before.sa_handler != SIG_DFL || per_second == 0 || per_second > 10000) {
     line.text("mortise: affinity_profile=").number(per_second);
     line.text(per_second == 0 || per_second > 10000 ? ": expected 1 to 10000 samples a second"
-                                                    : ": the program handles SIGPROF itself").text("; not sampled").flush();
+                                                    : ": the program handles SIGURG itself").text("; not sampled").flush();
     return false;
   }
   action.sa_sigaction = on_tick;
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   sigfillset(&action.sa_mask);
-  sigaction(SIGPROF, &action, nullptr);
+  sigaction(kSignal, &action, nullptr);
   // A POSIX timer: unlike an interval timer it does not outlive exec, where no handler would wait for it.
   struct sigevent event {};
-  event.sigev_notify = SIGEV_SIGNAL, event.sigev_signo = SIGPROF;
+  event.sigev_notify = SIGEV_SIGNAL, event.sigev_signo = kSignal;
   int timer = 0;
   const long nanoseconds = 1'000'000'000 / static_cast<long>(per_second);
   const struct itimerspec every {{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000},

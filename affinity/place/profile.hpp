@@ -8,16 +8,14 @@
 // An interrupted instruction is the oldest that has not finished, which is the load that waits for memory. The interpreter runs
 // on from there, without side effects, to see what comes next; nothing of the program is changed.
 //
-// A handler of SIGPROF of the program's own is left alone: then nothing is sampled, and one line says so. Lock-free; a sample
-// that meets another one is dropped and counted.
+// The signal is SIGURG, which is ignored where nobody handles it. A program that handles it already is left alone: then nothing
+// is sampled, and one line says so. Lock-free; a sample that meets another one is dropped and counted.
 #pragma once
 
-#include <cstdint>
+#include "affinity/seam.hpp"  // start_profile
 
 namespace mortise::affinity {
 
-/// Starts to sample `per_second` times a second of CPU time of the process. False, after one line, when that cannot be.
-bool start_profile(unsigned per_second) noexcept;
 /// Appends what was seen, one JSON object a line; nothing if none was started.
 void dump_profile(int file_descriptor) noexcept;
 

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import typer
 
-from mortise import arms, catalogue, chains, conf, doctor, elf, formats
+from mortise import affinity_plans, arms, catalogue, chains, conf, doctor, elf, formats, shape, shape_page
 from mortise.errors import CannotWork, WrongUse
+
+
+DRAWN = (".html", ".dot", ".json")
+SAMPLES_PER_SECOND = "997"  # of CPU time; a prime, so that no loop of the program keeps step
 
 
 class Mode(str, Enum):
@@ -34,6 +38,9 @@ def command(
     alloc: str = typer.Option("hslab+affinity", "--alloc", "-a", help="An allocator with affinity pools."),
     plan: Path = typer.Option(None, "--plan", metavar="FILE", help="Follow this plan, and bring it up to date afterwards."),
     graph: Path = typer.Option(None, "--graph", metavar="FILE", help="What was found, to look at: .html, .dot or .json."),
+    profile: bool = typer.Option(
+        False, "--profile", help="Sample memory accesses: contexts hardly ever visited share their size class's pool in the plan."
+    ),
     as_json: Path = typer.Option(None, "--json", metavar="FILE", help="What was found, as JSON."),
     settings: str = typer.Option("", "--conf", help="More settings, KEY=VALUE[,KEY=VALUE]..."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Run, and say nothing of what was found."),
@@ -45,15 +52,22 @@ def command(
     if alloc not in (pooling := {a.name for a in catalogue.allocators() if a.name.endswith("+affinity")}):
         raise WrongUse(f"'{alloc}' has no affinity pools: expected one of {', '.join(sorted(pooling)) or 'none built'}")
     doctor.diagnose(program[0], deep=False).demand()
-    for report in (graph, as_json):
+    for report in (graph, as_json, plan):
         formats.check_writable(report)
+    if graph is not None and graph.suffix not in DRAWN:
+        raise WrongUse(f"--graph '{graph}': expected a name that ends in {', '.join(DRAWN)}")
+    follows = plan is not None and plan.exists() and plan.stat().st_size > 0
+    if follows:
+        affinity_plans.read(plan)
     with tempfile.TemporaryDirectory(prefix="mortise-") as name:
         folder = Path(name)
         wanted = {"affinity_mode": "graph" if mode is Mode.overhead else mode.value, "affinity_dump": f"{folder}/dump.%p"}
         if mode is Mode.overhead:
             wanted["affinity_overhead"] = "1"
-        if plan is not None:
+        if follows:
             wanted["affinity_plan"] = str(plan.absolute())
+        if profile:
+            wanted["affinity_profile"] = SAMPLES_PER_SECOND
         status = run(path, program, str(catalogue.built(alloc)), wanted, settings)
         found = chains.documents(folder)
     for one in found:
@@ -64,7 +78,9 @@ def command(
     if as_json:
         formats.write(as_json, formats.dumps(document))
     if graph:
-        draw(graph, document)
+        formats.write(graph, drawn(graph, document))
+    if plan is not None:
+        affinity_plans.update(plan, found)
     raise typer.Exit(status)
 
 
@@ -82,8 +98,10 @@ def run(path: Path, program: list[str], library: str, wanted: dict[str, str], se
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 
-def draw(path: Path, document: dict) -> None:
+def drawn(path: Path, document: dict) -> str:
     """The storage shape graph, in the format that the file's name asks for."""
     if path.suffix == ".json":
-        return formats.write(path, formats.dumps(document))
-    raise WrongUse(f"--graph '{path}': expected a name that ends in .json")
+        return formats.dumps(document)
+    if path.suffix == ".dot":
+        return "".join(shape.dot(process) for process in document["processes"])
+    return shape_page.render(document)

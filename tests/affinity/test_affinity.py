@@ -1,0 +1,191 @@
+"""Affinity pools end to end, on programs as they are. If one of these failed, what is visited together would lie apart, what is not would
+be mixed, or a program would not run as it does without."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import jsonschema
+import pytest
+
+from mortise import affinity_plans, chains
+from support.allocators import BUILD, ROOT, program, run
+
+NAME = "hslab+affinity"
+SCHEMA = json.loads((ROOT / "docs/schemas/affinity.json").read_text())
+
+
+@pytest.fixture
+def watch(tmp_path):
+    """Runs a command on affinity pools and gives what it did and the dump of its largest process."""
+
+    def watched(*command, conf="", **more):
+        for old in tmp_path.glob("dump.*"):
+            old.unlink()
+        env = {"MORTISE_CONF": f"affinity_dump={tmp_path}/dump.%p,{conf}".rstrip(",")} | more.pop("env", {})
+        done = run(command, NAME, env=env, **more)
+        return done, chains.documents(tmp_path)[0]
+
+    return watched
+
+
+def pools(found):
+    """Contexts by pool: what lies together."""
+    together = {}
+    for n in found["nodes"]:
+        if n["pool"]:
+            together.setdefault(n["pool"], []).append(n)
+    return sorted(together.values(), key=lambda nodes: (-len(nodes), nodes[0]["bytes"]))
+
+
+def analysis(found):
+    return found["analysis"][0]
+
+
+def test_an_unrolled_tree_is_one_pool_and_lists_behind_a_wrapper_are_two(watch):
+    done, found = watch(program("affinity", "unrolled"))
+    assert done.ok().out == run([program("affinity", "unrolled")]).out
+    assert len({n["chain"][0] for n in found["nodes"] if n["bytes"] == 32}) > 8, "the compiler made one allocation many"
+    tree, *lists = pools(found)
+    assert {n["bytes"] for n in tree} == {32} and len(tree) > 8, "every copy of the allocation feeds one pool"
+    assert sorted(len(nodes) for nodes in lists) == [1, 1], "two lists of one size behind one wrapper stay apart"
+    assert {len(n["chain"]) for nodes in lists for n in nodes} == {2}, "the chain goes through the wrapper to who called it"
+    assert {m["why"] for m in found["merge"]} == {"type I"}
+    assert len(pools(watch(program("affinity", "unrolled"), conf="affinity_mode=chain")[1])) > 8, "it is the graph that joins them"
+
+
+def test_pairs_allocated_in_turn_and_linked_share_lines(watch):
+    done, found = watch(program("affinity", "pairs"))
+    done.ok()
+    assert [m["why"] for m in found["merge"]] == ["co-allocated"]
+    assert len(pools(found)) == 1
+    cell, patient = sorted(n["id"] for n in found["nodes"] if n["pool"])
+    offsets = {(e["from"], e["to"]): e["offset"] for e in found["edge"]}
+    assert offsets[cell, patient] == 8, "the field that points to the patient"
+    assert any(v["type"] == "global" for v in found["variable"]), "the head of the list is a global"
+
+
+PROGRAMS = {
+    "lua": ["lua5.4", "-e", "local function t(d) return d>0 and {t(d-1),t(d-1),k=d} or {} end local r=t(11) print(#r)"],
+    "perl": ["perl", "-e", "my %h; for my $i (1..20000){ push @{$h{$i%997}}, {k=>$i, n=>qq(name$i)}; } print scalar(keys %h), qq(\\n)"],
+    "python": ["python3", "-c", "d=[{'k':i,'s':str(i)*3,'l':[i,(i,)]} for i in range(20000)]; print(len(d))"],
+    "sqlite": ["sqlite3", ":memory:", "create table t(a,b); with recursive c(i) as (select 1 union all select i+1 from c where i<20000) "
+               "insert into t select i, 'row'||i from c; create index x on t(b); select count(*) from t where b>'row5';"],
+    "gawk": ["gawk", "BEGIN { for (i=0;i<30000;i++) a[i%999, i%7] = a[i%999, i%7] i; n=0; for (k in a) n++; print n }"],
+    "dot": ["dot", "-Tplain", "-o/dev/null", "{folder}/graph.dot"],
+    "g++": ["g++", "-O1", "-std=c++20", "-S", "-o", "/dev/null", "{folder}/unit.cpp"],
+}  # fmt: skip
+
+
+def test_two_thirds_of_first_allocations_give_an_edge(watch, tmp_path, capsys):
+    """Over the program set; a first allocation is the first of a context that is analysed."""
+    (tmp_path / "graph.dot").write_text("digraph {" + "".join(f"a{i} -> a{i * 7 % 60}; a{i} -> a{(i + 1) % 60};" for i in range(60)) + "}")
+    (tmp_path / "unit.cpp").write_text("#include <map>\n#include <string>\n#include <vector>\nstd::map<std::string, std::vector<int>> m;\n"
+                                       "int main() { m[\"a\"].push_back(1); return m.size(); }\n")
+    first = edges = 0
+    lines = []
+    for name, command in PROGRAMS.items():
+        assert shutil.which(command[0]), f"{command[0]} is missing: run packaging/setup.sh programs"
+        words = [word.format(folder=tmp_path) if "{folder}" in word else word for word in command]
+        env = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+        done, found = watch(*words, env=env)
+        plain = run(words, env=env)
+        assert (done.status, done.out) == (plain.status, plain.out), name
+        a = analysis(found)
+        first, edges = first + a["first"], edges + a["first_with_edge"]
+        lines.append(f"{name}: {a['first_with_edge']} of {a['first']}, {a['steps']} steps")
+    with capsys.disabled():
+        print(f"\nfirst allocations with an edge: {edges} of {first} = {100 * edges / first:.1f} % ({'; '.join(lines)})")
+    assert first > 100 and edges >= 0.65 * first
+
+
+def test_what_the_analysis_costs_is_bounded_and_counted(watch):
+    _, found = watch(program("affinity", "unrolled"))
+    a = analysis(found)
+    nodes = [s for s in found["shape"] if s["runs"]]
+    assert a["runs"] == sum(s["runs"] for s in nodes) == sum(a["stops"].values()) and max(s["runs"] for s in nodes) <= 3
+    assert 0 < a["steps"] <= 3000 * a["runs"] and 0 < a["decoded"] <= a["steps"] + a["flow_instructions"]
+    assert watch(program("affinity", "unrolled"), conf="affinity_mode=chain")[1]["analysis"][0]["runs"] == 0
+
+
+# -- plans
+
+
+def test_a_plan_pools_from_the_first_object_without_analysis(watch, tmp_path):
+    command = program("affinity", "unrolled")
+    _, found = watch(command)
+    plan = tmp_path / "p.plan"
+    affinity_plans.update(plan, [found])
+    again, planned = watch(command, conf=f"affinity_plan={plan}")
+    assert again.ok().err == ""
+    assert (analysis(planned)["runs"], analysis(planned)["steps"], analysis(planned)["first"]) == (0, 0, 0)
+    assert [len(p) for p in pools(planned)] == [len(p) for p in pools(found)], "the same contexts share the same pools"
+    assert max(n["counted"] for n in planned["nodes"] if n["own_pool"]) <= 1, "no object went elsewhere before"
+    before = plan.read_text()
+    affinity_plans.update(plan, [planned])
+    names = [line.split("chain=")[1] for line in before.splitlines() if "chain=" in line]
+    assert [line.split("chain=")[1] for line in plan.read_text().splitlines() if "chain=" in line] == names
+
+
+def test_a_plan_for_another_build_is_refused_and_the_program_runs(watch, tmp_path):
+    plan = tmp_path / "p.plan"
+    _, found = watch(program("affinity", "unrolled"))
+    for m in found["modules"]:
+        m["build_id"] = m["build_id"][::-1]
+    affinity_plans.update(plan, [found])
+    done, fresh = watch(program("affinity", "unrolled"), conf=f"affinity_plan={plan}")
+    assert done.ok().err == (f"mortise: affinity_plan={plan}: made for another build of unrolled; make it again with mortise affinity "
+                             "--plan; running without it\n")
+    assert analysis(fresh)["runs"] > 0, "it is analysed as if there were no plan"
+
+
+# -- profile
+
+
+def test_a_profile_finds_the_list_that_is_walked(watch):
+    done, found = watch(program("affinity", "unrolled"), "12", "8000", conf="affinity_profile=2000")
+    done.ok()
+    heat = {h["node"]: h["samples"] for h in found["heat"]}
+    hottest = max(heat, key=lambda n: heat[n])
+    chain = next(n for n in found["nodes"] if n["id"] == hottest)
+    assert chain["bytes"] == 48 and heat[hottest] >= 0.8 * sum(heat.values()), "the tree and the other list are visited once"
+    assert found["profile"][0]["samples"] >= found["profile"][0]["in_nodes"] >= sum(heat.values()) > 0
+
+
+def test_a_program_that_takes_the_signal_for_itself_lives_on(watch):
+    text = "import signal; n=0\ndef f(*a):\n global n; n+=1\nsignal.signal(signal.SIGURG, f); x=[[i] for i in range(900000)]; print('done', n > 0)"
+    done, _ = watch("python3", "-c", text, conf="affinity_profile=997", env={"PYTHONMALLOC": "malloc"})
+    assert done.ok().out == "done True\n", "it gets signals that mean nothing, and may put the default back at its end"
+
+
+# -- the command
+
+
+def mortise(*words):
+    python = BUILD / "venv/bin/python"
+    return subprocess.run([str(python), "-m", "mortise", "affinity", *map(str, words)], capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_BUILD": str(BUILD)})  # fmt: skip
+
+
+def test_the_command_draws_keeps_and_follows(tmp_path):
+    page, picture, data, plan = (tmp_path / n for n in ("g.html", "g.dot", "g.json", "g.plan"))
+    words = ("--", program("affinity", "unrolled"))
+    done = mortise("--graph", page, "--json", data, "--plan", plan, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == run([program("affinity", "unrolled")]).out, "standard output is the program's"
+    document = json.loads(data.read_text())
+    jsonschema.validate(document, SCHEMA)
+    assert "type I" in page.read_text() and "build" in page.read_text(), "function names on the page"
+    assert plan.read_text().startswith("mortise-affinity-plan 1\nmodule 1 ")
+    assert mortise("--graph", picture, "--plan", plan, "--json", data, *words).returncode == 0
+    assert json.loads(data.read_text())["processes"][0]["analysis"][0]["runs"] == 0, "the second run follows the plan"
+    assert picture.read_text().startswith("digraph")
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    broken = tmp_path / "no.plan"
+    broken.write_text("not a plan\n")
+    for words, said in (((("--plan", broken)), "is no plan"), ((("--graph", tmp_path / "g.png")), ".html, .dot, .json")):
+        done = mortise(*words, "--", "true")
+        assert done.returncode == 2 and said in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
