@@ -55,7 +55,7 @@ def assembled(program: list[str], mode: str, found: list[dict[str, Any]]) -> dic
 
 def short(where: dict[str, Any]) -> str:
     if where["symbol"]:
-        return str(where["symbol"]).split("(")[0]
+        return str(where["symbol"]).replace("(anonymous namespace)::", "").split("(")[0]
     return "unknown" if where["module"] == "?" else f"{Path(where['module']).name}+{where['offset']:#x}"
 
 
