@@ -17,6 +17,7 @@ namespace {
 template <class F> class Next {
  public:
   constexpr explicit Next(const char* name) : name_(name) {}
+  bool found() const noexcept { return __atomic_load_n(&found_, __ATOMIC_RELAXED) != nullptr; }
   F* get() noexcept {
     F* f = __atomic_load_n(&found_, __ATOMIC_RELAXED);
     return f ? f : look_up();
@@ -33,6 +34,9 @@ template <class F> class Next {
 };
 
 constinit Next<void(void*)> free_after{"free"};
+constinit Next<void*(std::size_t)> malloc_after{"malloc"};
+constinit Next<void*(std::size_t, std::size_t)> calloc_after{"calloc"};
+constinit Next<void*(std::size_t, std::size_t)> memalign_after{"memalign"};
 constinit Next<void*(void*, std::size_t)> realloc_after{"realloc"};
 constinit Next<std::size_t(void*)> usable_size_after{"malloc_usable_size"};
 constinit Next<void*(const char*, int)> dlopen_after{"dlopen"};
@@ -41,7 +45,41 @@ constinit Next<int(void*)> dlclose_after{"dlclose"};
 
 }  // namespace
 
+namespace {
+
+/// What dlsym asks of malloc while it looks malloc up.
+alignas(kMinAlign) constinit std::byte early_bytes[4096] = {};
+constinit Atomic<std::size_t> early_used{0};
+constinit Atomic<bool> is_looking_up{false};
+
+bool is_early(const void* p) noexcept { return static_cast<const std::byte*>(p) - early_bytes < 4096 && p >= early_bytes; }
+
+void* allocate_early(std::size_t size, std::size_t align) noexcept {
+  const std::size_t bytes = round_up(size, kMinAlign);
+  if (align > kMinAlign || bytes > sizeof early_bytes) return nullptr;
+  const std::size_t at = early_used.fetch_add(bytes, Order::relaxed);
+  return at + bytes <= sizeof early_bytes ? early_bytes + at : nullptr;
+}
+
+}  // namespace
+
+void* next_allocate(std::size_t size, std::size_t align, bool zeroed) noexcept {
+  if (is_looking_up.load(Order::relaxed)) return allocate_early(size, align);
+  if (!malloc_after.found()) {
+    is_looking_up.store(true, Order::relaxed);
+    malloc_after.get(), calloc_after.get(), memalign_after.get(), free_after.get();
+    is_looking_up.store(false, Order::relaxed);
+  }
+  if (align <= kMinAlign) {
+    if (zeroed) return calloc_after.get() ? calloc_after.get()(1, size) : nullptr;
+    return malloc_after.get() ? malloc_after.get()(size) : nullptr;
+  }
+  void* const p = memalign_after.get() ? memalign_after.get()(align, size) : nullptr;
+  if (p && zeroed) __builtin_memset(p, 0, size);
+  return p;
+}
 void next_free(void* p) noexcept {
+  if (is_early(p)) return;
   if (auto* f = free_after.get()) f(p);
 }
 void* next_realloc(void* p, std::size_t size) noexcept {

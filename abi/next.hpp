@@ -8,6 +8,8 @@ namespace mortise::abi {
 /// Frees a block that is not ours (made by libc before we were there, or behind our back). Ignored when nobody comes
 /// next.
 void next_free(void* p) noexcept;
+/// Null when nobody comes next. While that is being looked up, from a few bytes of our own.
+void* next_allocate(std::size_t size, std::size_t align, bool zeroed) noexcept;
 void* next_realloc(void* p, std::size_t size) noexcept;
 std::size_t next_usable_size(void* p) noexcept;
 

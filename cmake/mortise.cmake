@@ -58,8 +58,9 @@ install(DIRECTORY ${MORTISE_GENERATED} DESTINATION share/mortise/kit COMPONENT k
 
 # mortise_allocator(NAME): build/lib/libmortise-NAME.so from include/mortise/allocators/NAME.hpp, and its description in
 # build/share/mortise/NAME.json. HEADER and CARD name another header and card; LIBRARIES are linked into it.
+# FOR_MEASURING: only the shared object, only when asked for, and not among those that ship.
 function(mortise_allocator name)
-  cmake_parse_arguments(ARG "" "HEADER;CARD" "LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "FOR_MEASURING" "HEADER;CARD" "LIBRARIES" ${ARGN})
   if(NOT ARG_HEADER)
     set(ARG_HEADER "mortise/allocators/${name}.hpp")
     set(ARG_CARD ${name})
@@ -74,6 +75,11 @@ function(mortise_allocator name)
   target_link_options(mortise-${name} PRIVATE -Wl,--version-script=${MORTISE_GENERATED}/exports.map ${MORTISE_LINK_FLAGS})
   target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
   set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)
+
+  if(ARG_FOR_MEASURING)
+    set_target_properties(mortise-${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
 
   list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
   add_executable(describe-${name} ${PROJECT_SOURCE_DIR}/abi/describe.cpp)

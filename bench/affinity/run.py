@@ -63,6 +63,9 @@ def arms(modes: list[str]) -> dict[str, dict[str, str]]:
     for mode in modes:
         conf = "affinity_mode=graph,affinity_overhead=1" if mode == "overhead" else f"affinity_mode={mode}"
         found[mode] = {"LD_PRELOAD": pools, "MORTISE_CONF": conf}
+    system = ROOT / "build/lib/libmortise-system+affinity.so"
+    if system.exists() and "graph" in modes:
+        found["glibc+graph"] = {"LD_PRELOAD": str(system), "MORTISE_CONF": "affinity_mode=graph"}
     return found
 
 
@@ -115,7 +118,7 @@ def check_outputs(document: dict, part: str) -> None:
 
 
 def show_counts(document: dict, console: Console) -> None:
-    names = [n for n in ["glibc", *PEERS, "hslab", *MODES, "overhead"] if any(n in v for v in document["counts"].values())]
+    names = [n for n in ["glibc", *PEERS, "hslab", *MODES, "overhead", "glibc+graph"] if any(n in v for v in document["counts"].values())]
     for what, title in (("ll_misses", "LL data misses, millions"), ("d1_misses", "D1 data misses, millions"), ("instructions", "instructions, millions")):
         table = Table("program", *names, title=title)
         for program, by_arm in document["counts"].items():
@@ -151,7 +154,7 @@ def bars(document: dict) -> list[tuple[str, float, str, bool]]:
 
 
 def show_times(document: dict, console: Console) -> None:
-    names = [n for n in ["glibc", *PEERS, "hslab", *MODES, "overhead"] if any(n in v for v in document["times"].values())]
+    names = [n for n in ["glibc", *PEERS, "hslab", *MODES, "overhead", "glibc+graph"] if any(n in v for v in document["times"].values())]
     table = Table("program", *names, title="CPU seconds, median")
     gains: dict[str, list[float]] = {n: [] for n in names}
     for program, by_arm in document["times"].items():

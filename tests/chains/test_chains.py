@@ -73,6 +73,13 @@ def test_output_is_the_same_in_every_mode(mode):
         assert run(words, NAME, env=conf(mode)).ok().out == run(words).ok().out
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_pools_stand_over_the_systems_malloc_too(mode):
+    library = BUILD / "lib/libmortise-system+affinity.so"
+    for words in ([program("chains", "wrappers-o2")], [program("chains", "crowd"), 20], ["/usr/bin/python3", "-c", "print(sum(map(len, map(str, range(9999)))))"]):
+        assert run(words, preload=(library,), env=conf(mode)).ok().out == run(words).ok().out
+
+
 @pytest.mark.parametrize("mode", ["site", "chain", "graph"])
 def test_libraries_come_and_go_under_a_profilers_signals(mode):
     """What was learnt of one library must not be believed of another in its place."""
