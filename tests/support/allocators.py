@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("MORTISE_BUILD", ROOT / "build"))
+EMULATOR = os.environ.get("MORTISE_EMULATOR", "").split()  # runs the programs of a build for another machine
 WATCHDOG_S = 120  # turns a hang into a failure, nothing else
 
 
@@ -71,6 +72,9 @@ def environment(name: str | None, rseq: bool = True, preload: tuple = (), **more
 def run(command, name: str | None = None, *, rseq: bool = True, preload: tuple = (), timeout: float = WATCHDOG_S,
         env: dict[str, str] | None = None, **more) -> Ran:
     """Runs a command on an allocator, to its end."""
-    done = subprocess.run([str(part) for part in command], env=environment(name, rseq, preload, **(env or {})),
-                          capture_output=True, text=True, timeout=timeout, **more)
+    words, clean = [str(part) for part in command], environment(name, rseq, preload, **(env or {}))
+    if EMULATOR and Path(words[0]).is_relative_to(BUILD):  # a program of this machine: only what it runs is preloaded
+        inside = {key: clean.pop(key) for key in ("LD_PRELOAD", "GLIBC_TUNABLES") if key in clean}
+        words = [*EMULATOR, *(word for key, value in inside.items() for word in ("-E", f"{key}={value}")), *words]
+    done = subprocess.run(words, env=clean, capture_output=True, text=True, timeout=timeout, **more)
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -19,7 +19,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
-#include "mortise/os/pages.hpp"
+#include "mortise/os/facts.hpp"
 #include "mortise/policy/fit.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -285,16 +285,20 @@ struct BoundaryTag {
     }
 
     std::size_t purge_inside(std::byte* from, std::size_t bytes) noexcept {
+      if constexpr (!PurgesPages<Below>) return 0;
+      else return purge_pages_inside(from, bytes);
+    }
+    std::size_t purge_pages_inside(std::byte* from, std::size_t bytes) noexcept requires PurgesPages<Below> {
       std::byte* const first = from + (round_up(address_of(from), page_bytes_) - address_of(from));
       std::byte* const last = from + bytes - (address_of(from + bytes) & (page_bytes_ - 1));
       if (first >= last) return 0;
-      os::purge(first, static_cast<std::size_t>(last - first));
+      if (!this->below.purge_pages(first, static_cast<std::size_t>(last - first))) return 0;
       return static_cast<std::size_t>(last - first);
     }
 
     FreeSet free_;
     std::byte* origin_ = nullptr;
-    std::size_t extent_ = 0, page_bytes_ = 4096, live_ = 0, grown_ = 0;
+    std::size_t extent_ = 0, page_bytes_ = 0, live_ = 0, grown_ = 0;
     Region* regions_ = nullptr;
   };
 };

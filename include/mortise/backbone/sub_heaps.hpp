@@ -143,6 +143,7 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
       }
       void release(Thread& t, Block b) noexcept { below_->release(t, b); }
       std::byte* meta(std::size_t bytes) noexcept { return below_->meta(bytes); }
+      bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return below_->purge_pages(at, bytes); }
       std::byte* side(std::size_t) noexcept { return nullptr; }
       bool back_side(std::byte*, std::size_t) noexcept { return false; }
       bool may_grow = false;

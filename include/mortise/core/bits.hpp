@@ -8,7 +8,7 @@
 namespace mortise {
 
 /// True when `n` is a power of two; zero is none.
-constexpr bool is_power_of_two(std::size_t n) { return std::has_single_bit(n); }
+constexpr bool is_power_of_two(std::size_t n) { return n && (n & (n - 1)) == 0; }
 
 /// `n` rounded up to a multiple of `step`, a power of two. Saturates at the largest multiple instead of wrapping to a small
 /// number, so that a request too large to serve stays too large.

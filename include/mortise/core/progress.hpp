@@ -1,8 +1,6 @@
 // What a thread may have to wait for: a claim that each layer makes and the compiler combines.
 #pragma once
 
-#include <algorithm>
-
 namespace mortise {
 
 /// How far a call depends on other threads. Ordered from weakest to strongest.
@@ -12,7 +10,7 @@ enum class Guarantee {
   wait_free,  ///< every call ends within a bounded number of its own steps
 };
 
-constexpr Guarantee weakest(Guarantee a, Guarantee b) { return std::min(a, b); }
+constexpr Guarantee weakest(Guarantee a, Guarantee b) { return a < b ? a : b; }
 
 /// A stack's claim, per path. `hit`: served by the topmost cache. `refill`: the caches are refilled from memory the stack
 /// already has. `grow`: new memory is asked of the source, that is, of the operating system.

@@ -86,6 +86,8 @@ template <unsigned kSlots = 64, std::size_t kGranuleBytes = 64_KiB> class Shared
     if (b.end() == slot_origin(slot) + slots_[slot].used) slots_[slot].used -= b.size;
   }
 
+  bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return os::purge(at, bytes); }
+
   /// Bookkeeping memory: zeroed, never released.
   std::byte* meta(std::size_t bytes) noexcept {
     Held held(lock_);

@@ -20,7 +20,6 @@
 // Placement: leans on nothing. Nothing here calls libatomic or the C++ run-time library.
 #pragma once
 
-#include <atomic>  // for std::memory_order only
 #include <cstdint>
 #include <type_traits>
 
@@ -40,8 +39,14 @@ extern "C" void __tsan_release(void* word);
 namespace mortise {
 
 /// The order of an operation: `Order::relaxed`, `acquire`, `release`, `acq_rel` or `seq_cst`. There is no default on
-/// purpose.
-using Order = std::memory_order;
+/// purpose. Not std::memory_order: <atomic> brings mutexes and strings with it, and a C library of the compiler's choice.
+enum class Order : int {
+  relaxed = __ATOMIC_RELAXED,
+  acquire = __ATOMIC_ACQUIRE,
+  release = __ATOMIC_RELEASE,
+  acq_rel = __ATOMIC_ACQ_REL,
+  seq_cst = __ATOMIC_SEQ_CST
+};
 
 /// Turns `order` into what the compiler's builtins take.
 [[gnu::always_inline]] constexpr int builtin_order(Order order) noexcept { return static_cast<int>(order); }

@@ -1,0 +1,1 @@
+"""Other machines and other systems than the one the tests run on."""
