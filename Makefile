@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency soak clean _build
+.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency soak clean _build bare
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -83,6 +83,11 @@ bench-affinity:  ## affinity pools: simulated misses and the bars they keep, the
 	@$(MAKE) --no-print-directory _build
 	ninja -C build bench_affinity
 	build/venv/bin/python bench/affinity/run.py
+
+bare:  ## compositions without an operating system: images on an emulated board, and what the heaps cost in ROM and RAM
+	@$(SETUP) build test
+	@$(MAKE) --no-print-directory _build
+	@build/venv/bin/python examples/bare/make.py
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs

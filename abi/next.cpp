@@ -10,6 +10,10 @@
 #include "abi/affinity.hpp"
 #include "mortise/core/inline.hpp"
 
+#ifndef RTLD_DEEPBIND  // musl has no such flag
+#define RTLD_DEEPBIND 0
+#endif
+
 namespace mortise::abi {
 namespace {
 

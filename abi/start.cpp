@@ -17,8 +17,10 @@
 #include "mortise/os/facts.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
+#ifdef __GLIBC__  // its pthread_atfork is a part of every program that calls it; what that calls may be called at any time
 extern "C" int __register_atfork(void (*)(), void (*)(), void (*)(), void*) noexcept;
 extern "C" void* __dso_handle [[gnu::visibility("hidden")]];
+#endif
 
 namespace mortise::abi {
 namespace {
@@ -101,7 +103,12 @@ MORTISE_COLD bool start() noexcept {
     state.store(ok ? 1 : -1, Order::release);
     if (!ok) return false;
   }
-  __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, &__dso_handle);  // may allocate
+  // May allocate.
+#ifdef __GLIBC__
+  __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, &__dso_handle);
+#else
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+#endif
   return true;
 }
 

@@ -19,6 +19,7 @@ Usage usage() noexcept {
   return u;
 }
 
+#ifdef __GLIBC__
 struct mallinfo2 fill(const Usage& u) noexcept {
   struct mallinfo2 m {};
   m.arena = u.mapped - u.large;     // mapped for blocks that are not large ones
@@ -31,6 +32,7 @@ struct mallinfo2 fill(const Usage& u) noexcept {
 }
 
 int clamped(std::size_t n) noexcept { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
+#endif
 
 }  // namespace
 
@@ -41,6 +43,7 @@ using namespace mortise::abi;
 
 extern "C" {
 
+#ifdef __GLIBC__  // other libraries have neither these structures nor these parameters
 MORTISE_EXPORT struct mallinfo2 mallinfo2() noexcept { return fill(usage()); }
 
 /// The old form counts in int: values that do not fit stop at INT_MAX instead of wrapping.
@@ -55,6 +58,8 @@ MORTISE_EXPORT struct mallinfo mallinfo() noexcept {
   old.keepcost = clamped(m.keepcost);
   return old;
 }
+
+#endif
 
 MORTISE_EXPORT void malloc_stats() noexcept { print_statistics(2); }
 
@@ -85,6 +90,7 @@ MORTISE_EXPORT int malloc_trim(std::size_t) noexcept {
   return trim_below(heap, thread()) > 0;
 }
 
+#ifdef __GLIBC__
 /// glibc's tuning parameters are accepted, so that programs that set them go on; they have no effect here, but for
 /// M_TRIM_THRESHOLD with -1, which turns purging off. Unknown parameters return 0.
 MORTISE_EXPORT int mallopt(int param, int value) noexcept {
@@ -99,5 +105,6 @@ MORTISE_EXPORT int mallopt(int param, int value) noexcept {
       return 0;
   }
 }
+#endif
 
 }  // extern "C"

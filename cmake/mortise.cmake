@@ -80,7 +80,10 @@ function(mortise_allocator name)
     set_target_properties(mortise-${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
-
+  set_property(GLOBAL APPEND PROPERTY MORTISE_ALLOCATORS ${name})
+  if(MORTISE_MUSL)  # the description is a program with a C++ library
+    return()
+  endif()
   list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
   add_executable(describe-${name} ${PROJECT_SOURCE_DIR}/abi/describe.cpp)
   target_compile_definitions(describe-${name} PRIVATE ${facts})
@@ -88,5 +91,4 @@ function(mortise_allocator name)
   add_custom_command(TARGET describe-${name} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/share/mortise
     COMMAND sh -c "${emulator} $<TARGET_FILE:describe-${name}> > ${CMAKE_BINARY_DIR}/share/mortise/${name}.json" VERBATIM)
-  set_property(GLOBAL APPEND PROPERTY MORTISE_ALLOCATORS ${name})
 endfunction()

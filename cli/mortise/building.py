@@ -200,12 +200,17 @@ def link(parts: kit.Kit, wanted: Wanted, room: Path, code: Path) -> Path:
 
 def pack(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, code: Path) -> Path:
     """One object in which only the C interface is global, so that several such libraries go into one program."""
-    prefix = re.sub(r"(g\+\+|c\+\+|clang\+\+)[-\d.]*$", "", wanted.compiler or "")
     whole, target = room / f"{made.name}.o", room / "library.a"
-    run([f"{prefix}ld", "-r", "--force-group-allocation", str(code), "-o", str(whole)], None)
-    run([f"{prefix}objcopy", "--wildcard", f"--keep-global-symbol={made.name}_*", str(whole)], None)
-    run([f"{prefix}ar", "rcsD", str(target), str(whole)], None)
+    run([beside(wanted.compiler, "ld"), "-r", "--force-group-allocation", str(code), "-o", str(whole)], None)
+    run([beside(wanted.compiler, "objcopy"), "--wildcard", f"--keep-global-symbol={made.name}_*", str(whole)], None)
+    run([beside(wanted.compiler, "ar"), "rcsD", str(target), str(whole)], None)
     return target
+
+
+def beside(compiler: str | None, tool: str) -> str:
+    """The binutil that belongs to a compiler: aarch64-linux-gnu-ld to aarch64-linux-gnu-g++."""
+    own = re.sub(r"(g\+\+|c\+\+|clang\+\+)[-\d.]*$", tool, compiler or "")
+    return own if own != compiler and shutil.which(own) else tool
 
 
 def put_in(room: Path, target: Path, description: str) -> None:
