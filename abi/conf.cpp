@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"

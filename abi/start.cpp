@@ -116,7 +116,10 @@ void leave_children_alone(char** environment) noexcept {
   // Takes our file's name out of LD_PRELOAD, in place: the list is separated by spaces or colons.
   char* list = variable(environment, "LD_PRELOAD");
   if (!list) return;
-  constexpr const char* kFile = "libmortise-" MORTISE_FILE_NAME ".so";
+#ifndef MORTISE_FILE  // another name than that of the allocators that ship
+#define MORTISE_FILE "libmortise-" MORTISE_FILE_NAME ".so"
+#endif
+  constexpr const char* kFile = MORTISE_FILE;
   char* const at = strstr(list, kFile);
   if (!at) return;
   char* first = at;

@@ -1,8 +1,9 @@
-"""A composition made into a library: a generated translation unit, the compiler, the linker, and what the compiler has
-to say turned into one line about the composition.
+"""A composition made into a library: a generated header, the compiler, the linker, and what the compiler has to say
+turned into one line about the composition.
 
-The unit holds the composition and the whole malloc interface (or, for a static library, the C interface), so one run of
-the compiler does; the description that `mortise explain` reads is made beside it and put into the library.
+The header is checked first; then the files of the malloc interface (or, for a static library, of the C interface) are
+compiled with it, as the build does for the allocators that ship; the description that `mortise explain` reads is made
+beside them and put into the library.
 """
 
 import hashlib
@@ -48,9 +49,10 @@ def build(spec: Path, wanted: Wanted) -> Composition:
     with tempfile.TemporaryDirectory(prefix="mortise-build-") as folder:
         room = Path(folder)
         (room / "composition.hpp").write_text(header_of(made, wanted), encoding="utf-8")
-        with ThreadPoolExecutor(2) as both:
-            described = both.submit(describe, parts, made, room)
-            code = compile_unit(parts, made, wanted, room)
+        check(parts, made, wanted, room)
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as cores:
+            described = cores.submit(describe, parts, made, room)
+            code = list(cores.map(lambda name: compile_file(parts, made, wanted, room, name), files_of(parts, wanted)))
             description = described.result()
         target = pack(parts, made, wanted, room, code) if wanted.is_static else link(parts, wanted, room, code)
         put_in(room, target, description)
@@ -100,7 +102,7 @@ def description_in(library: Path) -> dict[str, Any] | None:
         raise WrongUse(f"'{library}' is no library: expected a .so that 'mortise build' made, or a .toml") from None
 
 
-# -- the translation unit
+# -- the generated header
 
 
 def header_of(made: Composition, wanted: Wanted) -> str:
@@ -168,17 +170,30 @@ def paths(parts: kit.Kit, room: Path) -> list[str]:
     return [f"-I{room}", f"-I{parts.include}", f"-I{parts.sources}", f"-I{parts.generated}"]
 
 
-def compile_unit(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path) -> Path:
-    files = parts.files
-    if wanted.is_static:
-        files = BARE_FILES if wanted.freestanding else ["library", *(f for f in parts.files if f not in NOT_IN_C)]
-    unit, code = room / "unit.cpp", room / "unit.o"
-    unit.write_text("".join(f'#include "abi/{name}.cpp"\n' for name in files), encoding="utf-8")
+def files_of(parts: kit.Kit, wanted: Wanted) -> list[str]:
+    if not wanted.is_static:
+        return parts.files
+    return BARE_FILES if wanted.freestanding else ["library", *(f for f in parts.files if f not in NOT_IN_C)]
+
+
+def compiling(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path) -> list[str]:
     special = ["-ffreestanding", "-fno-asynchronous-unwind-tables"] if wanted.freestanding else []
-    command = [wanted.compiler or parts.compiler, *parts.compile, *special, *wanted.flags, *facts(parts, made), *paths(parts, room),
-               "-fmax-errors=1" if "clang" not in (wanted.compiler or parts.compiler) else "-ferror-limit=1",
-               "-c", str(unit), "-o", str(code)]
-    run(command, made)
+    compiler = wanted.compiler or parts.compiler
+    first_error = "-ferror-limit=1" if "clang" in compiler else "-fmax-errors=1"
+    file = f'-DMORTISE_FILE="{wanted.output.name}"'
+    return [compiler, *parts.compile, *special, *wanted.flags, first_error, *facts(parts, made), file, *paths(parts, room)]
+
+
+def check(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path) -> None:
+    """Whether the layers fit, before anything is made of them."""
+    unit = room / "check.cpp"
+    unit.write_text('#include "composition.hpp"\n', encoding="utf-8")
+    run([*compiling(parts, made, wanted, room), "-fsyntax-only", str(unit)], made)
+
+
+def compile_file(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, name: str) -> Path:
+    code = room / f"{name}.o"
+    run([*compiling(parts, made, wanted, room), "-c", str(parts.sources / f"abi/{name}.cpp"), "-o", str(code)], made)
     return code
 
 
@@ -191,17 +206,17 @@ def describe(parts: kit.Kit, made: Composition, room: Path) -> str:
     return subprocess.run([str(program)], text=True, capture_output=True, check=True).stdout
 
 
-def link(parts: kit.Kit, wanted: Wanted, room: Path, code: Path) -> Path:
+def link(parts: kit.Kit, wanted: Wanted, room: Path, code: list[Path]) -> Path:
     target = room / "library.so"
-    run([wanted.compiler or parts.compiler, "-shared", *wanted.flags, str(code), "-o", str(target), f"-Wl,-soname,{wanted.output.name}",
+    run([wanted.compiler or parts.compiler, "-shared", *wanted.flags, *map(str, code), "-o", str(target), f"-Wl,-soname,{wanted.output.name}",
          f"-Wl,--version-script={parts.generated / 'exports.map'}", *parts.link, *parts.libraries], None)
     return target
 
 
-def pack(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, code: Path) -> Path:
+def pack(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, code: list[Path]) -> Path:
     """One object in which only the C interface is global, so that several such libraries go into one program."""
     whole, target = room / f"{made.name}.o", room / "library.a"
-    run([beside(wanted.compiler, "ld"), "-r", "--force-group-allocation", str(code), "-o", str(whole)], None)
+    run([beside(wanted.compiler, "ld"), "-r", "--force-group-allocation", *map(str, code), "-o", str(whole)], None)
     run([beside(wanted.compiler, "objcopy"), "--wildcard", f"--keep-global-symbol={made.name}_*", str(whole)], None)
     run([beside(wanted.compiler, "ar"), "rcsD", str(target), str(whole)], None)
     return target

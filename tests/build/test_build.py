@@ -51,6 +51,12 @@ def test_run_explain_and_compare_take_the_composition_itself(mortise):
     assert "programs that must stay small" in mortise("explain", spec).ok().out
 
 
+def test_only_self_keeps_children_out(mortise, built):
+    """A library finds its own name in LD_PRELOAD, whatever it is called."""
+    child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]
+    assert mortise("run", "--alloc", built("mine"), "--only-self", "--", *child).ok().out == "preload=\n"
+
+
 def test_a_composition_is_an_arm(mortise, built, tmp_path):
     out = tmp_path / "out.json"
     mortise("compare", "--arms", f"glibc,{built('frugal')},{ROOT / 'examples/frugal.toml'}", "--rounds", "2", "--warmup", "0", "--no-profile",
