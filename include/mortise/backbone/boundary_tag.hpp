@@ -77,18 +77,18 @@ struct BoundaryTag {
       return true;
     }
 
-    Block allocate(Thread& t, Request r) noexcept {
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Below::kReach || r.align > Below::kReach) return {};
       const std::size_t need = chunk_bytes(r.size);
       const std::size_t slack = r.align > kQuantum ? r.align + (kChunkMin > kQuantum ? kChunkMin : kQuantum) : 0;
-      Chunk* const c = with(this->lock_, [&] { return take(t, need, slack, r.align); });
+      Chunk* const c = with(this->lock_, [this, &t, need, slack, align = r.align] { return take(t, need, slack, align); });
       if (!c) return {};
       if (r.zeroed) std::memset(c->bytes(), 0, r.size);
       return {c->bytes(), c->size() - kTag};
     }
 
     void release(Thread&, Block b) noexcept {
-      with(this->lock_, [&] { take_back(b); });
+      with(this->lock_, [this, p = b.ptr] { take_back(p); });
     }
 
     bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
@@ -195,8 +195,8 @@ struct BoundaryTag {
       live_ += c->size();
       return c;
     }
-    void take_back(Block b) noexcept {
-      Chunk* c = checked(b.ptr);
+    void take_back(std::byte* p) noexcept {
+      Chunk* c = checked(p);
       live_ -= c->size();
       const std::size_t bytes = c->size();
       std::byte* const inside = c->start() + sizeof(Chunk);

@@ -35,10 +35,13 @@ template <unsigned kServedMax = 64, unsigned kSpins = 200> class CombiningLock {
     if constexpr (std::is_void_v<Result>) {
       run(work);
     } else {
-      Result result{};
-      auto keep = [&]() noexcept { result = work(); };
+      struct {
+        Work& work;
+        Result result{};
+        void operator()() noexcept { result = work(); }
+      } keep{work};
       run(keep);
-      return result;
+      return keep.result;
     }
   }
 
