@@ -152,7 +152,8 @@ def fold(made: Composition, layers: list[Placed], below: str | None, under: str,
             out.append(f"{at(made, p)}using {name} = {p.cpp};\n")
         else:
             if p.inside:
-                fold(made, p.inside, below, under, out)
+                stands_alone = p.inside[-1].entry.family == "source"
+                fold(made, p.inside, None if stands_alone else below, under, out)
                 name = f"Heap{sum('using Heap' in line for line in out)}"
             why = f"{p.entry.name} does not fit on {under}: it needs {p.entry.needs or 'another layer below'}"
             out.append(f'{at(made, p)}static_assert(FitsOn<{p.cpp}, {below}>, "{why}");\n')
@@ -257,6 +258,8 @@ def verdict(said: str, made: Composition) -> str:
         return tail("the compiler", said)
     first = errors[0]
     what = re.split(r"error: ", lines[first], maxsplit=1)[1]
+    if refused := re.search(r"(LayerDoesNotFit|LastEntryIsNoSource)<(?:mortise::)?(\w+)", what):
+        return misfit(made, refused[1], refused[2])
     what = re.sub(r"^static assertion failed(: |due to requirement '.*?': ?)?", "", what).strip('"')
     if "No such file" in what and "fatal" in lines[first]:
         what += ": is the compiler's C++ library installed?"
@@ -265,6 +268,18 @@ def verdict(said: str, made: Composition) -> str:
         if match := re.match(rf"(?:In file included from |\s*from )?{spec}:(\d+)", line.strip()):
             return f"{made.path}:{match[1]}: {what}"
     return f"{made.path}: {what} ({lines[first].split(': ')[0]})"
+
+
+def misfit(made: Composition, why: str, name: str) -> str:
+    """A refusal by the framework itself, deep inside a route: who does not fit, and where it stands."""
+    p = next((p for p in made.entries() if p.entry.name == name), made.layers[0])
+    if why == "LastEntryIsNoSource":
+        what = f"the last layer of this list is '{name}', which is no source"
+    elif p.entry.family == "source":
+        what = composition.misplaced(p.entry)
+    else:
+        what = f"{name} does not fit on what is below it: it needs {p.entry.needs or 'another layer below'}"
+    return f"{made.path}:{p.line}: {what}"
 
 
 def tail(program: str, said: str) -> str:

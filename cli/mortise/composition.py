@@ -235,11 +235,12 @@ class Reader:
         return f"{policy.cpp}<{', '.join(arguments)}>" if policy.parameters else policy.cpp
 
     def judge_order(self, layers: list[Placed]) -> None:
-        """Sources stand at the bottom, and nothing else does."""
+        """Sources stand at the bottom, and nothing else does; a list inside a route may be a whole stack of its own."""
+        for p in (p for layer in layers for p in layer.all()):
+            for inner in p.inside[:-1]:
+                self.expect_no_source(inner)
         for p in layers[:-1]:
-            for inner in p.all():
-                if inner.entry.family == "source":
-                    self.misplaced(inner)
+            self.expect_no_source(p)
         last = layers[-1]
         if last.entry.family != "source":
             sources = [e.name for e in self.catalogue.layers.values() if e.family == "source"]
@@ -248,11 +249,13 @@ class Reader:
                 f"end the list with one of {', '.join(sorted(sources))}"
             )
 
-    def misplaced(self, p: Placed) -> None:
-        raise WrongUse(
-            f"{self.path}:{p.line}: the source '{p.entry.name}' has layers below it: "
-            "a source gives memory and stands last"
-        )
+    def expect_no_source(self, p: Placed) -> None:
+        if p.entry.family == "source":
+            raise WrongUse(f"{self.path}:{p.line}: {misplaced(p.entry)}")
+
+
+def misplaced(source: Entry) -> str:
+    return f"the source '{source.name}' has layers below it: a source gives memory and stands last"
 
 
 def quantity(value: Any) -> int | None:
