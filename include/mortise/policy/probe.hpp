@@ -3,6 +3,7 @@
 // A probe is told of every block given and taken back, by any thread. It never allocates and never waits.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "mortise/core/bits.hpp"
