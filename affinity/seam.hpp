@@ -89,6 +89,14 @@ void divide_from_size_class(NodeId id) noexcept;
 /// Back to the pool of the size class.
 void fold_back(NodeId id) noexcept;
 
+/// How full the pool is that a node has for itself: segments in use, objects out of them, objects they have room for. Looks at
+/// every segment: O(segments of all pools), for `nodes` at once, whose rows are zero before.
+struct Fullness {
+  std::uint32_t segments;
+  std::uint64_t live, room;
+};
+void survey_pools(Fullness* row_of_node, NodeId nodes) noexcept;
+
 /// Zeroed memory that is never released; null when the system refuses. Not synchronised: under the analysis lock.
 std::byte* analysis_memory(std::size_t bytes) noexcept;
 /// Copies `bytes` from an address that may be anything; false when not all of it can be read. Never faults.

@@ -55,9 +55,11 @@ class Observer {
   void reset_after_fork() noexcept { lock_.reset(); }
 
   /// How the layer finds the pool and the start of the object at an address.
-  void set_locator(void* layer, PooledObject (*locate)(void*, const std::byte*) noexcept) noexcept {
+  void set_locator(void* layer, PooledObject (*locate)(void*, const std::byte*) noexcept,
+                   void (*survey)(void*, void*, PoolSurvey) noexcept) noexcept {
     layer_ = layer;
     locate_ = locate;
+    survey_ = survey;
   }
 
   // -- for the seam, under the lock
@@ -65,6 +67,9 @@ class Observer {
   const EarlyObjects& early() const noexcept { return early_; }
   Node* node(NodeId id) noexcept { return id && id <= nodes_.last() ? &nodes_[id] : nullptr; }
   Node& root(NodeId id) noexcept;
+  void survey_pools(void* context, PoolSurvey each) noexcept {
+    if (survey_) survey_(layer_, context, each);
+  }
   NodeId last_node() const noexcept { return nodes_.last(); }
   NodeView view(NodeId id) noexcept;
   void unite(NodeId a, NodeId b, Why why) noexcept;
@@ -98,6 +103,7 @@ class Observer {
   Options options_{.mode = Mode::off};
   void* layer_ = nullptr;
   PooledObject (*locate_)(void*, const std::byte*) noexcept = nullptr;
+  void (*survey_)(void*, void*, PoolSurvey) noexcept = nullptr;
   Index ways_by_key_, callers_by_address_, nodes_by_chain_;
   Records<Way, 8, 512> ways_;
   Records<Caller, 6, 1024> callers_;

@@ -33,6 +33,20 @@ void fold_back(NodeId id) noexcept {
   if (the_observer) the_observer->fold_back(id);
 }
 
+void survey_pools(Fullness* row_of_node, NodeId nodes) noexcept {
+  struct Rows {
+    Fullness* row;
+    NodeId count;
+  } rows{row_of_node, nodes};
+  const auto add = [](void* context, Pool& pool, std::uint32_t live, std::uint32_t room) noexcept {
+    const Rows& r = *static_cast<const Rows*>(context);
+    if (pool.tag == kNoNode || pool.tag >= r.count || pool.successor.load(Order::acquire)) return;
+    Fullness& f = r.row[pool.tag];
+    ++f.segments, f.live += live, f.room += room;
+  };
+  if (the_observer) the_observer->survey_pools(&rows, add);
+}
+
 NodeView Observer::view(NodeId id) noexcept {
   const Node* const n = node(id);
   if (!n) return {};

@@ -111,6 +111,7 @@ void Analysis::decide(const NodeView& node) noexcept {
       merge(node.id, before.id, Why::co_allocated);
   }
   switch_.heavy(rules_, node.id, node.size_class);
+  if (!view(node.id).pool) fold_back_.made_pool([](NodeId n) { fold_back(n); });
   divide_from_size_class(node.id);
 }
 

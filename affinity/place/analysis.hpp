@@ -2,7 +2,7 @@
 //
 //   object 16, 32, 64 of a node ─► interpreter ─┐
 //   object 16 ──────────────────► data flow ────┴─► stores ─► edges ─► rules ─► unite
-//   threshold reached ──────────► pairs, adaptive switch ───────────────────────► unite, divide_from_size_class
+//   threshold reached ──────────► pairs, adaptive switch, half-empty pools ─────► unite, divide_from_size_class, fold_back
 //
 // Runs inside malloc, under the analysis lock; bounded.
 #pragma once
@@ -11,6 +11,7 @@
 #include "affinity/graph/shape_graph.hpp"
 #include "affinity/observe/interpret.hpp"
 #include "affinity/place/adaptive_switch.hpp"
+#include "affinity/place/fold_back.hpp"
 
 namespace mortise::affinity {
 
@@ -54,6 +55,7 @@ class Analysis {
   ShapeGraph graph_;
   AffinityRules rules_;
   AdaptiveSwitch switch_;
+  FoldBack fold_back_;
   Shape* shapes_ = nullptr;
   Merge* merges_ = nullptr;
   std::uint32_t merge_count_ = 0;

@@ -33,7 +33,7 @@ void Analysis::dump(int fd) noexcept {
   field(line, "steps", counts_.steps), field(line, "decoded", code_.decoded());
   field(line, "flow_instructions", counts_.flow_instructions);
   field(line, "edges", graph_.edges()), field(line, "variables", graph_.variables());
-  field(line, "divided_classes", switch_.divided());
+  field(line, "divided_classes", switch_.divided()), field(line, "folded_back", fold_back_.folded());
   field(line, "left_out", graph_.left_out()), field(line, "graph_bytes", graph_.bytes());
   field(line, "form_bytes", sizeof(Code)).text(",\"stops\":{");
   for (unsigned n = 0; n < kStops; ++n)

@@ -66,6 +66,15 @@ def test_pairs_allocated_in_turn_and_linked_share_lines(watch):
     assert any(v["type"] == "global" for v in found["variable"]), "the head of the list is a global"
 
 
+def test_a_half_empty_pool_is_given_up_and_full_ones_are_not(watch):
+    done, found = watch(program("affinity", "sparse"))
+    assert done.ok().out == run([program("affinity", "sparse")]).out
+    assert analysis(found)["folded_back"] == 1
+    by_pool = [n for n in found["nodes"] if n["pool"]]
+    given_up = [n for n in by_pool if not n["own_pool"]]
+    assert len(by_pool) == 24 and [n["id"] for n in given_up] == [1], "the kind of which one in fifty is left, and no other"
+
+
 PROGRAMS = {
     "lua": ["lua5.4", "-e", "local function t(d) return d>0 and {t(d-1),t(d-1),k=d} or {} end local r=t(11) print(#r)"],
     "perl": ["perl", "-e", "my %h; for my $i (1..20000){ push @{$h{$i%997}}, {k=>$i, n=>qq(name$i)}; } print scalar(keys %h), qq(\\n)"],

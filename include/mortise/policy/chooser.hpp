@@ -97,6 +97,9 @@ struct PooledObject {
   std::byte* start = nullptr;
 };
 
+/// Told of every segment in use: its pool, the objects that are out of it, and how many it has room for.
+using PoolSurvey = void (*)(void* context, Pool& pool, std::uint32_t live, std::uint32_t room) noexcept;
+
 /// The slot's question: from which pool does an object of this size class, asked for at this call, come?
 /// `choose` runs on misses only and may lock; `gave` is called with every object that it left undecided.
 template <class C> concept ChooserPolicy = requires(C& c, const CallSite& site, CallChoice& choice, void* p, std::size_t n) {

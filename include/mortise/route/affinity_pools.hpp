@@ -141,7 +141,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (size_max_) return true;
       if (!pools_.start(facts.page_bytes) || !chooser_.start()) return false;
       watch_thread_ = facts.watch_thread;
-      if constexpr (requires { chooser_.set_locator(this, locate); }) chooser_.set_locator(this, locate);
+      if constexpr (requires { chooser_.set_locator(this, locate, survey); }) chooser_.set_locator(this, locate, survey);
       open();
       return true;
     }
@@ -264,6 +264,9 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
 
     // -- which head
 
+    static void survey(void* layer, void* context, PoolSurvey each) noexcept {
+      static_cast<Over*>(layer)->pools_.survey([&](Pool& p, std::uint32_t live, std::uint32_t room) { each(context, p, live, room); });
+    }
     static PooledObject locate(void* layer, const std::byte* p) noexcept {
       auto& self = *static_cast<Over*>(layer);
       if (!self.pools_.range().holds(p)) return {};

@@ -133,6 +133,14 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     u.meta += meta_.mapped_bytes();
   }
 
+  /// Calls each(pool, objects out, objects that fit) for every segment in use. What threads change meanwhile is read as it is.
+  template <class Each> void survey(Each&& each) const noexcept {
+    for (std::uint32_t i = 0; i < range_.end(); ++i) {
+      const PoolSegment& s = range_.at(i);
+      if (const PoolHead* const h = glance(s.head)) each(*h->pool, glance(s.live), std::uint32_t{kSegmentBytes} / s.stride);
+    }
+  }
+
   /// Each segment's lists and counts agree. The heap must be at rest.
   void audit() noexcept {
     for (std::uint32_t i = 0; i < range_.end(); ++i) {

@@ -120,7 +120,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   }
   /// Segments have numbers below this.
   std::uint32_t end() const noexcept { return chunks_ * kPerChunk; }
-  PoolSegment& at(std::uint32_t i) noexcept { return segments_[i]; }
+  PoolSegment& at(std::uint32_t i) const noexcept { return segments_[i]; }
 
  private:
   static constexpr std::size_t kTable = kReach / kSegmentBytes * sizeof(PoolSegment);
