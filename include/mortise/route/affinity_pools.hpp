@@ -98,7 +98,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
           }
       }
       const Block b = allocate_below(t, r);
-      if (!choice.pool && b) {
+      if (!h && !choice.pool && b) {
         const Inside inside(t);
         chooser_.gave(site, choice, b.ptr, r.size);
       }

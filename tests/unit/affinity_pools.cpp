@@ -1,0 +1,219 @@
+// The pools themselves, led by a Chooser that a test writes. If this failed, objects of one chain of calls would lie in another's
+// pool, a rule that is out of date would be followed off the stack, or memory of a thread that has ended would be lost.
+#include "mortise/route/affinity_pools.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "mortise/allocators/hslab.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+constexpr std::uintptr_t kWrapper = 0x1000, kFirst = 0x2000, kSecond = 0x3000, kByFrame = 0x4000, kRare = 0x5000, kBelow = 0x6000;
+
+/// Knows one wrapper, whose frame has 32 bytes, another that is left by rbp, and a pool for each address that ends a chain.
+class Scripted {
+ public:
+  static constexpr const char* kName = "Scripted";
+  static constexpr bool kReadsCalls = true;
+  static constexpr std::uint16_t kPlainId = 300, kFrameId = 301;
+
+  bool start() noexcept { return true; }
+  static std::uintptr_t stack_end() noexcept { return ~std::uintptr_t{0} >> 1; }
+  std::uintptr_t address_mask() const noexcept { return ~std::uintptr_t{0}; }
+  std::uint32_t epoch() const noexcept { return now; }
+  std::size_t object_bytes_max() const noexcept { return 128; }
+
+  void choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept {
+    ++asked;
+    unsigned id = static_cast<unsigned>((size + 15) / 16);
+    const unsigned size_class = id;
+    CallFrame frame = site.frame;
+    std::uintptr_t address = site.address;
+    while (address == kWrapper || address == kByFrame) {
+      const CallStep& step = address == kWrapper ? plain : by_frame;
+      choice.hop[choice.hops++] = {call_key(address, id), &step};
+      if (!frame.climb(step, site.stack_end)) return;
+      address = frame.return_address();
+      id = step.id;
+    }
+    choice.key = call_key(address, id);
+    if (address == kRare) return;
+    Pool& pool = address == kFirst ? first : address == kSecond ? second : below;
+    pool.id = address == kFirst ? 1 : address == kSecond ? 2 : 3;
+    pool.size_class = size_class;
+    pool.is_forwarding = address == kBelow;
+    choice.pool = &pool;
+  }
+  void gave(const CallSite&, CallChoice&, void* p, std::size_t) noexcept { told = p; }
+  void lock_all() noexcept {}
+  void unlock_all() noexcept {}
+  void reset_after_fork() noexcept {}
+
+  CallStep plain{.cfa_offset = 32, .rbp_offset = -16, .from_rbp = false, .id = kPlainId};
+  CallStep by_frame{.cfa_offset = 16, .rbp_offset = -16, .from_rbp = true, .id = kFrameId};
+  Pool first{}, second{}, below{};
+  unsigned asked = 0;
+  std::uint32_t now = 1;
+  void* told = nullptr;
+};
+
+using Heap = Stack<Layers<AffinityPools<Scripted>>, HslabLayers>;
+
+/// A stack as a call of malloc leaves it: saved registers below, malloc's return address, and one caller's frame above.
+struct Calls {
+  std::uintptr_t word[24] = {};
+  const void* site() const { return &word[8]; }
+  explicit Calls(std::uintptr_t returns_to, std::uintptr_t callers_returns_to = 0) {
+    word[8] = returns_to;
+    word[12] = callers_returns_to;  // 32 bytes up: its return address lies in the word below
+    word[3] = reinterpret_cast<std::uintptr_t>(&word[11]);  // rbp, for the frame that is left by it
+    word[11] = 0xf00;                                       // the caller's rbp
+  }
+};
+
+Block ask(Heap& h, Heap::Thread& t, const Calls& calls, std::size_t size) {
+  const Request r{.size = size, .site = calls.site()};
+  Block b = h.allocate_hit(t, r);
+  if (!b) b = h.allocate_through_wrappers(t, r);
+  return b ? b : h.allocate(t, r);
+}
+bool is_pooled(Heap& h, Block b) { return h.block_of(b.ptr).size_class == Heap::kPooled; }
+
+TEST(AffinityPools, ObjectsOfOneChainLieTogether) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls one(kFirst), other(kSecond);
+    std::vector<Block> a, b;
+    for (int i = 0; i < 100; ++i) a.push_back(ask(h, t, one, 32)), b.push_back(ask(h, t, other, 32));
+    EXPECT_EQ(h.chooser().asked, 2u) << "known ways are not asked about again";
+    for (std::size_t i = 1; i < 100; ++i) EXPECT_EQ(a[i].ptr - a[i - 1].ptr, 32) << i;
+    EXPECT_TRUE(is_pooled(h, a[0]));
+    for (const Block x : a) h.release(t, x);
+    for (const Block x : b) h.release(t, x);
+    h.audit();
+  });
+}
+
+TEST(AffinityPools, WrappersAreSteppedOver) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    for (const std::uintptr_t wrapper : {kWrapper, kByFrame}) {
+      const Calls one(wrapper, kFirst), other(wrapper, kSecond);
+      for (int i = 0; i < 3; ++i) {
+        const Block a = ask(h, t, one, 32), b = ask(h, t, other, 32);
+        const auto pool = [&](Block x) { return h.pools().range().segment_of(x.ptr)->head->pool; };
+        EXPECT_EQ(pool(a), &h.chooser().first);
+        EXPECT_EQ(pool(b), &h.chooser().second);
+      }
+    }
+  });
+}
+
+TEST(AffinityPools, StepsAreNotFollowedWhenOutOfDateOrOffTheStack) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls calls(kWrapper, kFirst);
+    const Request r{.size = 32, .site = calls.site()};
+    ask(h, t, calls, 32);
+    EXPECT_TRUE(h.allocate_through_wrappers(t, r));
+    h.chooser().now = 2;  // a module has been unloaded
+    EXPECT_FALSE(h.allocate_through_wrappers(t, r));
+    ask(h, t, calls, 32);
+    EXPECT_TRUE(h.allocate_through_wrappers(t, r));
+    t.stack_end = address_of(calls.site()) + 16;  // the frame would end beyond
+    EXPECT_FALSE(h.allocate_through_wrappers(t, r));
+    EXPECT_FALSE(is_pooled(h, ask(h, t, calls, 32)));
+  });
+}
+
+TEST(AffinityPools, UndecidedObjectsComeFromBelowAndAreTold) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Block rare = ask(h, t, Calls(kRare), 32);
+    EXPECT_FALSE(is_pooled(h, rare));
+    EXPECT_EQ(h.chooser().told, rare.ptr);
+    h.chooser().told = nullptr;
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(is_pooled(h, ask(h, t, Calls(kBelow), 32)));
+    EXPECT_EQ(h.chooser().told, nullptr) << "a pool that forwards is decided";
+    EXPECT_EQ(h.chooser().asked, 2u);
+    EXPECT_FALSE(is_pooled(h, ask(h, t, Calls(kFirst), 129)));
+    EXPECT_FALSE(is_pooled(h, h.allocate(t, {.size = 32}))) << "a call from within has no site";
+  });
+}
+
+TEST(AffinityPools, AUnionTakesEffectWithTheNextSegment) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls one(kFirst), other(kSecond);
+    ask(h, t, other, 32);
+    ask(h, t, one, 32);
+    h.chooser().first.successor.store(&h.chooser().second, Order::release);
+    Block last{};
+    for (int i = 0; i < 300; ++i) last = ask(h, t, one, 32);
+    EXPECT_EQ(h.pools().range().segment_of(last.ptr)->head->pool, &h.chooser().second);
+  });
+}
+
+TEST(AffinityPools, AHeadOutlivesItsThread) {
+  Stage<Heap> stage(2);
+  std::vector<Block> blocks;
+  const Calls calls(kFirst);
+  stage.as(0, [&](Heap& h, auto& t) {
+    for (int i = 0; i < 1000; ++i) blocks.push_back(ask(h, t, calls, 64));
+  });
+  stage.detach(0);
+  stage.as(1, [&](Heap& h, auto& t) {
+    for (const Block b : blocks) h.release(t, b);  // nobody's: they wait
+    Usage before, after;
+    h.tell(before);
+    std::vector<Block> again;
+    for (int i = 0; i < 1000; ++i) again.push_back(ask(h, t, calls, 64));
+    h.tell(after);
+    EXPECT_EQ(after.live, before.live) << "the same memory serves again";
+    for (const Block b : again) h.release(t, b);
+    h.trim(t);
+    h.audit();
+    Usage end;
+    h.tell(end);
+    EXPECT_LT(end.live, before.live);
+  });
+}
+
+TEST(AffinityPools, ASignalHandlerInTheMiddleGoesBelow) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls calls(kFirst);
+    const Block b = ask(h, t, calls, 32);
+    t.busy = true;  // as when a signal arrives inside
+    EXPECT_FALSE(is_pooled(h, ask(h, t, calls, 32)));
+    EXPECT_FALSE(h.release_hit(t, b));
+    h.release(t, b);  // remotely
+    t.busy = false;
+    EXPECT_TRUE(h.pools().range().segment_of(b.ptr)->head->remote.load(Order::relaxed));
+  });
+}
+
+TEST(AffinityPools, EmptyChunksGoBackToTheSystem) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls calls(kFirst);
+    std::vector<Block> blocks;
+    for (int i = 0; i < 200'000; ++i) blocks.push_back(ask(h, t, calls, 128));
+    Usage full, empty;
+    h.tell(full);
+    for (const Block b : blocks) h.release(t, b);
+    h.trim(t);
+    h.tell(empty);
+    EXPECT_LT(empty.mapped, full.mapped / 4);
+    for (int i = 0; i < 200'000; ++i) blocks[static_cast<std::size_t>(i)] = ask(h, t, calls, 128);
+    h.audit();
+    for (const Block b : blocks) h.release(t, b);
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test
