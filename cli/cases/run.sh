@@ -48,7 +48,7 @@ go_gogc() {
 
 jemalloc_decay() {
   cc -O2 $cases/server.c -o "$work/server"
-  compare jemalloc_decay --mem avg --arms glibc,jemalloc --sweep jemalloc -- "$work/server" 4 400000 250 40000
+  compare jemalloc_decay --mem avg --arms glibc,jemalloc --sweep jemalloc -- "$work/server" 4 400000 250 120000
 }
 
 classic_fits() {
