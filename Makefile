@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency soak clean _build bare
+.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency bench-security fuzz soak clean _build bare
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -88,6 +88,16 @@ bare:  ## compositions without an operating system: images on an emulated board,
 	@$(SETUP) build test
 	@$(MAKE) --no-print-directory _build
 	@build/venv/bin/python examples/bare/make.py
+
+bench-security:  ## crimes against the heap, ours beside hardened peers: docs/5-faults.md
+	@$(SETUP) build bench test
+	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
+	build/venv/bin/python bench/security.py
+
+fuzz:  ## guarded stacks under libFuzzer for five minutes: no false report, every crime named
+	@$(SETUP) build test
+	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
+	tests/fuzz/run.sh 300
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
 	@$(SETUP) build test programs

@@ -16,6 +16,11 @@ namespace mortise {
   for (;;) __builtin_trap();
 }
 
+void tell(const Crime& crime) noexcept {
+  if (MORTISE_C(on_fault)) MORTISE_C(on_fault)(name_of(crime.fault), crime.block.ptr);
+}
+bool goes_on_after(const Crime& crime) noexcept { report(crime.fault, crime.block); }
+
 namespace abi {
 
 constinit Heap::Thread nobody{};

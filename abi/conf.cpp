@@ -141,6 +141,13 @@ void apply(Text key, Text value) noexcept {
     if (!parse(value, settings.refill_ahead)) warn_value("refill_ahead", "0 or 1");
   } else if (key.length > 9 && memcmp(key.at, "affinity_", 9) == 0 && is_known(key)) {
     AffinitySettings<Heap>::apply(key, value, warn_value);
+  } else if (key.is("on_fault")) {
+    if (value.is("abort") || value.is("report")) settings.goes_on = value.is("report");
+    else warn_value("on_fault", "abort or report");
+  } else if (key.is("report_file")) {
+    if (!parse(value, settings.report_file)) warn_value("report_file", "a path of at most 200 characters");
+  } else if (key.is("exceptions")) {
+    if (!parse(value, settings.exceptions)) warn_value("exceptions", "a path of at most 200 characters");
   } else {
     warn_unknown(key);
   }

@@ -80,6 +80,9 @@ struct Settings {
   bool inspect = false;
   Reserve reserve{};
   bool refill_ahead = false;
+  bool goes_on = false;        ///< after a fault that leaves a safe way on
+  char report_file[256] = {};  ///< where reports are written besides standard error
+  char exceptions[256] = {};   ///< the file that says for which program a fault is no reason to end
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;

@@ -5,6 +5,7 @@
 //
 // Only this folder knows errno, zero sizes, and which alignments are legal.
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <new>
@@ -12,6 +13,7 @@
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "abi/next.hpp"
+#include "abi/places.hpp"
 #include "mortise/os/facts.hpp"
 
 namespace mortise::abi {
@@ -53,6 +55,15 @@ template <bool kMayThrow> [[gnu::noinline]] void* new_slow(std::size_t size, std
 template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align, bool, const void* site) {
   void* p = is_power_of_two(align) ? allocate_slow_at(size, align, false, site) : nullptr;
   return p ? p : new_failed(size, align, kMayThrow);
+}
+
+/// Whether the card says that a pointer that cannot be another allocator's is a fault; otherwise it is passed on.
+template <class C> constexpr bool kRefusesForeign = requires { requires C::kRefusesForeign; };
+
+MORTISE_COLD void refuse_foreign(std::byte* p, const void* seen_at) noexcept {
+  if (Mappings{}.ground_of(p) == Ground::other) return;
+  const Crime crime{.fault = Fault::invalid_free, .block = {p, 0}, .seen_at = seen_at};
+  if (!goes_on_after(crime)) abort();
 }
 
 /// What to do on a miss: at the program's call of malloc or operator new, and within our own functions.
@@ -97,11 +108,13 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   if (!ptr) return;
   const int error = errno;  // free leaves errno alone
   if (!heap.holds(ptr)) {
+    if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
     events.foreign_frees.fetch_add(1, Order::relaxed);
     next_free(p);
   } else if (prepare_thread()) {
     Block b = heap.block_of(ptr);
-    if (b.size_class == kNoClass) b = heap.measure(b);
+    if constexpr (!kTakesUnsizedBlocks<Heap>)
+      if (b.size_class == kNoClass) b = heap.measure(b);
     heap.release(thread(), b);
     leave_if_ended();
     note_release();
@@ -116,18 +129,28 @@ MORTISE_HOT void release(void* p) noexcept {
   free_slow(p);
 }
 
+/// A delete that names a size or an alignment; size 0 where it names none.
+template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size, std::size_t align) noexcept {
+  if constexpr (ChecksSizes<H>) {
+    auto* ptr = static_cast<std::byte*>(p);
+    H& h = heap;
+    if (ptr && h.holds(ptr)) h.check_size(ptr, size, align);
+  }
+  release(p);
+}
+
 /// The next step up when a block is too small or much too large: in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
   if (size > kRequestMax) return fail(ENOMEM);
   const Block old = heap.measure(heap.block_of(p));
-  if (size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
+  if (!kSizesExactly<Heap> && size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
   if (!prepare_thread()) return fail(ENOMEM);
-  if (old.size_class == kNoClass) {
+  if (kSizesExactly<Heap> || old.size_class == kNoClass) {
     if (const Block b = resize_below(heap, thread(), old, size)) {
       if (size < old.size) note_release();
       return b.ptr;
     }
-    if (size > old.size)
+    if (size > old.size && old.size_class == kNoClass)
       if (const Block b = move_below(heap, thread(), old, size)) return b.ptr;
   }
   void* const fresh = allocate({.size = size});
@@ -150,7 +173,10 @@ MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
     return nullptr;
   }
   auto* ptr = static_cast<std::byte*>(p);
-  if (!heap.holds(ptr)) [[unlikely]] return next_realloc(p, size);
+  if (!heap.holds(ptr)) [[unlikely]] {
+    if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
+    return next_realloc(p, size);
+  }
   return reallocate(ptr, size);
 }
 
@@ -218,8 +244,10 @@ MORTISE_EXPORT void* pvalloc(std::size_t size) noexcept { return allocate_pages(
 MORTISE_EXPORT void cfree(void* p) noexcept { release(p); }
 
 /// C23. A wrong size is ignored: the block knows its own. (Hardened allocators report it.)
-MORTISE_EXPORT void free_sized(void* p, std::size_t) noexcept { release(p); }
-MORTISE_EXPORT void free_aligned_sized(void* p, std::size_t, std::size_t) noexcept { release(p); }
+MORTISE_EXPORT void free_sized(void* p, std::size_t n) noexcept { release_as(p, n, 1); }
+MORTISE_EXPORT void free_aligned_sized(void* p, std::size_t align, std::size_t n) noexcept {
+  release_as(p, n, align);
+}
 
 MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
@@ -275,11 +303,19 @@ MORTISE_EXPORT void operator delete(void* p) noexcept { release(p); }
 MORTISE_EXPORT void operator delete[](void* p) noexcept { release(p); }
 MORTISE_EXPORT void operator delete(void* p, const nothrow_t&) noexcept { release(p); }
 MORTISE_EXPORT void operator delete[](void* p, const nothrow_t&) noexcept { release(p); }
-MORTISE_EXPORT void operator delete(void* p, std::size_t) noexcept { release(p); }
-MORTISE_EXPORT void operator delete[](void* p, std::size_t) noexcept { release(p); }
-MORTISE_EXPORT void operator delete(void* p, align_val_t) noexcept { release(p); }
-MORTISE_EXPORT void operator delete[](void* p, align_val_t) noexcept { release(p); }
-MORTISE_EXPORT void operator delete(void* p, align_val_t, const nothrow_t&) noexcept { release(p); }
-MORTISE_EXPORT void operator delete[](void* p, align_val_t, const nothrow_t&) noexcept { release(p); }
-MORTISE_EXPORT void operator delete(void* p, std::size_t, align_val_t) noexcept { release(p); }
-MORTISE_EXPORT void operator delete[](void* p, std::size_t, align_val_t) noexcept { release(p); }
+MORTISE_EXPORT void operator delete(void* p, std::size_t n) noexcept { release_as(p, n, 1); }
+MORTISE_EXPORT void operator delete[](void* p, std::size_t n) noexcept { release_as(p, n, 1); }
+MORTISE_EXPORT void operator delete(void* p, align_val_t a) noexcept { release_as(p, 0, std::size_t(a)); }
+MORTISE_EXPORT void operator delete[](void* p, align_val_t a) noexcept { release_as(p, 0, std::size_t(a)); }
+MORTISE_EXPORT void operator delete(void* p, align_val_t a, const nothrow_t&) noexcept {
+  release_as(p, 0, std::size_t(a));
+}
+MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t&) noexcept {
+  release_as(p, 0, std::size_t(a));
+}
+MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept {
+  release_as(p, n, std::size_t(a));
+}
+MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept {
+  release_as(p, n, std::size_t(a));
+}

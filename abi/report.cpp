@@ -1,17 +1,131 @@
-// The one way to die: a line that says what happened, then abort.
+// What happens at a fault: one line that says what, where and what to do next; then abort, unless whoever runs the
+// program has said otherwise for it. Nothing is allocated and no lock is taken on the way: files are read and written
+// by system calls.
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "abi/heap.hpp"
+#include "abi/places.hpp"
 #include "mortise/os/console.hpp"
+#include "mortise/sync/atomics.hpp"
 
 namespace mortise {
+namespace {
+
+using ReportLine = os::Line<1024>;
+
+void put_place(ReportLine& line, const char* what, const abi::Place& place) noexcept {
+  if (!place.address) return;
+  line.text(" ").text(what).text("=");
+  if (place.file[0]) line.text(place.file).text("+").hex(place.offset);
+  else line.hex(place.address);
+}
+
+/// What whoever runs the program wants done about a fault in it.
+enum class Wish { end, go_on, be_silent };
+
+/// One line of the exceptions file: `PROGRAM FAULT ACTION`. PROGRAM is a path, a file name or *; FAULT a name or *.
+struct Words {
+  const char* at[3];
+  std::size_t length[3];
+
+  bool is(unsigned i, const char* text) const noexcept {
+    return strlen(text) == length[i] && memcmp(at[i], text, length[i]) == 0;
+  }
+};
+bool split(const char* line, Words& words) noexcept {
+  for (unsigned i = 0; i < 3; ++i) {
+    line += strspn(line, " \t");
+    words.at[i] = line;
+    line += words.length[i] = strcspn(line, " \t#");
+    if (!words.length[i]) return false;
+  }
+  return true;
+}
+
+/// The first line of the file that names this program and this fault decides.
+class Exceptions {
+ public:
+  Wish wish_for(const char* file, Fault fault, Wish otherwise) noexcept {
+    const long n = os::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_, sizeof program_ - 1);
+    const long fd = os::syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || n <= 0) return otherwise;
+    program_[n] = 0;
+    Wish wish = otherwise;
+    bool decided = false;
+    std::size_t length = 0;
+    long got;
+    while (!decided && (got = os::syscall(SYS_read, fd, buffer_, sizeof buffer_)) > 0) {
+      for (long i = 0; i < got && !decided; ++i) {
+        if (buffer_[i] != '\n') {
+          if (length < sizeof line_ - 1) line_[length++] = buffer_[i];
+          continue;
+        }
+        line_[length] = 0;
+        length = 0;
+        decided = decides(fault, wish);
+      }
+    }
+    os::syscall(SYS_close, fd);
+    return wish;
+  }
+
+ private:
+  bool decides(Fault fault, Wish& wish) const noexcept {
+    Words words;
+    if (!split(line_, words)) return false;
+    const char* const slash = strrchr(program_, '/');
+    if (!words.is(0, "*") && !words.is(0, program_) && !(slash && words.is(0, slash + 1))) return false;
+    if (!words.is(1, "*") && !words.is(1, name_of(fault))) return false;
+    if (words.is(2, "abort")) wish = Wish::end;
+    else if (words.is(2, "report")) wish = Wish::go_on;
+    else if (words.is(2, "ignore")) wish = Wish::be_silent;
+    else return false;
+    return true;
+  }
+  char program_[512];
+  char buffer_[512];
+  char line_[512];
+};
+
+}  // namespace
+
+void tell(const Crime& crime) noexcept {
+  abi::Place places[3];
+  const void* const addresses[3] = {crime.allocated_at, crime.freed_at, crime.seen_at};
+  for (unsigned i = 0; i < 3; ++i) places[i].address = address_of(static_cast<const std::byte*>(addresses[i]));
+  abi::Mappings{}.find(places, 3);
+  ReportLine line;
+  line.text("mortise[").text(abi::Card::kName).text("] fault=").text(name_of(crime.fault));
+  line.text(" ptr=").pointer(crime.block.ptr);
+  if (!crime.block.is_unsized()) line.text(" size=").number(crime.block.size);
+  put_place(line, "allocated_at", places[0]);
+  put_place(line, "freed_at", places[1]);
+  put_place(line, "seen_at", places[2]);
+  line.text(" hint=\"").text(hint_of(crime.fault)).text("\"");
+  ReportLine copy = line;
+  line.flush();
+  if (!abi::settings.report_file[0]) return;
+  const long fd = os::syscall(SYS_openat, AT_FDCWD, abi::settings.report_file,
+                              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  copy.flush(static_cast<int>(fd));
+  os::syscall(SYS_close, fd);
+}
 
 [[noreturn]] void report(Fault fault, Block block) noexcept {
-  os::Line<> line;
-  line.text("mortise[").text(abi::Card::kName).text("] fault=").text(name_of(fault)).text(" ptr=").pointer(block.ptr);
-  if (!block.is_unsized()) line.text(" size=").number(block.size);
-  line.text(" hint=\"").text(hint_of(fault)).text("\"").flush();
+  tell({.fault = fault, .block = block});
   abort();
+}
+
+bool goes_on_after(const Crime& crime) noexcept {
+  const Wish otherwise = abi::settings.goes_on ? Wish::go_on : Wish::end;
+  const char* const file = abi::settings.exceptions[0] ? abi::settings.exceptions : "/etc/mortise/exceptions";
+  const Wish wish = Exceptions{}.wish_for(file, crime.fault, otherwise);
+  if (wish != Wish::be_silent) tell(crime);
+  return wish != Wish::end;
 }
 
 }  // namespace mortise

@@ -12,7 +12,7 @@ set(MORTISE_INSIDE_FLAGS
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin-malloc -fno-stack-protector -fvisibility=hidden
   -fasynchronous-unwind-tables -ftls-model=initial-exec)
 set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
-set(MORTISE_ABI_FILES malloc new start next conf stats idle report snapshot resident)
+set(MORTISE_ABI_FILES malloc new start next conf stats idle report trap snapshot resident)
 add_library(mortise_inside INTERFACE)
 target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
 target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)

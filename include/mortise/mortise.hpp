@@ -9,6 +9,7 @@
 #include "mortise/source.hpp"
 #include "mortise/backbone.hpp"
 #include "mortise/cache.hpp"
+#include "mortise/guard.hpp"
 #include "mortise/shape.hpp"
 #include "mortise/route.hpp"
 #include "mortise/watch.hpp"

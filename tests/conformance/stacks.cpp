@@ -10,6 +10,10 @@
 
 #include "tests/support/stage.hpp"
 
+#ifndef MORTISE_TEST_STACKS  // guards.cpp has its own
+#define MORTISE_TEST_STACKS Stacks
+#endif
+
 namespace mortise::test {
 namespace {
 
@@ -37,7 +41,7 @@ template <class E> class Conformance : public ::testing::Test {
     return size < kTraits.room_bytes / 4;
   }
 };
-TYPED_TEST_SUITE(Conformance, Stacks, EntryNames);
+TYPED_TEST_SUITE(Conformance, MORTISE_TEST_STACKS, EntryNames);
 
 /// Fills a block and can tell later whether it is as it was filled.
 void fill(Block b) { std::memset(b.ptr, static_cast<int>(address_of(b.ptr) >> 4 & 0xff) | 1, b.size); }

@@ -146,13 +146,16 @@ TEST(Sizes, CallocIsZeroWhereARealloShrankOrMoved) {
   }
 }
 
+/// Hardened heaps report a wrong size (tests/crimes); all others ignore it, as the block knows its own.
 TEST(Sizes, SizedFreesTakeTheBlockBackAndIgnoreAWrongSize) {
+  const char* const preload = getenv("LD_PRELOAD");
+  const bool forgives = !preload || !strstr(preload, "hardened");
   const struct mallinfo2 before = mallinfo2();
   for (int i = 0; i < 10000; ++i) {
     free_sized(malloc(100), 100);
-    free_sized(malloc(100), 7);
+    free_sized(malloc(100), forgives ? 7 : 100);
     free_aligned_sized(aligned_alloc(256, 512), 256, 512);
-    free_aligned_sized(aligned_alloc(256, 512), 16, 1);
+    free_aligned_sized(aligned_alloc(256, 512), 16, forgives ? 1 : 512);
     cfree(malloc(3000));
     __libc_free(malloc(50));
   }

@@ -1,79 +1,75 @@
-// Commits one crime against the heap: crime NAME. Prints the pointer that a report must name, then does it; ends with 0
-// when nobody noticed. Crimes that are seen when a block leaves the caches are followed by malloc_trim, which empties
-// them.
-#include <malloc.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+// Commits one crime against the heap: crime NAME; crime --list names them all with their kind.
+//
+// Prints the pointer that a report must name, commits it, and goes on as an honest program would for a while, so that guards that
+// look later get to look. crime NAME trim empties the caches right after the crime, before anything is asked of them. Ends with 0 when nobody noticed and the harm is done, with 10 when nobody noticed and there is none.
+#include "crimes.hpp"
 
-#include <string>
-#include <thread>
+namespace crimes {
+
+static bool trims = false;
+
+bool same_block_twice(std::size_t n) {
+  if (trims) malloc_trim(0);
+  void* got[64];
+  bool twice = false;
+  for (unsigned i = 0; i < 64; ++i) {
+    got[i] = malloc(hidden(n));
+    for (unsigned j = 0; j < i; ++j) twice |= got[i] == got[j];
+  }
+  return twice;
+}
+
+bool block_at(const void* target, std::size_t n) {
+  for (unsigned i = 0; i < 64; ++i)
+    if (malloc(hidden(n)) == target) return true;
+  return false;
+}
 
 namespace {
 
-/// The allocator's blocks are abused on purpose: the compiler is not to know.
-template <class T> T hidden(T value) {
-  asm volatile("" : "+r"(value));
-  return value;
-}
-char* block(std::size_t n) { return static_cast<char*>(malloc(hidden(n))); }
-void announce(const void* p) {
-  printf("%#lx\n", reinterpret_cast<unsigned long>(p));
-  fflush(stdout);
-}
-void release(char* p) { free(hidden(p)); }
-
-int commit(const std::string& crime) {
-  if (crime == "double_free") {
-    char* p = block(100);
-    announce(p);
-    release(p);
-    release(p);
-  } else if (crime == "double_free_by_two_threads") {
-    char* p = block(1000);
-    announce(p);
-    std::thread([p] { release(p); }).join();
-    std::thread([p] { release(p); }).join();
-  } else if (crime == "double_free_later") {
-    char* p = block(100);
-    announce(p);
-    release(p);
-    malloc_trim(0);
-    release(p);
-  } else if (crime == "free_inside") {
-    char* p = block(100) + 16;
-    announce(p);
-    release(p);
-  } else if (crime == "free_inside_large") {
-    char* p = block(1 << 20) + 4096;
-    announce(p);
-    release(p);
-  } else if (crime == "free_inside_large_far") {
-    char* p = block(1 << 20) + (256 << 10);
-    announce(p);
-    release(p);
-  } else if (crime == "double_free_large") {
-    char* p = block(1 << 20);
-    announce(p);
-    release(p);
-    release(p);
-  } else if (crime == "realloc_inside_large") {
-    char* p = block(1 << 20) + 64;
-    announce(p);
-    free(realloc(hidden(p), 100));
-  } else if (crime == "usable_size_of_freed_large") {
-    char* p = block(1 << 20);
-    announce(p);
-    release(p);
-    printf("%zu\n", malloc_usable_size(hidden(p)));
-  } else {
-    return 2;
+/// Enough releases to bring everything out of quarantines of up to a few MB, then the caches are emptied.
+void go_on() {
+  constexpr unsigned kBlocks = 64;
+  void* held[kBlocks] = {};
+  std::size_t size = 16;
+  for (unsigned i = 0; i < 20000; ++i) {
+    void*& one = held[i % kBlocks];
+    release(one);
+    one = malloc(hidden(size));
+    size = size * 5 / 4 + 16;
+    if (size > 20000) size = 16;
   }
+  for (void* one : held) release(one);
   malloc_trim(0);
-  return 0;
+}
+
+const Crime* find(const char* name) {
+  const struct {
+    const Crime* first;
+    std::size_t count;
+  } lists[] = {{kSpatial, kSpatialCount}, {kTemporal, kTemporalCount}, {kArgument, kArgumentCount}, {kMetadata, kMetadataCount}};
+  for (const auto& list : lists) {
+    for (const Crime* c = list.first; c < list.first + list.count; ++c) {
+      if (!name) printf("%s %s\n", c->name, c->kind);
+      else if (strcmp(c->name, name) == 0) return c;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
+}  // namespace crimes
 
-int main(int, char** argv) { return commit(argv[1] ? argv[1] : ""); }
+int main(int count, char** words) {
+  using namespace crimes;
+  if (count == 2 && strcmp(words[1], "--list") == 0) return find(nullptr) != nullptr;
+  trims = count == 3 && strcmp(words[2], "trim") == 0;
+  const Crime* const crime = count == 2 || trims ? find(words[1]) : nullptr;
+  if (!crime) {
+    fprintf(stderr, "crime: expected one of the names that crime --list prints, and perhaps trim\n");
+    return 2;
+  }
+  const Harm harm = crime->commit();
+  go_on();
+  return static_cast<int>(harm);
+}

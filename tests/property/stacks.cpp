@@ -9,6 +9,10 @@
 
 #include "tests/property/operations.hpp"
 
+#ifndef MORTISE_TEST_STACKS  // guards.cpp has its own
+#define MORTISE_TEST_STACKS Stacks
+#endif
+
 namespace mortise::test {
 
 static std::uint64_t chosen_seed = 0;
@@ -51,7 +55,7 @@ template <class E> class Property : public ::testing::Test {
     }
   }
 };
-TYPED_TEST_SUITE(Property, Stacks, EntryNames);
+TYPED_TEST_SUITE(Property, MORTISE_TEST_STACKS, EntryNames);
 
 TYPED_TEST(Property, HoldsForRandomOperations) {
   const bool all = std::getenv("MORTISE_TEST_ALL") != nullptr;

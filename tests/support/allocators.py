@@ -29,7 +29,13 @@ def _read() -> dict[str, dict]:
 
 CARDS = _read()
 NAMES = list(CARDS)
-CORE_CACHED = [n for n, card in CARDS.items() if any(layer["name"] == "CoreCache" for layer in card["layers"])]
+
+
+def has_layer(name: str, layer: str) -> bool:
+    return any(one["name"] == layer for one in CARDS[name]["layers"])
+
+
+CORE_CACHED = [n for n in NAMES if has_layer(n, "CoreCache")]
 WAYS = [(n, rseq) for n in NAMES for rseq in ((True, False) if n in CORE_CACHED else (True,))]
 WAY_IDS = [n if rseq else f"{n}-fallback" for n, rseq in WAYS]
 

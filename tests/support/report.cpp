@@ -12,4 +12,14 @@ namespace mortise {
   std::abort();
 }
 
+void tell(const Crime& crime) noexcept {
+  std::fprintf(stderr, "mortise[test] fault=%s ptr=%p size=%zu\n", name_of(crime.fault), static_cast<void*>(crime.block.ptr),
+               static_cast<std::size_t>(crime.block.size));
+}
+
+bool goes_on_after(const Crime& crime) noexcept {
+  tell(crime);
+  return false;
+}
+
 }  // namespace mortise

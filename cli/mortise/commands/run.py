@@ -1,5 +1,5 @@
 """`mortise run`: the program, on the chosen allocator. This process becomes the program, so its exit status is the
-program's.
+program's; if it ends on a fault, the places in its report are then printed by name.
 """
 
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from mortise import arms, building, catalogue, conf, doctor, elf, peers
+from mortise import aftermath, arms, building, catalogue, conf, doctor, elf, peers
 from mortise.errors import WrongUse, unknown
 
 
@@ -35,6 +35,8 @@ def command(
         environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), conf.checked(settings))
     if only_self:
         environment["MORTISE_ONLY_SELF"] = "1"
+    if library is not None and Path(library).name.startswith("libmortise-"):
+        aftermath.watch(environment)
     try:
         os.execve(path, program, environment)
     except OSError as e:

@@ -23,7 +23,8 @@
 
 namespace mortise {
 
-using HslabLayers = Layers<
+/// The layers of hslab over whatever gives it memory; the allocators that add guards put theirs above and below.
+template <class... Source> using HslabOver = Layers<
     Aligned,                                                       // alignment beyond 16: a class that has it
     CoreCache<64_KiB>,                                             // hit: a magazine of this core
     Bypass<LargerThan<256_KiB>,                                    // larger blocks are spans of their own
@@ -31,8 +32,9 @@ using HslabLayers = Layers<
            Slab<classes::Geometric<8, 256_KiB>, FutexLock, fit::FullestFirst>>,
     SpanCache<purge::AfterDelay<100>>,                             // free spans, merged, purged when idle
     PageIndex,                                                     // pointer -> span
-    MmapHeap<>>;
+    Source...>;
 
+using HslabLayers = HslabOver<MmapHeap<>>;
 using Hslab = Stack<HslabLayers>;
 
 static_assert(Hslab::kProgress.hit == Guarantee::wait_free, "a hit takes no lock");

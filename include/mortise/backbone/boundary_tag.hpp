@@ -160,6 +160,15 @@ struct BoundaryTag {
       MORTISE_AUDIT(found == in_tree && found_bytes == in_tree_bytes && live == live_ && total == live + found_bytes);
     }
 
+    /// Every block handed out. O(chunks).
+    template <class Each> void each_live(Each&& each) noexcept {
+      Held held(this->lock_);
+      for (const Region* r = regions_; r; r = r->next) {
+        for (Chunk* c = Chunk::of(r->begin); c != Chunk::of(r->end); c = c->next())
+          if (c->is_in_use()) each(Block{c->bytes(), c->size() - kTag});
+      }
+    }
+
    private:
     /// A run of chunks; `begin` and `end` are where the bytes of the first chunk and of the closing one would start.
     struct Region {

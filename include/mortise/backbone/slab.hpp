@@ -136,7 +136,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       tell_below(this->below, u);
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
-        const std::size_t spans = classes_[c].spans * Geometry::span_bytes(c);
+        const std::size_t spans = classes_[c].spans * classes_[c].span_bytes;
         u.in_slabs(c, Classes::size_of(c), classes_[c].live, classes_[c].spans, spans);
         u.live -= spans;  // below counts a slab as one large block
         u.large -= spans;
@@ -160,6 +160,20 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       }
     }
 
+    /// Every block handed out, large ones from below included. O(blocks). The heap must be at rest.
+    template <class Each> void each_live(Each&& each) noexcept {
+      for (std::uint32_t g = 0; g < index().covered();) {
+        Span* s = &index().spans()[g];
+        g += s->state == SpanState::none ? 1 : s->granules;
+        if (s->state == SpanState::large) each(this->below.measure({index().base_of(s), 0}));
+        if (s->state != SpanState::slab) continue;
+        const Bitmap released(index().bits_of(s));
+        const std::size_t size = Classes::size_of(s->size_class);
+        for (unsigned i = 0; i < s->bump; ++i)
+          if (!released.test(i)) each(Block{index().base_of(s) + i * size, size, s->size_class});
+      }
+    }
+
    private:
     Index& index() noexcept { return this->below.page_index(); }
     using Geometry = SlabGeometry<Classes, Index::kGranule>;
@@ -168,6 +182,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       List<Span> partial[Fit::kBins];  ///< spans with free blocks, by how many
       std::size_t live = 0;            ///< blocks handed out
       std::size_t spans = 0;
+      std::size_t span_bytes = 0;      ///< of each of them
     };
 
     static Span* fullest(PerClass& k) noexcept {
@@ -179,6 +194,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
       const Block b = this->below.allocate(t, {.size = Geometry::span_bytes(c)});
       if (!b) return nullptr;
+      k.span_bytes = b.size;
       Span* s = index().span_of(b.ptr);
       s->state = SpanState::slab;
       s->size_class = static_cast<std::uint8_t>(c);

@@ -14,11 +14,12 @@
 namespace mortise {
 
 /// `Sync`: the one lock of the backbone: combining, a plain one, or none for one thread.
-template <Lock Sync = FutexLock> struct Tlsf : BoundaryTag<fit::GoodFit, Sync, purge::Never> {
+/// `Fit`: a fit in constant time: GoodFit, or EncodedGoodFit.
+template <Lock Sync = FutexLock, fit::ChunkFit Fit = fit::GoodFit> struct Tlsf : BoundaryTag<Fit, Sync, purge::Never> {
   static constexpr const char* kName = "Tlsf";
   static constexpr const char* kWhat = "blocks of any size in constant time: two levels of lists over boundary tags";
   static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap, BrkHeap, StaticHeap)";
-  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).policy("Sync", Sync::kName); }
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).policy("Sync", Sync::kName).policy("Fit", Fit::kName); }
 };
 
 }  // namespace mortise

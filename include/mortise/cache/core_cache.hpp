@@ -37,7 +37,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::Magazine::kSlots);
   }
 
-  template <Heap Below> requires Classed<Below> && Batches<Below> class Over : public Passthrough<Below> {
+  template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;

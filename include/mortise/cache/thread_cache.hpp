@@ -37,7 +37,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", kSlots);
   }
 
-  template <Heap Below> requires Classed<Below> && Batches<Below> class Over : public Locked<Below, FutexLock> {
+  template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Locked<Below, FutexLock> {
    public:
     using Classes = typename Below::Classes;
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "mortise/core/block.hpp"
+#include "mortise/core/fault.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/core/progress.hpp"
 #include "mortise/core/request.hpp"
@@ -148,6 +149,32 @@ template <class H> concept Reserves = requires(H& h, typename H::Thread& t, Rese
 /// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
 template <class H> concept Audits = requires(H& h) { h.audit(); };
 
+/// Can name every block it has given out and not taken back; blocks in caches above it are among them. The heap must be at rest.
+template <class H> concept Walks = requires(H& h, void (*each)(Block)) { h.each_live(each); };
+
+/// Keeps a byte for every place where a block may start (shape/block_marks.hpp), for guards.
+template <class H> concept Marked = requires(H& h) { h.block_marks(); };
+template <class H> using MarksOf = std::remove_reference_t<decltype(std::declval<H&>().block_marks())>;
+
+/// Knows, perhaps, where a block was released that it still keeps.
+template <class H> concept Remembers = requires(H& h, const std::byte* p) { { h.freed_at(p) } noexcept -> std::same_as<const void*>; };
+
+/// Can say what a forbidden access to an address was about.
+template <class H> concept Explains = requires(H& h, const std::byte* p, Crime& c) { { h.explain(p, c) } noexcept -> std::same_as<bool>; };
+
+/// Can look at what this thread has released and the heap still keeps, and at everything that the program holds.
+template <class H> concept ChecksWaiting = requires(H& h, typename H::Thread& t) { h.check_waiting(t); };
+template <class H> concept ChecksAll = requires(H& h, typename H::Thread& t) { { h.check_all(t) } noexcept -> std::same_as<std::size_t>; };
+
+/// Compares the size and alignment that a delete names with the block's.
+template <class H> concept ChecksSizes = requires(H& h, std::byte* p, std::size_t n) { h.check_size(p, n, n); };
+
+/// Its `release` takes blocks that nobody has measured.
+template <class H> inline constexpr bool kTakesUnsizedBlocks = requires { requires H::kTakesUnsized; };
+
+/// Gives blocks that end where the request ended: their size is worth keeping true, and measured only by the heap itself.
+template <class H> inline constexpr bool kSizesExactly = requires { requires H::kExactSizes; };
+
 template <class H> concept Tells = requires(H& h, Usage& u) { { h.tell(u) } noexcept -> std::same_as<void>; };
 
 /// Forwards everything. A layer derives from it and shadows what it changes.
@@ -157,6 +184,8 @@ template <Heap Below> class Passthrough {
   using Thread = typename Below::Thread;
   using Classes = typename Below::Classes;
   static constexpr Progress kProgress = Below::kProgress;
+  static constexpr bool kExactSizes = kSizesExactly<Below>;
+  static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
 
   MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return below.allocate(t, r); }
   MORTISE_HOT void release(Thread& t, Block b) noexcept { below.release(t, b); }
@@ -165,6 +194,12 @@ template <Heap Below> class Passthrough {
   MORTISE_HOT Block block_of(std::byte* p) noexcept requires Locates<Below> { return below.block_of(p); }
   MORTISE_HOT Block measure(Block b) noexcept requires Locates<Below> { return below.measure(b); }
   auto& page_index() noexcept requires Indexed<Below> { return below.page_index(); }
+  const void* freed_at(const std::byte* p) noexcept requires Remembers<Below> { return below.freed_at(p); }
+  bool explain(const std::byte* p, Crime& c) noexcept requires Explains<Below> { return below.explain(p, c); }
+  void check_waiting(Thread& t) noexcept requires ChecksWaiting<Below> { below.check_waiting(t); }
+  std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return below.check_all(t); }
+  void check_size(std::byte* p, std::size_t n, std::size_t align) noexcept requires ChecksSizes<Below> { below.check_size(p, n, align); }
+  auto& block_marks() noexcept requires Marked<Below> { return below.block_marks(); }
 
   unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
     return below.allocate_batch(t, c, out, n);
@@ -193,6 +228,7 @@ template <Heap Below> class Passthrough {
   bool start(const os::Facts& f) noexcept requires Starts<Below> { return below.start(f); }
   std::byte* meta(std::size_t n) noexcept requires GivesMeta<Below> { return below.meta(n); }
   void audit() noexcept requires Audits<Below> { below.audit(); }
+  template <class Each> void each_live(Each&& each) noexcept requires Walks<Below> { below.each_live(each); }
   bool purge_pages(std::byte* p, std::size_t n) noexcept requires PurgesPages<Below> { return below.purge_pages(p, n); }
   PagesMoved move_pages(std::byte* from, std::byte* to, std::size_t n) noexcept requires MovesPages<Below> {
     return below.move_pages(from, to, n);

@@ -13,21 +13,24 @@
 #include <cstdint>
 
 #include "mortise/core/bits.hpp"
+#include "mortise/core/check.hpp"
+#include "mortise/data/links.hpp"
 
 namespace mortise {
 
 /// `Chunk` has `size()`, a multiple of 16, and the links `left` and `right`. All zero is a valid empty set. Every operation but the
-/// walks is O(1).
-template <class Chunk> class TwoLevelLists {
+/// walks is O(1). `Links`: how links lie in free chunks.
+template <class Chunk, class Links = links::Plain> class TwoLevelLists {
  public:
   static constexpr std::size_t kChunkMin = 32;
 
   void insert(Chunk* c) noexcept {
     const Place p = place_of(c->size());
     Chunk*& first = list(p);
-    c->left = nullptr;
-    c->right = first;
-    if (first) first->left = c;
+    links_.draw();
+    links_.store(c->left, static_cast<Chunk*>(nullptr));
+    links_.store(c->right, first);
+    if (first) links_.store(first->left, c);
     first = c;
     second_[p.level] |= static_cast<std::uint16_t>(1u << p.step);
     first_ |= std::uint64_t{1} << p.level;
@@ -35,13 +38,19 @@ template <class Chunk> class TwoLevelLists {
 
   void remove(Chunk* c) noexcept {
     const Place p = place_of(c->size());
-    if (c->right) c->right->left = c->left;
-    if (c->left) {
-      c->left->right = c->right;
+    Chunk* const left = links_.load(c->left);
+    Chunk* const right = links_.load(c->right);
+    if constexpr (Links::kChecks) {
+      const bool agree = (!right || links_.load(right->left) == c) && (left ? links_.load(left->right) : list(p)) == c;
+      MORTISE_CHECK(agree, Fault::free_list_corrupted, Block(c->bytes(), 0));
+    }
+    if (right) links_.store(right->left, left);
+    if (left) {
+      links_.store(left->right, right);
       return;
     }
-    list(p) = c->right;
-    if (c->right) return;
+    list(p) = right;
+    if (right) return;
     second_[p.level] &= static_cast<std::uint16_t>(~(1u << p.step));
     if (!second_[p.level]) first_ &= ~(std::uint64_t{1} << p.level);
   }
@@ -60,7 +69,7 @@ template <class Chunk> class TwoLevelLists {
   template <class Visit> void each(Visit visit) const noexcept {
     for (const auto& level : lists_)
       for (Chunk* c : level)
-        for (; c; c = c->right) visit(c);
+        for (; c; c = links_.load(c->right)) visit(c);
   }
 
   /// True when every chunk is in its size's list, links agree and the bitmaps say which lists are filled. O(chunks).
@@ -70,9 +79,9 @@ template <class Chunk> class TwoLevelLists {
       for (unsigned step = 0; step < kSteps; ++step) {
         Chunk* const first = lists_[level][step];
         if ((first != nullptr) != (second_[level] >> step & 1)) return false;
-        for (Chunk *before = nullptr, *c = first; c; before = c, c = c->right) {
+        for (Chunk *before = nullptr, *c = first; c; before = c, c = links_.load(c->right)) {
           const Place p = place_of(c->size());
-          if (p.level != level || p.step != step || c->left != before) return false;
+          if (p.level != level || p.step != step || links_.load(c->left) != before) return false;
         }
       }
     }
@@ -100,6 +109,7 @@ template <class Chunk> class TwoLevelLists {
     return lists_[level][static_cast<unsigned>(std::countr_zero(steps))];
   }
 
+  [[no_unique_address]] Links links_{};
   std::uint64_t first_ = 0;
   std::uint16_t second_[kLevels] = {};
   Chunk* lists_[kLevels][kSteps] = {};

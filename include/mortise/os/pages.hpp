@@ -59,6 +59,14 @@ inline bool prefault(std::byte* at, std::size_t bytes) noexcept {
 /// Brings the pages of a range in and keeps them from being swapped out. False beyond the limit on locked memory (RLIMIT_MEMLOCK).
 inline bool lock_pages(std::byte* at, std::size_t bytes) noexcept { return syscall(SYS_mlock, at, bytes) == 0; }
 
+/// Takes away and gives back all access to whole pages. What lies in them stays. False when the system refuses.
+inline bool forbid(std::byte* at, std::size_t bytes) noexcept {
+  return memory_call(SYS_mprotect, reinterpret_cast<long>(at), static_cast<long>(bytes), PROT_NONE) == 0;
+}
+inline bool permit(std::byte* at, std::size_t bytes) noexcept {
+  return memory_call(SYS_mprotect, reinterpret_cast<long>(at), static_cast<long>(bytes), PROT_READ | PROT_WRITE) == 0;
+}
+
 /// Asks for huge pages in a range: a first touch then brings 2 MiB at once, and the range needs fewer TLB entries.
 /// Without effect where the system has them switched off or always on.
 inline void advise_huge(std::byte* at, std::size_t bytes) noexcept { syscall(SYS_madvise, at, bytes, MADV_HUGEPAGE); }

@@ -115,9 +115,10 @@ inline bool rseq_restart_all() noexcept {
 #if defined(__x86_64__)
 
 // One section: its descriptor, the announcement to the kernel, and the way back to `again` when it was interrupted.
+// The flag `?` keeps what belongs to a function in its group, so that the linker drops or keeps both.
 #define MORTISE_RSEQ_OPEN                                                                     \
-  ".pushsection __rseq_cs,\"aw\"\n .balign 32\n 9: .long 0,0\n .quad 1f,2f-1f,4f\n .popsection\n" \
-  ".pushsection .text.rseq_abort,\"ax\"\n .long 0x53053053\n 4: jmp %l[again]\n .popsection\n"    \
+  ".pushsection __rseq_cs,\"aw?\"\n .balign 32\n 9: .long 0,0\n .quad 1f,2f-1f,4f\n .popsection\n" \
+  ".pushsection .text.rseq_abort,\"ax?\"\n .long 0x53053053\n 4: jmp %l[again]\n .popsection\n"    \
   "leaq 9b(%%rip), %[t]\n movq %[t], %%fs:8(%[area])\n"                                        \
   "1: movl %%fs:(%[index]), %k[t]\n"                                                          \
   "movq (%[table],%[t],8), %[t]\n addq %[bin], %[t]\n"

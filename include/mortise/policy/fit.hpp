@@ -59,6 +59,7 @@ struct AnyChunk {
   AnyChunk *left, *right;
   std::size_t largest;
   std::size_t size() const noexcept { return tag; }
+  std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + sizeof tag; }
 };
 }  // namespace detail
 
@@ -107,6 +108,12 @@ struct BestFit {
 struct GoodFit {
   static constexpr const char* kName = "GoodFit";
   template <class Chunk> using FreeSet = TwoLevelLists<Chunk>;
+};
+
+/// The same, and its links cannot be read or written by whoever still writes into free chunks: a write shows when the chunk is taken.
+struct EncodedGoodFit {
+  static constexpr const char* kName = "EncodedGoodFit";
+  template <class Chunk> using FreeSet = TwoLevelLists<Chunk, links::Encoded>;
 };
 
 }  // namespace mortise::fit

@@ -34,7 +34,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
   static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
   static constexpr std::size_t kGranule = kGranuleBytes;
   static constexpr std::size_t kReach = kReachBytes;                                 ///< the window: address space only
-  static constexpr std::size_t kSideReach = kReach / 64 > 1_MiB ? kReach / 64 : 1_MiB;  ///< behind it: for tables that grow
+  static constexpr std::size_t kSideReach = kReach / 4 > 1_MiB ? kReach / 4 : 1_MiB;  ///< behind it: for tables that grow
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("granule_bytes", kGranule); }
 

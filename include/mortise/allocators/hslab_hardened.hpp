@@ -1,0 +1,56 @@
+// hslab_hardened: hslab with every guard whose cost stays small. The safest default.
+//
+//   malloc   SampledGuards: one in 20000 alone on a page ─ HeaderMagic: marked as held ─ TailChecksum: a word behind the block
+//            ─ hslab, whose batches come up in random order
+//   free(p)  SizeCheck, where the delete names a size ─ HeaderMagic: is p held? ─ TailChecksum: is it whole?
+//            ─ DelayedFree: zeroed, into this thread's quarantine; must be zero when it leaves
+//   memory   GuardPages: a page without access behind each slab and large block; all bookkeeping out of line
+//
+// What each guard costs and finds: docs/5-faults.md.
+#pragma once
+
+#include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/guard_pages.hpp"
+#include "mortise/guard/header_magic.hpp"
+#include "mortise/guard/random_slots.hpp"
+#include "mortise/guard/sampled_guards.hpp"
+#include "mortise/guard/size_check.hpp"
+#include "mortise/guard/tail_checksum.hpp"
+#include "mortise/shape/block_marks.hpp"
+
+namespace mortise {
+
+using HslabHardenedLayers = Layers<
+    SampledGuards<>,                                                           // reads, too, for a few blocks
+    SizeCheck<>,                                                               // delete as what was made
+    HeaderMagic<>,                                                             // a mark out of line: held or released
+    TailChecksum<tag::Mixed, on_fault::Configured, true, 16>,                  // a keyed word behind each block
+    DelayedFree<64_KiB, order::Randomised, fills::Zeroed<>>,                    // zeroed, and still zero when it leaves
+    Aligned,
+    CoreCache<64_KiB>,
+    Bypass<LargerThan<256_KiB>,
+           RandomSlots,                                                        // who wants neighbours cannot rely on it
+           BatchedFree<1024, 128_KiB>,
+           Slab<classes::Geometric<8, 256_KiB>, FutexLock, fit::FullestFirst>>,
+    GuardPages<>,                                                              // a wall behind each span
+    SpanCache<purge::AfterDelay<100>>,
+    PageIndex,
+    BlockMarks<>,                                                              // the marks: a byte for 16
+    MmapHeap<>>;
+
+using HslabHardenedHeap = Stack<HslabHardenedLayers>;
+
+namespace allocators {
+struct hslab_hardened {
+  using List = HslabHardenedLayers;
+  using Heap = HslabHardenedHeap;
+  static constexpr const char* kName = "hslab_hardened";
+  static constexpr const char* kSummary = "hslab with every guard of small cost: overflows, wrong frees, writes after free";
+  static constexpr const char* kUse = "the safest default";
+  static constexpr bool kRefusesForeign = true;  ///< a pointer into a file, the stack or nothing is a fault, nobody else's block
+  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< a release zeroes the block, which is a call
+};
+}  // namespace allocators
+
+}  // namespace mortise

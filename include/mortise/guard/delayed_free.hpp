@@ -1,0 +1,267 @@
+// A quarantine: a released block is given out again only after many others have been released.
+//
+//   release ──► ring of this thread ( newest ... oldest ) ──► below, an eighth of the ring at a time
+//
+// A use after free meets memory that is nobody's, not somebody else's object; with a fill it is found as well: what was zeroed when
+// the block came must be zero when it goes. The quarantine is bounded by bytes and by number: every block costs at least
+// kBytes / kBlocks. Blocks larger than half of it do not stay.
+//
+// Entries carry the place of the release, so that a second one can name the first.
+//
+// A signal handler may release between any two instructions: a slot is claimed by one instruction, and a handler that finds its
+// thread draining goes past the quarantine. At worst one block is lost to a handler that drains what is just being written.
+// When the OnFault slot goes on, the block leaves as if nothing had been written to it.
+//
+// Bound: O(1), but for the release that finds the ring full: it passes on an eighth of it. Progress: as below.
+// Source: delayed free as in [Mortise24]; quarantines as in [Serebryany12].
+// Placement: above caches, or it delays only what leaves them; HeaderMagic and TailChecksum above it see the program's own releases.
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/entropy.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/policy/fill.hpp"
+#include "mortise/policy/on_fault.hpp"
+#include "mortise/policy/order.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// `kBytes` (1 KiB..64 MiB): the most that waits, a thread.
+/// `Order`: which block leaves next.
+/// `Fill`: what is done to its bytes meanwhile.
+/// `kBlocks` (16..65536, power of two): the most blocks that wait, a thread.
+/// `OnFault`: what comes after a write after free.
+template <std::size_t kBytes = 64_KiB, QuarantineOrder Order = order::Fifo, QuarantineFill Fill = fills::Untouched,
+          unsigned kBlocks = 1024, OnFaultPolicy OnFault = on_fault::Configured>
+struct DelayedFree {
+  static_assert(is_power_of_two(kBlocks) && kBlocks >= 16, "the ring's length is a power of two, 16 at least");
+  static constexpr const char* kName = "DelayedFree";
+  static constexpr const char* kWhat = "a quarantine a thread: released blocks wait until many others have been released";
+  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("Order", Order::kName).policy("Fill", Fill::kName).policy("OnFault", OnFault::kName)
+        .number("bytes", kBytes).number("blocks", kBlocks);
+  }
+
+  template <Locates Below> class Over : public Passthrough<Below> {
+    struct Entry {
+      std::uint64_t block;  ///< pointer, and in the upper 8 bits the size class; 0: none, or not written yet
+      const void* freed_at;
+    };
+
+   public:
+    static constexpr bool kTakesUnsized = true;
+
+    /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others read `bytes`
+    /// and, for a report, entries.
+    struct Thread {
+      std::uint64_t bytes = 0;
+      std::uint64_t limit = 0;
+      std::uint32_t newest = 0;  ///< where the next one goes; counts on and on
+      std::uint32_t oldest = 0;
+      bool is_draining = false;
+      std::uint64_t random = 0;
+      Thread* next = nullptr;  ///< in the list of attached threads; under lock_
+      Thread* prev = nullptr;
+      Entry entry[kBlocks] = {};
+      [[no_unique_address]] typename Below::Thread below{};
+    };
+
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t.below, r); }
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t.below, r); }
+
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Classed<Below> {
+      if (b.size_class == kNoClass) [[unlikely]] return false;
+      const std::uint64_t cost = kCostOf[b.class_index()];
+      if (t.bytes + cost > t.limit) [[unlikely]] return false;
+      if constexpr (Fill::kFillBytes) std::memset(b.ptr, 0, filled({b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()}));
+      enter(t, b, cost, call_site());
+      return true;
+    }
+    MORTISE_HOT void release(Thread& t, Block b) noexcept { release_from(t, b, call_site()); }
+
+    unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
+      return this->below.allocate_batch(t.below, c, out, n);
+    }
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
+      for (unsigned i = 0; i < n; ++i) release_from(t, {in[i], Below::Classes::size_of(c), c}, nullptr);
+    }
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      return this->below.resize_in_place(t.below, b, n);
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      return this->below.resize_by_moving(t.below, b, n);
+    }
+
+    /// Where the block at `p` was released, when it waits in some quarantine; null otherwise. For a report. O(blocks).
+    const void* freed_at(const std::byte* p) noexcept {
+      for (const Thread* t = first_; t; t = t->next)
+        for (const Entry& e : t->entry)
+          if (pointer_of(e) == p) return e.freed_at;
+      return nullptr;
+    }
+
+    /// Puts back what this thread's quarantine holds.
+    std::size_t trim(Thread& t) noexcept {
+      drain(t, 0);
+      return trim_below(this->below, t.below);
+    }
+    void attach(Thread& t) noexcept {
+      attach_below(this->below, t.below);
+      Held held(lock_);
+      t.next = first_;
+      if (first_) first_->prev = &t;
+      first_ = &t;
+      if constexpr (Order::kDraws) t.random = os::entropy() | 1;
+      t.limit = kBytes;
+    }
+    void detach(Thread& t) noexcept {
+      if (t.limit) {
+        t.limit = 0;
+        drain(t, 0);
+        Held held(lock_);
+        (t.prev ? t.prev->next : first_) = t.next;
+        if (t.next) t.next->prev = t.prev;
+        t.next = t.prev = nullptr;
+      }
+      detach_below(this->below, t.below);
+    }
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      Held held(lock_);
+      for (Thread* t = first_; t; t = t->next) {
+        for (const Entry& e : t->entry) {
+          if (!e.block) continue;
+          const Block b = this->below.measure(block_in(e));
+          if (b.size_class != kNoClass) {
+            u.in_transit(b.class_index(), b.size, 1);
+          } else {
+            u.cached += b.size;
+            u.live -= b.size;
+          }
+        }
+      }
+    }
+    std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
+
+    /// Looks at the blocks that wait here, which stay. O(blocks).
+    void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
+      for (const Entry& e : t.entry)
+        if (e.block) check(this->below.measure(block_in(e)), e.freed_at);
+    }
+
+   private:
+    static constexpr std::uint64_t kPointerBits = 56;
+    static constexpr std::size_t kStayMax = kBytes / 2;
+    static constexpr std::size_t cost_of(std::size_t bytes) noexcept { return bytes > kBytes / kBlocks ? bytes : kBytes / kBlocks; }
+    static constexpr auto make_costs() noexcept {
+      std::array<std::uint32_t, Below::Classes::kCount + 1> costs{};
+      if constexpr (Classed<Below>)
+        for (unsigned c = 1; c <= Below::Classes::kCount; ++c) {
+          const std::size_t bytes = Below::Classes::size_of(c);
+          costs[c] = bytes > kStayMax ? ~0u : static_cast<std::uint32_t>(cost_of(bytes));
+        }
+      return costs;
+    }
+    static constexpr auto kCostOf = make_costs();
+
+    static std::byte* pointer_of(const Entry& e) noexcept {
+      return reinterpret_cast<std::byte*>(e.block & ((std::uint64_t{1} << kPointerBits) - 1));
+    }
+    static Block block_in(const Entry& e) noexcept { return {pointer_of(e), 0, static_cast<unsigned>(e.block >> kPointerBits)}; }
+
+    /// One instruction: a handler that comes after it claims the next slot.
+    MORTISE_HOT static std::uint32_t claim(std::uint32_t& counter) noexcept {
+#if defined(__x86_64__)
+      std::uint32_t slot = 1;
+      asm volatile("xaddl %0, %1" : "+r"(slot), "+m"(counter) : : "cc");
+      return slot;
+#else
+      return __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED);
+#endif
+    }
+    MORTISE_HOT static void enter(Thread& t, Block b, std::uint64_t cost, const void* site) noexcept {
+      t.bytes += cost;
+      Entry& e = t.entry[claim(t.newest) % kBlocks];
+      e = {address_of(b.ptr) | std::uint64_t{b.size_class} << kPointerBits, site};
+    }
+
+    /// A block that comes with a class needs no measuring; one without is measured once here and once when it leaves.
+    MORTISE_COLD void release_from(Thread& t, Block b, const void* site) noexcept {
+      if (b.is_unsized()) b = this->below.measure({b.ptr, 0, b.class_index()});
+      if (b.size > kStayMax || !t.limit || t.is_draining) return this->below.release(t.below, b);
+      if constexpr (Fill::kFillBytes) std::memset(b.ptr, 0, filled(b));
+      const std::size_t cost = cost_of(b.size);
+      if (t.bytes + cost > t.limit) drain(t, kBytes - kBytes / 8 > cost ? kBytes - kBytes / 8 - cost : 0);
+      enter(t, b, cost, site);
+    }
+
+    /// Passes blocks on until at most `bytes_max` are left.
+    MORTISE_COLD void drain(Thread& t, std::size_t bytes_max) noexcept {
+      if (t.is_draining) return;
+      t.is_draining = true;
+      while (t.bytes > bytes_max && t.oldest != t.newest) {
+        if constexpr (Order::kDraws) draw(t);
+        Entry& e = t.entry[t.oldest++ % kBlocks];
+        if (!e.block) continue;  // claimed, and not written yet, by what we interrupted
+        const Block b = this->below.measure(block_in(e));
+        const void* const site = e.freed_at;
+        e.block = 0;
+        t.bytes -= cost_of(b.size);
+        if constexpr (Fill::kFillBytes) check(b, site);
+        if constexpr (Hits<Below>)
+          if (b.size_class != kNoClass && this->below.release_hit(t.below, b)) continue;
+        this->below.release(t.below, b);
+      }
+      if (t.oldest == t.newest) t.bytes = 0;
+      t.is_draining = false;
+    }
+    /// Brings one of the waiting to where the oldest is.
+    static void draw(Thread& t) noexcept {
+      t.random ^= t.random << 13;
+      t.random ^= t.random >> 7;
+      t.random ^= t.random << 17;
+      const std::uint32_t waiting = t.newest - t.oldest;
+      Entry& chosen = t.entry[(t.oldest + static_cast<std::uint32_t>(t.random >> 32) % waiting) % kBlocks];
+      const Entry other = t.entry[t.oldest % kBlocks];
+      t.entry[t.oldest % kBlocks] = chosen;
+      chosen = other;
+    }
+
+    static std::size_t filled(Block b) noexcept { return b.size < Fill::kFillBytes ? b.size : Fill::kFillBytes; }
+    void check(Block b, const void* site) noexcept {
+      std::uint64_t seen = 0;
+      const std::size_t n = filled(b) & ~std::size_t{15};
+      for (std::size_t i = 0; i < n; i += 16) {
+        std::uint64_t pair[2];
+        std::memcpy(pair, b.ptr + i, 16);
+        seen |= pair[0] | pair[1];
+      }
+      if (seen) [[unlikely]] accuse(b, site);
+    }
+    MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
+      OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
+    }
+
+    Thread* first_ = nullptr;
+    FutexLock lock_;
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,96 @@
+// A page that nobody may touch behind every span: a write that runs out of a slab or of a large block ends there, at once.
+//
+//   low address                                   high address
+//   ┌──────────────────────────────┬ ─ ─ ─ ─ ─┬───────────┐
+//   │ the slab, or the large block │ not used  │ no access │   ◄ what is below gives: whole granules
+//   └──────────────────────────────┴ ─ ─ ─ ─ ─┴───────────┘
+//
+// The page takes address space and no memory. A protected page splits a mapping, of which a process may have some 65 000: after
+// kGuardsMax spans further ones go without.
+//
+// Bound: two system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
+// Placement: between the backbone and the span cache, under Bypass.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/atomics.hpp"
+
+namespace mortise {
+
+/// `kGuardsMax` (1..65536): spans beyond so many go without.
+template <std::size_t kGuardsMax = 16384> struct GuardPages {
+  static constexpr const char* kName = "GuardPages";
+  static constexpr const char* kWhat = "a page without access behind every slab and large block";
+  static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex)";
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("guards_max", kGuardsMax); }
+
+  template <Indexed Below> requires Locates<Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    static constexpr bool kTakesUnsized = true;
+
+    bool start(const os::Facts& facts) noexcept {
+      page_ = facts.page_bytes;
+      return start_below(this->below, facts);
+    }
+    Block allocate(Thread& t, Request r) noexcept { return guarded(this->below.allocate(t, r.grown_by(page_))); }
+    void release(Thread& t, Block b) noexcept { this->below.release(t, opened(whole(b))); }
+    Block measure(Block b) noexcept { return this->below.measure({b.ptr, 0}).shrunk_by(page_); }
+
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      if (n > SIZE_MAX / 2) return {};
+      const Block old = opened(whole(b));
+      const Block resized = this->below.resize_in_place(t, old, n + page_);
+      const Block now = guarded(resized ? resized : old);
+      return resized ? now : Block{};
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      if (n > SIZE_MAX / 2) return {};
+      const Block old = opened(whole(b));
+      const Block moved = this->below.resize_by_moving(t, old, n + page_);
+      const Block now = guarded(moved ? moved : old);
+      return moved ? now : Block{};
+    }
+
+    /// Whether `p` lies in a guard page. Whose pointer ran into it, from before or from behind, is not known: the block is the address.
+    bool explain(const std::byte* p, Crime& crime) noexcept {
+      if (!this->holds(p)) return false;
+      auto& index = this->page_index();
+      const Span* const s = index.span_of(p);  // true for the last granule of a span, where its guard lies
+      if (s->state != SpanState::slab && s->state != SpanState::large) return false;
+      const std::byte* const end = index.base_of(s) + index.bytes_of(s);
+      if (p < end - page_ || p >= end) return false;
+      crime = {.fault = Fault::out_of_bounds, .block = {const_cast<std::byte*>(p), 0}};
+      return true;
+    }
+
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      const std::size_t bytes = spans_.load(Order::relaxed) * page_;
+      u.live -= bytes;
+      u.large -= bytes;
+      u.cached += bytes;
+    }
+
+   private:
+    Block whole(Block b) noexcept { return this->below.measure({b.ptr, 0}); }
+    Block guarded(Block outer) noexcept {
+      if (!outer) return outer;
+      spans_.fetch_add(1, Order::relaxed);
+      if (spans_.load(Order::relaxed) <= kGuardsMax) os::forbid(outer.end() - page_, page_);
+      return outer.shrunk_by(page_);
+    }
+    Block opened(Block outer) noexcept {
+      spans_.fetch_sub(1, Order::relaxed);
+      os::permit(outer.end() - page_, page_);
+      return outer;
+    }
+    std::size_t page_ = 4096;
+    Atomic<std::size_t> spans_{0};
+  };
+};
+
+}  // namespace mortise

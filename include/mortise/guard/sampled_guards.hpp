@@ -1,0 +1,229 @@
+// A few blocks, drawn at random, live alone on a page between two that nobody may touch: whatever is done wrong to one of these, reads
+// included, is caught at that very instruction, with the places of its allocation and release.
+//
+//   ┌ ─ ─ ─ ─ ┬──────────────┬ ─ ─ ─ ─ ┬──────────────┬ ─ ─ ─ ─ ┐
+//     no access│ slot 0   ▒▒▒▒│ no access│▒▒▒▒   slot 1 │ no access     the block ends, or begins, where access ends
+//   └ ─ ─ ─ ─ ┴──────────────┴ ─ ─ ─ ─ ┴──────────────┴ ─ ─ ─ ─ ┘
+//
+// One in kOneIn allocations, on average and at random, takes the slot that has been free longest; a slot whose block was released is
+// without access until it is taken again. Over many runs or machines a mistake that happens once a run is found with a chance of
+// 1 in kOneIn each time, at a cost that nobody notices: two instructions an allocation.
+//
+// The slots are one large block of what is below, so a pointer into them needs no test of its own on the hit path of free.
+// When the OnFault slot goes on, a wrong release does not happen. An access that the page forbids always ends the program.
+// Bound: O(1); three system calls a sampled block. Progress: a sampled call blocks; others as below.
+// Source: [Serebryany23] GWP-ASan. Placement: on top.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/entropy.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/policy/on_fault.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// `kOneIn` (1..1000000000): one allocation in so many is guarded, on average.
+/// `kSlots` (2..32768): so many blocks are guarded at a time, the released ones included.
+/// `OnFault`: what comes after a wrong release.
+template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault = on_fault::Configured> struct SampledGuards {
+  static_assert(kOneIn >= 1 && kSlots >= 2, "at least one block in a while, and two slots to alternate");
+  static constexpr const char* kName = "SampledGuards";
+  static constexpr const char* kWhat = "one block in many lives alone between pages without access";
+  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("one_in", kOneIn).number("slots", kSlots);
+  }
+
+  template <Locates Below> class Over : public Passthrough<Below> {
+   public:
+    static constexpr bool kTakesUnsized = true;
+    struct Thread {
+      std::int32_t left = 0;  ///< allocations until the next one that is guarded
+      bool is_counting = false;
+      [[no_unique_address]] typename Below::Thread below{};
+    };
+
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
+      if (--t.left < 0) [[unlikely]] return {};
+      return this->below.allocate_hit(t.below, r);
+    }
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
+
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
+      if constexpr (!Hits<Below>) --t.left;
+      if (t.left < 0) [[unlikely]]
+        if (const Block b = draw(t, r, call_site())) return b;
+      return this->below.allocate(t.below, r);
+    }
+    MORTISE_HOT void release(Thread& t, Block b) noexcept {
+      if (is_guarded(b.ptr)) [[unlikely]] return retire(b, call_site());
+      if constexpr (!kTakesUnsizedBlocks<Below>)
+        if (b.is_unsized() && b.size_class == kNoClass) b = this->below.measure(b);
+      this->below.release(t.below, b);
+    }
+    Block measure(Block b) noexcept {
+      if (!is_guarded(b.ptr)) return this->below.measure(b);
+      Held held(lock_);
+      const Slot& slot = slots_[slot_of(b.ptr)];
+      if (slot.is_held && slot.ptr == b.ptr) return {b.ptr, slot.size};
+      accuse(slot, b, nullptr);
+      return {b.ptr, 0};
+    }
+
+    /// A guarded block's size and alignment are known to the byte; all others are asked below.
+    MORTISE_HOT void check_size(std::byte* p, std::size_t size, std::size_t align) noexcept requires ChecksSizes<Below> {
+      if (!is_guarded(p)) return this->below.check_size(p, size, align);
+      const Block b = measure({p, 0});
+      if (b.is_unsized() || (size == 0 || size == b.size)) return;
+      OnFault::answer({.fault = Fault::size_mismatch, .block = b, .allocated_at = slots_[slot_of(p)].allocated_at});
+    }
+
+    unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
+      return this->below.allocate_batch(t.below, c, out, n);
+    }
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
+      this->below.release_batch(t.below, c, in, n);
+    }
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      return is_guarded(b.ptr) ? Block{} : this->below.resize_in_place(t.below, b, n);
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      return is_guarded(b.ptr) ? Block{} : this->below.resize_by_moving(t.below, b, n);
+    }
+    std::size_t trim(Thread& t) noexcept { return trim_below(this->below, t.below); }
+    void attach(Thread& t) noexcept { attach_below(this->below, t.below); }
+    void detach(Thread& t) noexcept { detach_below(this->below, t.below); }
+    void check_waiting(Thread& t) noexcept requires ChecksWaiting<Below> { this->below.check_waiting(t.below); }
+    std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
+
+    bool start(const os::Facts& facts) noexcept {
+      page_ = facts.page_bytes;
+      return start_below(this->below, facts);
+    }
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      if (!bytes_) return;
+      u.live -= bytes_ - held_bytes_;
+      u.cached += bytes_ - held_bytes_;
+    }
+
+    /// What an access to `p` that the page forbade was about. Async-signal-safe; takes no lock.
+    bool explain(const std::byte* p, Crime& crime) noexcept {
+      if (!is_guarded(p)) {
+        if constexpr (Explains<Below>) return this->below.explain(p, crime);
+        return false;
+      }
+      const std::size_t page = static_cast<std::size_t>(p - region_) / page_;
+      // Between two slots the nearer one is meant: behind its end, or before its start.
+      const bool is_second_half = static_cast<std::size_t>(p - region_) % page_ >= page_ / 2;
+      std::size_t i = page % 2 ? page / 2 : is_second_half ? page / 2 : page / 2 - (page > 0);
+      if (i >= kSlots) i = kSlots - 1;
+      const Slot& slot = slots_[i];
+      crime = {.fault = slot.is_held ? Fault::out_of_bounds : Fault::use_after_free, .block = {slot.ptr, slot.size},
+               .allocated_at = slot.allocated_at, .freed_at = slot.is_held ? nullptr : slot.freed_at};
+      return slot.ptr != nullptr;
+    }
+
+   private:
+    struct Slot {
+      std::byte* ptr;
+      std::size_t size;
+      const void* allocated_at;
+      const void* freed_at;
+      bool is_held;
+    };
+    static constexpr std::byte kCanary{0xC5};
+
+    MORTISE_HOT bool is_guarded(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - region_) < bytes_; }
+    std::size_t slot_of(const std::byte* p) const noexcept {
+      const std::size_t page = static_cast<std::size_t>(p - region_) / page_;
+      return page / 2 < kSlots ? page / 2 : kSlots - 1;
+    }
+    std::byte* page_of(std::size_t slot) const noexcept { return region_ + (2 * slot + 1) * page_; }
+
+    /// The countdown has ended: starts the next one and serves this request from a slot, if one fits and is free.
+    MORTISE_COLD Block draw(Thread& t, Request r, const void* site) noexcept {
+      const std::uint64_t random = os::entropy();
+      const bool first = !t.is_counting;
+      t.is_counting = true;
+      t.left = kOneIn > 1 ? static_cast<std::int32_t>(1 + random % (2 * kOneIn)) : 0;
+      if ((first && kOneIn > 1) || r.size > page_ || r.align > page_) return {};
+      Held held(lock_);
+      if (!region_ && !make_region(t)) return {};
+      if (free_count_ == 0) return {};
+      const std::size_t i = free_[oldest_];
+      if (!os::permit(page_of(i), page_)) return {};
+      oldest_ = (oldest_ + 1) % kSlots;
+      --free_count_;
+      const std::size_t n = r.size ? r.size : 1;
+      const std::size_t align = r.align > kMinAlign ? r.align : kMinAlign;
+      std::byte* const p = random >> 63 ? page_of(i) : page_of(i) + (page_ - round_up(n, align));
+      std::memset(p + n, static_cast<int>(kCanary), static_cast<std::size_t>(page_of(i) + page_ - (p + n)));
+      slots_[i] = {p, n, site, nullptr, true};
+      held_bytes_ += n;
+      return {p, n};
+    }
+    MORTISE_COLD void retire(Block b, const void* site) noexcept {
+      Held held(lock_);
+      const std::size_t i = slot_of(b.ptr);
+      Slot& slot = slots_[i];
+      if (!slot.is_held || slot.ptr != b.ptr) return accuse(slot, b, site);
+      for (const std::byte* at = slot.ptr + slot.size; at < page_of(i) + page_; ++at)
+        if (*at != kCanary) {
+          OnFault::answer({.fault = Fault::tail_overwritten, .block = {slot.ptr, slot.size}, .allocated_at = slot.allocated_at,
+                           .seen_at = site});
+          break;
+        }
+      slot.is_held = false;
+      slot.freed_at = site;
+      held_bytes_ -= slot.size;
+      os::purge(page_of(i), page_);
+      os::forbid(page_of(i), page_);
+      free_[(oldest_ + free_count_++) % kSlots] = static_cast<std::uint16_t>(i);
+    }
+    MORTISE_COLD static void accuse(const Slot& slot, Block b, const void* site) noexcept {
+      const bool twice = !slot.is_held && slot.ptr == b.ptr;
+      OnFault::answer({.fault = twice ? Fault::double_free : Fault::invalid_free, .block = {b.ptr, twice ? slot.size : 0},
+                       .allocated_at = slot.allocated_at, .freed_at = slot.freed_at, .seen_at = site});
+    }
+    bool make_region(Thread& t) noexcept {
+      const std::size_t bytes = (2 * kSlots + 1) * page_;
+      const Block b = this->below.allocate(t.below, {.size = bytes, .align = page_});
+      if (!b) return false;
+      if (!is_aligned(b.ptr, page_) || !os::forbid(b.ptr, bytes)) {
+        this->below.release(t.below, b);
+        return false;
+      }
+      for (unsigned i = 0; i < kSlots; ++i) free_[i] = static_cast<std::uint16_t>(i);
+      free_count_ = kSlots;
+      region_ = b.ptr;
+      bytes_ = bytes;
+      return true;
+    }
+
+    std::byte* region_ = nullptr;
+    std::size_t bytes_ = 0, page_ = 4096, held_bytes_ = 0;
+    FutexLock lock_;
+    unsigned oldest_ = 0, free_count_ = 0;
+    std::uint16_t free_[kSlots] = {};
+    Slot slots_[kSlots] = {};
+  };
+};
+
+}  // namespace mortise

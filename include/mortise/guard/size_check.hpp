@@ -1,0 +1,55 @@
+// A sized or aligned delete must name the size and alignment that were asked for: a delete through the wrong type is found.
+//
+// The size is compared to the byte where blocks end where their requests did (TailChecksum below), else by size class. The alignment
+// is compared with the pointer's: one that is aligned by chance is not found.
+//
+// When the OnFault slot goes on, the block is released as what it is.
+// Bound: O(1). Progress: as below. Source: size checks as in [hardened_malloc] and [Scudo].
+// Placement: above TailChecksum; asked by whoever owns the stack, before it releases.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/policy/on_fault.hpp"
+
+namespace mortise {
+
+/// `OnFault`: what comes after a mismatch.
+template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
+  static constexpr const char* kName = "SizeCheck";
+  static constexpr const char* kWhat = "sized and aligned deletes are compared with the request";
+  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer, with size classes or exact sizes";
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).policy("OnFault", OnFault::kName); }
+
+  template <Locates Below> requires Classed<Below> || kSizesExactly<Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
+
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t, r); }
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }
+
+    /// Reports a size or an alignment that the block at `p` was not made with. `size` 0: none was named.
+    MORTISE_HOT void check_size(std::byte* p, std::size_t size, std::size_t align) noexcept {
+      if (!is_aligned(p, align)) [[unlikely]] return accuse(Fault::align_mismatch, {p, 0}, call_site());
+      if (size && !agrees(p, size, align)) [[unlikely]] accuse(Fault::size_mismatch, this->below.measure({p, 0}), call_site());
+    }
+
+   private:
+    bool agrees(std::byte* p, std::size_t size, std::size_t align) noexcept {
+      const Block b = this->below.measure(this->below.block_of(p));
+      if constexpr (kSizesExactly<Below>) {
+        // A large block made for an alignment may be larger than its tail can tell.
+        return b.size == size || (b.size_class == kNoClass && size < b.size);
+      } else {
+        const std::size_t enlarged = align > kMinAlign ? round_up(size, align) : size;
+        if (b.size_class == kNoClass) return enlarged <= b.size;
+        return enlarged <= Below::Classes::kMaxBytes && Below::Classes::class_of(enlarged) == b.class_index();
+      }
+    }
+    MORTISE_COLD static void accuse(Fault fault, Block b, const void* site) noexcept {
+      OnFault::answer({.fault = fault, .block = b, .seen_at = site});
+    }
+  };
+};
+
+}  // namespace mortise

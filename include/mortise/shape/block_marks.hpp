@@ -1,0 +1,120 @@
+// A byte for every place where a block may start, out of line: what guards know of a block without writing into it.
+//
+//   pointer ── / 16 ── bias + that ──► mark     1 byte; `kPlanes` of them, one for each guard that keeps marks
+//
+// The table grows with the heap, as PageIndex's do, and is memory only where the heap is: a sixteenth of it a plane. Marks of memory
+// that the source gets back are cleared. Nothing the program writes past a block reaches them.
+//
+// Progress: looking up wait-free; growth blocking, under one lock. Source: out-of-line metadata as in [Evans06]; a shadow byte as in
+// [Serebryany12]. Placement: directly above a source with one window of addresses, under PageIndex or a backbone.
+#pragma once
+
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// `kPlanes` (1..4): one for each guard that keeps marks.
+template <unsigned kPlanes = 1> struct BlockMarks {
+  static constexpr const char* kName = "BlockMarks";
+  static constexpr const char* kWhat = "a byte out of line for every 16 bytes, where guards note the state of a block";
+  static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap)";
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("planes", kPlanes); }
+
+  template <Contiguous Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    static constexpr std::size_t kGranule = Below::kGranule;
+    static constexpr std::size_t kReach = Below::kReach;
+    static constexpr unsigned kPlaneCount = kPlanes;
+
+    std::byte* origin() noexcept { return this->below.origin(); }
+    std::byte* side(std::size_t n) noexcept { return this->below.side(n); }
+    bool back_side(std::byte* at, std::size_t n) noexcept { return this->below.back_side(at, n); }
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      Held held(lock_);
+      if (table_) return true;
+      table_ = this->below.side(kPlanes * kPlaneBytes);
+      if (!table_) return false;
+      bias_ = address_of(table_) - address_of(this->below.origin()) / kMinAlign;
+      return true;
+    }
+
+    Block allocate(Thread& t, Request r) noexcept {
+      const Block b = this->below.allocate(t, r);
+      if (!b || cover(static_cast<std::size_t>(b.end() - this->below.origin()))) return b;
+      this->below.release(t, b);
+      return {};
+    }
+    void release(Thread& t, Block b) noexcept {
+      for (unsigned plane = 0; plane < kPlanes; ++plane) clear_marks(&mark<0>(b.ptr) + plane * kPlaneBytes, b.size / kMinAlign);
+      this->below.release(t, b);
+    }
+
+    Over& block_marks() noexcept { return *this; }
+
+    /// The mark of the 16 bytes that `p` lies in, which must be memory of this heap. Marks of two blocks may be written at once;
+    /// those of one belong to whoever holds it.
+    template <unsigned kPlane> MORTISE_HOT std::uint8_t& mark(const std::byte* p) const noexcept {
+      static_assert(kPlane < kPlanes, "each guard that keeps marks needs a plane of its own: BlockMarks<2>");
+      return reinterpret_cast<std::uint8_t*>(bias_ + address_of(p) / kMinAlign)[kPlane * kPlaneBytes];
+    }
+
+    /// Clears the marks of `n` bytes from `p` on. O(n), and a system call for long ones.
+    template <unsigned kPlane> void clear(const std::byte* p, std::size_t n) const noexcept {
+      clear_marks(&mark<kPlane>(p), n / kMinAlign);
+    }
+
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+
+   private:
+    static constexpr std::size_t kPlaneBytes = kReach / kMinAlign;
+    static constexpr std::size_t kStep = kGranule < 64_KiB ? kGranule : 64_KiB;  // the tables grow by this much at least
+    static constexpr std::size_t kPurgeBytes = 64_KiB;  // a stretch of marks this long goes back to the system instead
+    static constexpr std::size_t kPage = 4_KiB;  // where pages are larger the system refuses, and the marks are overwritten
+
+    bool cover(std::size_t extent) noexcept {
+      const std::size_t bytes = round_up(extent / kMinAlign, kStep);
+      Held held(lock_);
+      for (std::size_t& covered : covered_) {
+        if (covered >= bytes) continue;
+        const auto plane = static_cast<std::size_t>(&covered - covered_);
+        if (!this->below.back_side(table_ + plane * kPlaneBytes + covered, bytes - covered)) return false;
+        covered = bytes;
+      }
+      return true;
+    }
+    static void clear_marks(std::uint8_t* marks, std::size_t n) noexcept {
+      auto* const first = reinterpret_cast<std::byte*>(marks);
+      const std::size_t pages = n >= kPurgeBytes && is_aligned(first, kPage) ? n & ~(kPage - 1) : 0;
+      const bool purged = pages && os::purge(first, pages);
+      std::memset(marks + (purged ? pages : 0), 0, n - (purged ? pages : 0));
+    }
+
+    // The first word is what guards read.
+    std::uintptr_t bias_ = 0;
+    std::byte* table_ = nullptr;
+    FutexLock lock_;
+    std::size_t covered_[kPlanes] = {};
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,66 @@
+// If this failed, a sampled block could be misused without a word, or the word would name another block.
+#include "mortise/guard/sampled_guards.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "mortise/allocators/hslab.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+using Every = Stack<Layers<SampledGuards<1, 8>>, HslabLayers>;
+
+TEST(SampledGuards, EveryBlockEndsOrBeginsAtAPageThatForbids) {
+  Stage<Every> stage;
+  stage.as(0, [](Every& h, auto& t) {
+    for (int i = 0; i < 40; ++i) {
+      const Block b = h.allocate(t, {.size = 64});
+      ASSERT_TRUE(b);
+      ASSERT_EQ(b.size, 64u);
+      const auto offset = address_of(b.ptr) % 4096;
+      EXPECT_TRUE(offset == 0 || offset + 64 == 4096) << offset;
+      std::memset(b.ptr, 1, 64);
+      Crime crime{};
+      EXPECT_TRUE(h.explain(offset ? b.ptr + 64 : b.ptr - 1, crime));
+      EXPECT_EQ(crime.fault, Fault::out_of_bounds);
+      EXPECT_EQ(crime.block.ptr, b.ptr);
+      EXPECT_EQ(crime.block.size, 64u);
+      EXPECT_NE(crime.allocated_at, nullptr);
+      h.release(t, b);
+      EXPECT_TRUE(h.explain(b.ptr, crime));
+      EXPECT_EQ(crime.fault, Fault::use_after_free);
+      EXPECT_NE(crime.freed_at, nullptr);
+    }
+  });
+}
+
+TEST(SampledGuards, MisuseEndsTheProgram) {
+  Stage<Every> stage;
+  stage.as(0, [](Every& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 100});
+    EXPECT_DEATH(h.release(t, {b.ptr + 16, 0}), "fault=invalid_free");
+    EXPECT_DEATH((b.ptr[100] = std::byte{1}, h.release(t, b)), "fault=tail_overwritten|");
+    h.release(t, b);
+    EXPECT_DEATH(h.release(t, b), "fault=double_free");
+    EXPECT_DEATH(*static_cast<volatile std::byte*>(b.ptr) = std::byte{1}, "");
+    EXPECT_DEATH(static_cast<void>(*static_cast<volatile std::byte*>(b.ptr)), "");
+  });
+}
+
+TEST(SampledGuards, WhatDoesNotFitIsServedByTheHeapBelow) {
+  Stage<Every> stage;
+  stage.as(0, [](Every& h, auto& t) {
+    const Block large = h.allocate(t, {.size = 5000});
+    ASSERT_TRUE(large);
+    h.release(t, large);
+    Block blocks[9];
+    for (Block& b : blocks) ASSERT_TRUE(b = h.allocate(t, {.size = 100}));  // one more than there are slots
+    for (const Block b : blocks) h.release(t, b);
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test
