@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -58,6 +59,10 @@ def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
     ("stats=always", "setting 'stats' is ignored; it takes none, exit or json"),
     ("verbose=yes", "setting 'verbose' is ignored; it takes 0 or 1"),
     ("only_self=2", "setting 'only_self' is ignored; it takes 0 or 1"),
+    ("reserve_mb=much", "setting 'reserve_mb' is ignored; it takes mebibytes"),
+    ("prefault=2", "setting 'prefault' is ignored; it takes 0, 1 or lock"),
+    ("on_exhausted=wait", "setting 'on_exhausted' is ignored; it takes grow or fail"),
+    ("refill_ahead=x", "setting 'refill_ahead' is ignored; it takes 0 or 1"),
     ("k" * 300 + "=1", "unknown setting 'kkkk"),
 ])
 def test_a_bad_setting_gives_one_line_and_changes_nothing(name, setting, complaint):
@@ -126,3 +131,23 @@ def test_a_privileged_program_ignores_the_environment(name, tmp_path):
         secure = run([greet], env=env)
     assert secure.ok().out == "secure=1\n"
     assert secure.err == ""
+
+
+def test_a_reserve_is_filled_and_kept() -> None:
+    """wfslab: with a warm reserve nothing grows; the thread that fills it up is there when it is asked for."""
+    for refill in ("0", "1"):
+        conf = f"reserve_mb=16,prefault=1,refill_ahead={refill},stats=exit"
+        done = run(["/bin/sh", "-c", "cat /proc/$$/task/*/comm"], "wfslab", env={"MORTISE_CONF": conf}).ok()
+        assert ("mortise-refill" in done.out) == (refill == "1")
+        assert "reserve exhausted" not in done.err
+
+
+def test_a_reserve_that_may_not_grow_gives_no_memory() -> None:
+    conf = "reserve_mb=8,on_exhausted=fail"
+    assert run([program("life", "limits"), 100], "wfslab", env={"MORTISE_CONF": conf}).status != 0
+
+
+def test_a_reserve_that_cannot_be_had_is_said() -> None:
+    done = run(["/bin/true"], "wfslab", env={"MORTISE_CONF": "reserve_mb=128"},
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (64 << 20, 64 << 20))).ok()
+    assert "the reserve of 128 MiB could not be filled" in done.err

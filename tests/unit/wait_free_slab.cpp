@@ -1,0 +1,92 @@
+// If this failed, the memory of a thread that has ended would be lost to the others, frees of other threads would not come home, or a
+// program with more threads than slots would get nothing.
+#include "mortise/backbone/wait_free_slab.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/cache/span_reserve.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+template <unsigned kThreads>
+using H = Stack<Layers<WaitFreeSlab<classes::Geometric<4, 64_KiB>, kThreads>, SpanReserve<256, 64>, SpanCache<purge::Never>, PageIndex, MmapHeap<>>>;
+using Plenty = H<16>;
+
+template <class Heap> Usage usage_of(Stage<Heap>& stage) {
+  Usage u;
+  stage.heap().tell(u);
+  return u;
+}
+
+TEST(WaitFreeSlab, FreesOfOthersComeHomeAndAreUsedAgain) {
+  Stage<Plenty> stage(2);
+  std::vector<Block> blocks(20'000);
+  std::size_t mapped = 0;
+  for (int round = 0; round < 5; ++round) {
+    stage.as(0, [&](Plenty& h, auto& t) { for (Block& b : blocks) b = h.allocate(t, {.size = 100}); });
+    stage.as(1, [&](Plenty& h, auto& t) { for (const Block b : blocks) h.release(t, b); });
+    if (round == 0) mapped = usage_of(stage).mapped;
+  }
+  EXPECT_LE(usage_of(stage).mapped, mapped + 1_MiB);
+  stage.heap().audit();
+}
+
+TEST(WaitFreeSlab, WhatAThreadLeavesIsUsedByOthers) {
+  Stage<Plenty> stage(2);
+  std::vector<Block> blocks(20'000);
+  stage.as(0, [&](Plenty& h, auto& t) { for (Block& b : blocks) b = h.allocate(t, {.size = 100}); });
+  stage.detach(0);
+  stage.as(1, [&](Plenty& h, auto& t) { for (const Block b : blocks) h.release(t, b); });  // after their thread has ended
+  const std::size_t mapped = usage_of(stage).mapped;
+  stage.as(1, [&](Plenty& h, auto& t) { for (Block& b : blocks) b = h.allocate(t, {.size = 3000}); });
+  EXPECT_LE(usage_of(stage).mapped, mapped + 20'000 * 3072 * 5 / 4);
+  stage.as(1, [&](Plenty& h, auto& t) { for (const Block b : blocks) h.release(t, b); });
+  stage.detach(1);
+  EXPECT_EQ(usage_of(stage).live, 0u);
+}
+
+TEST(WaitFreeSlab, AThreadThatEndsKeepsNoEmptySpan) {
+  Stage<Plenty> stage(1);
+  stage.as(0, [](Plenty& h, auto& t) {
+    for (unsigned c = 1; c <= Plenty::Classes::kCount; ++c) h.release(t, h.allocate(t, {.size = Plenty::Classes::size_of(c)}));
+  });
+  stage.detach(0);
+  EXPECT_EQ(usage_of(stage).cached, 0u);
+}
+
+TEST(WaitFreeSlab, ServesThreadsWithoutASlot) {
+  Stage<H<2>> stage(4);  // one slot for threads, one for those without
+  std::vector<Block> blocks;
+  for (unsigned i = 0; i < 400; ++i)
+    blocks.push_back(stage.as(i % 4, [](auto& h, auto& t) { return h.allocate(t, {.size = 40}); }));
+  for (const Block b : blocks) ASSERT_TRUE(b);
+  for (unsigned i = 0; i < 400; ++i) stage.as(i % 3, [&](auto& h, auto& t) { h.release(t, blocks[i]); });
+  for (unsigned i = 0; i < 4; ++i) stage.detach(i);
+  EXPECT_EQ(usage_of(stage).live, 0u);
+}
+
+TEST(SpanReserve, ServesWithoutGrowing) {
+  Stage<Plenty> stage(1);
+  stage.as(0, [](Plenty& h, auto& t) {
+    ASSERT_TRUE(h.reserve(t, {.bytes = 8_MiB, .prefault = true, .on_exhausted = OnExhausted::fail}));
+    std::size_t bytes = 0;
+    std::vector<Block> blocks;
+    while (const Block b = h.allocate(t, {.size = 1000})) blocks.push_back(b), bytes += b.size;
+    EXPECT_GE(bytes, 3_MiB) << "half of the reserve is for small blocks";
+    EXPECT_FALSE(h.allocate(t, {.size = 100'000})) << "large blocks are grown";
+    for (const Block b : blocks) h.release(t, b);
+    EXPECT_TRUE(h.allocate(t, {.size = 16})) << "what was freed is there for other sizes";
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.grown, 0u);
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test
