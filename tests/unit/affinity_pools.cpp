@@ -118,14 +118,16 @@ TEST(AffinityPools, StepsAreNotFollowedWhenOutOfDateOrOffTheStack) {
   stage.as(0, [](Heap& h, auto& t) {
     const Calls calls(kWrapper, kFirst);
     const Request r{.size = 32, .site = calls.site()};
+    const auto through = [&] { return !h.allocate_hit(t, r) && h.allocate_through_wrappers(t, r); };
     ask(h, t, calls, 32);
-    EXPECT_TRUE(h.allocate_through_wrappers(t, r));
+    EXPECT_TRUE(through());
+    EXPECT_FALSE(h.allocate_through_wrappers(t, r)) << "only right after a hit that failed";
     h.chooser().now = 2;  // a module has been unloaded
-    EXPECT_FALSE(h.allocate_through_wrappers(t, r));
+    EXPECT_FALSE(through());
     ask(h, t, calls, 32);
-    EXPECT_TRUE(h.allocate_through_wrappers(t, r));
+    EXPECT_TRUE(through());
     t.stack_end = address_of(calls.site()) + 16;  // the frame would end beyond
-    EXPECT_FALSE(h.allocate_through_wrappers(t, r));
+    EXPECT_FALSE(through());
     EXPECT_FALSE(is_pooled(h, ask(h, t, calls, 32)));
   });
 }

@@ -50,6 +50,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       bool busy = false;                ///< inside; a signal handler that comes now goes below
       std::uint32_t epoch = 0;
       std::uintptr_t stack_end = 0;
+      std::uintptr_t pending = 0;       ///< the step that the last hit failed at, for the next try; 0 when it was no step
       CallWays<> ways;
       PoolHead* heads = nullptr;        ///< all that this thread owns
       PoolHead** page[kPoolsMax / kPageOfHeads] = {};
@@ -59,16 +60,22 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
       if (!is_ours(r) || t.busy) [[unlikely]] return hit_below(this->below, t.below, r);
       const Inside inside(t);
-      return take_from(t, t.ways.find(address_of_call(r), class_of(r.size)), r);
+      const std::uintptr_t goal = t.ways.goal_of(address_of_call(r), class_of(r.size));
+      if (!CallWays<>::is_head(goal)) [[unlikely]] {
+        t.pending = goal;
+        return {};
+      }
+      return take_from(t, CallWays<>::head_of(goal), r);
     }
     /// The same when there may be wrappers between the call of malloc and the chain's end: up the stack, as far as that can be
     /// done without the frame register. Whoever owns the stack of layers tries this when a hit failed.
-    Block allocate_through_wrappers(Thread& t, Request r) noexcept {
-      if (!is_ours(r) || t.busy) return {};
+    MORTISE_HOT Block allocate_through_wrappers(Thread& t, Request r) noexcept {
+      if (t.busy) [[unlikely]] return {};
       const Inside inside(t);
+      const std::uintptr_t goal = std::exchange(t.pending, 0);
+      if (!goal || t.epoch != chooser_.epoch()) return {};
       const CallFrame frame{.sp = sp_of(r), .rbp = 0, .has_rbp = false};
-      const auto is_valid = [&] { return t.epoch == chooser_.epoch(); };
-      return take_from(t, t.ways.find(address_of_call(r), class_of(r.size), frame, t.stack_end, is_valid), r);
+      return take_from(t, t.ways.follow(goal, frame, t.stack_end), r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       if (b.size_class != kPooled) {
@@ -290,7 +297,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
         site.frame.rbp = site.callee_saved[1];
         site.frame.has_rbp = true;
       }
-      PoolHead* const h = t.ways.find(site.address, class_of(r.size), site.frame, t.stack_end, [] { return true; });
+      PoolHead* const h = t.ways.follow(t.ways.goal_of(site.address, class_of(r.size)), site.frame, t.stack_end);
       return h && !h->pool->successor.load(Order::acquire) ? h : nullptr;
     }
     PoolHead* ask(Thread& t, const Request& r, const CallSite& site, CallChoice& choice) noexcept {

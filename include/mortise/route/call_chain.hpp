@@ -30,28 +30,23 @@ template <unsigned kWaysLog2 = 9> class CallWays {
   static constexpr unsigned kWays = 1u << kWaysLog2;
 
   MORTISE_HOT const Way& at(CallKey key) const noexcept { return way_[index_of(key)]; }
-  /// The head that a single return address leads to; null on a miss, and when there are wrappers on the way.
-  MORTISE_HOT PoolHead* find(std::uintptr_t address, unsigned id) const noexcept {
+  /// What a return address leads to: a head, or with bit 0 set a step; 0 on a miss. `id` is the size class.
+  MORTISE_HOT std::uintptr_t goal_of(std::uintptr_t address, unsigned id) const noexcept {
     const CallKey key = call_key(address, id);
     const Way& w = at(key);
-    if (w.key != key || w.goal & 1) [[unlikely]] return nullptr;
-    if (w.goal == 0) __builtin_unreachable();  // no key is 0
-    return reinterpret_cast<PoolHead*>(w.goal);
+    return w.key == key ? w.goal : 0;
   }
-  /// The head that the chain above `f` leads to; null on a miss. `id` is the size class, `address` malloc's return address.
-  /// Steps are followed only while `is_valid()`.
-  template <class IsValid>
-  MORTISE_HOT PoolHead* find(std::uintptr_t address, unsigned id, CallFrame f, std::uintptr_t stack_end,
-                             IsValid&& is_valid) const noexcept {
-    CallKey key = call_key(address, id);
-    for (;;) {
-      const Way& w = at(key);
-      if (w.key != key) [[unlikely]] return nullptr;
-      if (!(w.goal & 1)) [[likely]] return reinterpret_cast<PoolHead*>(w.goal);
-      const auto& step = *reinterpret_cast<const CallStep*>(w.goal & ~std::uintptr_t{1});
-      if (!is_valid() || !f.climb(step, stack_end)) [[unlikely]] return nullptr;
-      key = call_key(f.return_address(), step.id);
+  MORTISE_HOT static PoolHead* head_of(std::uintptr_t goal) noexcept { return reinterpret_cast<PoolHead*>(goal); }
+  MORTISE_HOT static bool is_head(std::uintptr_t goal) noexcept { return goal && !(goal & 1); }
+
+  /// Follows steps from `goal` up the chain above `f`, to a head; null on a miss.
+  MORTISE_HOT PoolHead* follow(std::uintptr_t goal, CallFrame f, std::uintptr_t stack_end) const noexcept {
+    while (goal & 1) {
+      const auto& step = *reinterpret_cast<const CallStep*>(goal & ~std::uintptr_t{1});
+      if (!f.climb(step, stack_end)) [[unlikely]] return nullptr;
+      goal = goal_of(f.return_address(), step.id);
     }
+    return head_of(goal);
   }
   void set(CallKey key, PoolHead* head) noexcept { way_[index_of(key)] = {key, reinterpret_cast<std::uintptr_t>(head)}; }
   void set(CallKey key, const CallStep* step) noexcept {
