@@ -44,6 +44,30 @@ def test_parameters_arrive(mortise, built):
     assert layers["SpanCache"]["policies"]["Purge"] == "AtOnce"
 
 
+CRIME = """
+#include <stdlib.h>
+#include <string.h>
+int main(int count, char** words) {
+  char* volatile p = malloc(24);
+  if (words[1][0] == 'o') memset(p, 1, 40);
+  free(p);
+  if (words[1][0] == 'd') free(p);
+  return count - 2;
+}
+"""
+
+
+@pytest.mark.parametrize("crime, fault", (("none", None), ("overflow", "tail_overwritten"), ("double", "double_free")))
+def test_guards_of_a_composition_stand_guard(built, tmp_path, crime, fault):
+    (tmp_path / "crime.c").write_text(CRIME)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "crime.c", "-o", tmp_path / "crime"], check=True)
+    done = run([tmp_path / "crime", crime], preload=(built("hardened"),))
+    if fault is None:
+        assert done.status == 0 and done.err == ""
+    else:
+        assert done.status == -6 and f"mortise[hardened] fault={fault} " in done.err
+
+
 def test_run_explain_and_compare_take_the_composition_itself(mortise):
     spec = ROOT / "examples/frugal.toml"
     done = mortise("run", "--alloc", spec, "--", "sort", "/dev/null", env={"MORTISE_VERBOSE": "1"})

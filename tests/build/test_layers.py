@@ -10,7 +10,7 @@ from support.allocators import ROOT
 
 CATALOGUE = headers.Catalogue(ROOT / "include")
 # Stacks on which layers are tried, the first that fits: each gives what some layers need.
-UNDER = ["Stack<Layers<SpanReserve<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>",
+UNDER = ["Stack<Layers<Slab<>, SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>", "Stack<Layers<SpanReserve<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>",
          "Stack<Layers<PageIndex, MmapHeap<>>>", "MmapHeap<>", "SharedHeap<>"]
 TRIAL = """
 #include "mortise/mortise.hpp"

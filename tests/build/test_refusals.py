@@ -38,6 +38,8 @@ BROKEN = {
     "a cache without classes below": ('layers = [\n  "CoreCache",\n  "MmapHeap" ]\n', 2,
                                       "CoreCache does not fit on 'MmapHeap': it needs size classes and batches below (BatchedFree or Slab)"),
     "slabs without an index": ('layers = [\n  "Aligned",\n  "Slab",\n  "MmapHeap" ]\n', 3, "Slab does not fit on 'MmapHeap': it needs"),
+    "a guard without room for its marks": ('layers = [\n  "HeaderMagic",\n  "Aligned", "Slab", ' + SLABS + " ]\n", 2,
+                                           "HeaderMagic does not fit on 'Aligned': it needs BlockMarks above the source"),
     "a wrong layer inside a route": ('layers = [\n { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 }, wrapped = [\n "BatchedFree" ] },\n ' + SLABS + "]\n",
                                      3, "BatchedFree does not fit on 'SpanCache': it needs"),
     "a route around nothing": ('layers = [\n { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 } },\n ' + SLABS + "]\n", 2,
