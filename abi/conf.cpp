@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
@@ -83,7 +82,9 @@ constexpr const char* kKeys[] = {
 };
 
 bool is_known(Text key) noexcept {
-  return std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* k) { return key.is(k); });
+  for (const char* k : kKeys)
+    if (key.is(k)) return true;
+  return false;
 }
 
 void warn_unknown(Text key) noexcept {
