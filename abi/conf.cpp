@@ -10,6 +10,7 @@
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "mortise/os/console.hpp"
+#include "mortise/os/control_group.hpp"
 
 namespace mortise::abi {
 
@@ -36,6 +37,28 @@ bool parse(Text t, bool& value) noexcept {
   if (!t.is("0") && !t.is("1")) return false;
   value = t.is("1");
   return true;
+}
+
+/// Bytes with K, M, G or T behind them; or a share, with %, of what the control group allows, else of the machine's
+/// memory; or none, which is 0.
+bool parse_bytes(Text t, std::uint64_t& value) noexcept {
+  if (t.is("none")) return value = 0, true;
+  std::uint64_t n = 0;
+  std::size_t i = 0;
+  for (; i < t.length && t.at[i] >= '0' && t.at[i] <= '9'; ++i)
+    if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, t.at[i] - '0', &n)) return false;
+  if (!i || !n || t.length - i > 1) return false;
+  if (i < t.length && t.at[i] == '%') {
+    const std::uint64_t group = os::memory_in_group();
+    value = (group == os::kNoGroupLimit ? os::memory_of_machine() : group) / 100 * n;
+    return n <= 100 && value;
+  }
+  constexpr char kUnits[] = "KMGT";
+  const char* unit = i < t.length ? static_cast<const char*>(memchr(kUnits, t.at[i], 4)) : kUnits;
+  if (!unit) return false;
+  const unsigned shift = i < t.length ? 10 * static_cast<unsigned>(unit - kUnits + 1) : 0;
+  value = n << shift;
+  return value >> shift == n;
 }
 
 /// A path; each %p in it stands for the process id.
@@ -108,6 +131,8 @@ void warn_value(const char* key, const char* expected) noexcept {
       .flush();
 }
 
+constexpr char kBytesText[] = "bytes such as 100M or 2G, a share such as 90%, or none";
+
 void apply(Text key, Text value) noexcept {
   if (key.is("purge_ms")) {
     std::int64_t ms;
@@ -124,6 +149,22 @@ void apply(Text key, Text value) noexcept {
     if (!parse(value, settings.verbose)) warn_value("verbose", "0 or 1");
   } else if (key.is("only_self")) {
     if (!parse(value, settings.only_self)) warn_value("only_self", "0 or 1");
+  } else if (key.is("limit")) {
+    if (!parse_bytes(value, settings.limit)) warn_value("limit", kBytesText);
+  } else if (key.is("soft_limit")) {
+    if (!parse_bytes(value, settings.soft_limit)) warn_value("soft_limit", kBytesText);
+    else settings.has_soft_limit = true;
+  } else if (key.is("profile")) {
+    if (!parse(value, settings.profile)) warn_value("profile", "a path of at most 200 characters");
+    else if (!Profiles<Heap>) warn_value("profile", "an allocator that samples: hslab_profiled");
+  } else if (key.is("sample_bytes")) {
+    if (!parse_bytes(value, settings.sample_bytes) || !settings.sample_bytes)
+      warn_value("sample_bytes", "bytes such as 512K; 1: every allocation");
+  } else if (key.is("huge")) {
+    if (value.is("never")) settings.huge = HugePages::never;
+    else if (value.is("madvise")) settings.huge = HugePages::madvise;
+    else if (value.is("auto")) settings.huge = HugePages::automatic;
+    else warn_value("huge", "never, madvise or auto");
   } else if (key.is("inspect")) {
     if (!parse(value, settings.inspect)) warn_value("inspect", "0 or 1");
   } else if (key.is("reserve_mb")) {

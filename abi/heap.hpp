@@ -11,13 +11,21 @@
 #endif
 #include MORTISE_HEADER
 
+#ifdef MORTISE_ANNOTATE
+#include "mortise/watch/annotated.hpp"
+#endif
+
 #include "abi/thread_record.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise::abi {
 
 using Card = allocators::MORTISE_ALLOCATOR;
+#ifdef MORTISE_ANNOTATE  // the build option of the same name: for running programs under valgrind
+using Heap = Stack<Layers<Annotated<checker::Memcheck>>, Card::List>;
+#else
 using Heap = Card::Heap;
+#endif
 
 static_assert(Locates<Heap>,
               "malloc can only be exported from a stack that finds blocks by pointer: it needs PageIndex or a header");
@@ -83,9 +91,18 @@ struct Settings {
   bool goes_on = false;        ///< after a fault that leaves a safe way on
   char report_file[256] = {};  ///< where reports are written besides standard error
   char exceptions[256] = {};   ///< the file that says for which program a fault is no reason to end
+  std::uint64_t limit = 0;        ///< bytes; 0: none
+  std::uint64_t soft_limit = 0;   ///< bytes; 0: none
+  bool has_soft_limit = false;    ///< set by the user, be it to none
+  char profile[256] = {};         ///< where the heap profile goes at the end; empty: nowhere
+  std::uint64_t sample_bytes = 0; ///< 0: as composed
+  HugePages huge = HugePages::automatic;
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;
+
+/// Writes the heap profile; false where this allocator keeps none. (profile.cpp)
+bool write_profile(int fd) noexcept;
 
 /// The value of a variable of `environment`, where it lies; null when it is not there.
 char* variable(char** environment, const char* name) noexcept;
@@ -93,7 +110,6 @@ char* variable(char** environment, const char* name) noexcept;
 /// Statistics as text, or as one line of JSON. (snapshot.cpp)
 void print_statistics(int fd) noexcept;
 void print_statistics_as_json(int fd) noexcept;
+std::size_t write_own_json(char* out, std::size_t capacity) noexcept;
 
 }  // namespace mortise::abi
-
-extern "C" std::size_t mortise_stats_json(char* out, std::size_t capacity) noexcept;

@@ -18,6 +18,7 @@
 #include <cstdlib>
 
 #include "abi/heap.hpp"
+#include "mortise/os/clock.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/sync/atomics.hpp"
@@ -28,6 +29,13 @@ namespace {
 constexpr std::size_t kEnoughBytes = 1_MiB;      // less is not worth a thread
 constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much in the caches
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
+#ifdef MORTISE_SANITIZED
+constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
+#else
+constexpr bool kMayClone = true;
+#endif
+constexpr std::uint64_t kYieldEveryMs = 100;
+constinit Atomic<std::uint64_t> yielded_ms{0};
 constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
 constinit Atomic<std::uint32_t> running{0};      // 1 from the decision to start the thread to its decision to end
@@ -154,8 +162,20 @@ bool prepare_memory() noexcept {
 
 }  // namespace
 
+namespace {
+/// Above the soft limit caches are emptied too, as often as memory is purged.
+void yield_caches() noexcept {
+  if (!pressed_below(heap)) return;
+  const std::uint64_t now = os::now_ms();
+  std::uint64_t last = yielded_ms.load(Order::relaxed);
+  if (now - last < kYieldEveryMs || !yielded_ms.compare_exchange_strong(last, now, Order::relaxed)) return;
+  if (prepare_thread()) trim_below(heap, thread());
+}
+}  // namespace
+
 void note_release() noexcept {
-  if constexpr (Purges<Heap>) {
+  yield_caches();
+  if constexpr (Purges<Heap> && kMayClone) {
     const std::uint32_t count = misses.load(Order::relaxed) + 1;
     misses.store(count, Order::relaxed);  // a lost count is harmless
     if (running.load(Order::seq_cst)) return;

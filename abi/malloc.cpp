@@ -30,9 +30,24 @@ MORTISE_COLD static void* fail(int error) noexcept {
   return nullptr;
 }
 
+/// At the limit, what caches keep is for everybody: once they are empty there may be room. Then a block of a larger class
+/// that has one left, rather than none: without it the limit would be met with parts of many slabs never touched.
+MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
+  constexpr std::size_t kTimesMax = 8;
+  trim_below(heap, thread());
+  Block b{};
+  for (Request wish = r; !b && wish.size / kTimesMax <= r.size; wish.size += wish.size / 8 + kMinAlign) {
+    b = heap.allocate(thread(), wish);
+    if (wish.size > 256_KiB) break;
+  }
+  return b;
+}
+
 [[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
   if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
-  const Block b = heap.allocate(thread(), {.size = size, .align = align, .zeroed = zeroed});
+  const Request r = {.size = size, .align = align, .zeroed = zeroed};
+  Block b = heap.allocate(thread(), r);
+  if (!b && settings.limit && size <= settings.limit) b = allocate_at_limit(r);
   leave_if_ended();
   return b ? b.ptr : fail(ENOMEM);
 }

@@ -1,5 +1,6 @@
 // How much of a range of addresses is in memory: what the kernel says in /proc/self/smaps.
 #include "abi/snapshot.hpp"
+#include "mortise/os/control_group.hpp"
 
 namespace mortise::abi {
 namespace {

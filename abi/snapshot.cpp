@@ -47,23 +47,49 @@ void write_caches(Json& json, const Usage& u) noexcept {
 
 }  // namespace
 
-std::size_t write_json(Snapshot& snapshot, const Events& seen, std::size_t resident, char* out,
-                       std::size_t capacity) noexcept {
-  const Usage& u = snapshot.usage;
-  Json json(out, capacity);
-  json.open('{').text("schema", "mortise.stats/1").text("allocator", Card::kName).text("version", MORTISE_VERSION);
-  json.newline().number("mapped_bytes", u.mapped).number("live_bytes", u.live).number("large_bytes", u.large);
+void write_usage(Json& json, const Usage& u) noexcept {
+  json.number("mapped_bytes", u.mapped).number("live_bytes", u.live).number("large_bytes", u.large);
   json.number("large_blocks", u.large_count).number("cached_bytes", u.cached);
   json.number("dirty_bytes", u.dirty).number("purged_bytes", u.purged).number("bookkeeping_bytes", u.meta);
-  if (resident == Snapshot::kUnknown) json.null("resident_bytes");
-  else json.number("resident_bytes", resident);
-  json.number("window_start", address_of(u.window)).number("window_bytes", u.window_bytes);
-  json.number("foreign_frees", seen.foreign_frees.load(Order::relaxed)).newline();
+  if (u.limit) json.number("limit_bytes", u.limit);
+  else json.null("limit_bytes");
+  if (u.soft_limit) json.number("soft_limit_bytes", u.soft_limit);
+  else json.null("soft_limit_bytes");
+  json.number("refused", u.refused).newline();
   write_classes(json, u);
   json.newline();
   write_caches(json, u);
+}
+
+namespace {
+
+struct Source {
+  Heap& heap;
+  Events& events;
+  void* heaps;
+  bool is_copy;  ///< of another process's: what the kernel knows of it is not ours to ask
+};
+
+std::size_t write_json(const Source& from, char* out, std::size_t capacity) noexcept {
+  Snapshot snapshot(from.heap);
+  const Usage& u = snapshot.usage;
+  const std::size_t resident = from.is_copy ? Snapshot::kUnknown : resident_bytes(u.window, u.window_bytes);
+  Json json(out, capacity);
+  json.open('{').text("schema", "mortise.stats/1").text("allocator", Card::kName).text("version", MORTISE_VERSION);
+  if (resident == Snapshot::kUnknown) json.newline().null("resident_bytes");
+  else json.newline().number("resident_bytes", resident);
+  json.number("window_start", address_of(u.window)).number("window_bytes", u.window_bytes);
+  json.number("foreign_frees", from.events.foreign_frees.load(Order::relaxed));
+  write_usage(json, u);
+  if (from.heaps) write_heaps(json.newline(), from.heaps, from.is_copy);
   return json.close('}').finish();
 }
+
+Source own() noexcept { return {heap, events, heaps_here ? heaps_here() : nullptr, false}; }
+
+}  // namespace
+
+std::size_t write_own_json(char* out, std::size_t capacity) noexcept { return write_json(own(), out, capacity); }
 
 void print_statistics(int fd) noexcept {
   Snapshot snapshot(heap);
@@ -81,6 +107,9 @@ void print_statistics(int fd) noexcept {
   row("free, resident bytes  = ", u.dirty);
   row("free, purged bytes    = ", u.purged);
   row("bookkeeping bytes     = ", u.meta);
+  if (u.limit) row("limit, bytes          = ", u.limit);
+  if (u.soft_limit) row("soft limit, bytes     = ", u.soft_limit);
+  if (u.refused) row("refused by the limit  = ", u.refused);
   row("foreign frees         = ", events.foreign_frees.load(Order::relaxed));
   if (u.grown) row("reserve exhausted     = ", u.grown);
   for (unsigned c = 0; c < u.classes_max; ++c) {
@@ -100,7 +129,7 @@ void print_statistics_as_json(int fd) noexcept {
   constexpr std::size_t kBytes = 256_KiB;
   auto* text = reinterpret_cast<char*>(os::map(kBytes));
   if (!text) return;
-  const std::size_t length = mortise_stats_json(text, kBytes - 1);
+  const std::size_t length = write_own_json(text, kBytes - 1);
   text[length] = '\n';
   os::syscall(SYS_write, fd, text, length + 1);
   os::unmap(reinterpret_cast<std::byte*>(text), kBytes);
@@ -114,23 +143,21 @@ using namespace mortise::abi;
 extern "C" {
 
 MORTISE_EXPORT extern const Descriptor mortise_descriptor;
-constinit const Descriptor mortise_descriptor = {
-    {'m', 'o', 'r', 't', 'i', 's', 'e', 0}, 1, sizeof(Descriptor), sizeof(abi::Heap), &heap, &events,
-    MORTISE_TEXT(MORTISE_ALLOCATOR), MORTISE_VERSION};
+constinit const Descriptor mortise_descriptor = {{'m', 'o', 'r', 't', 'i', 's', 'e', 0}, 1, sizeof(Descriptor), sizeof(abi::Heap), &heap,
+                                                 &events, MORTISE_TEXT(MORTISE_ALLOCATOR), MORTISE_VERSION};
 
-MORTISE_EXPORT std::size_t mortise_stats_json(char* out, std::size_t capacity) noexcept {
-  Snapshot snapshot(heap);
-  const Usage& u = snapshot.usage;
-  return write_json(snapshot, events, resident_bytes(u.window, u.window_bytes), out, capacity);
-}
+MORTISE_EXPORT std::size_t mortise_stats_json(char* out, std::size_t capacity) noexcept { return write_own_json(out, capacity); }
 
-/// `there` and `seen` are a private copy of another process's heap at the addresses that it has there. As in the child
-/// of a fork, whoever held its locks is not here.
-MORTISE_EXPORT std::size_t mortise_stats_peek(void* there, void* seen, char* out, std::size_t capacity) noexcept {
+/// `there`, `seen` and `list` are a private copy of another process's heap, events and heaps, at the addresses that they
+/// have there. As in the child of a fork, whoever held their locks is not here.
+MORTISE_EXPORT std::size_t mortise_stats_peek(void* there, void* seen, void* list, char* out,
+                                              std::size_t capacity) noexcept {
   abi::Heap& copy = *static_cast<abi::Heap*>(there);
   reset_below(copy);
-  Snapshot snapshot(copy);
-  return write_json(snapshot, *static_cast<Events*>(seen), Snapshot::kUnknown, out, capacity);
+  return write_json({copy, *static_cast<Events*>(seen), list, true}, out, capacity);
 }
+
+/// Where heaps that programs create are in this library, relative to the library; null where there are none.
+MORTISE_EXPORT void* mortise_stats_heaps() noexcept { return heaps_here ? heaps_here() : nullptr; }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "abi/heap.hpp"
+#include "abi/json.hpp"
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/pages.hpp"
 
@@ -14,7 +15,8 @@ class Snapshot {
   static constexpr std::size_t kUnknown = ~std::size_t{0};
 
   /// Reads `h`. Numbers of layers that rest are exact; others were true at some moment of the reading.
-  explicit Snapshot(Heap& h) noexcept : tables_(reinterpret_cast<Tables*>(os::map(sizeof(Tables)))) {
+  template <class H>
+  explicit Snapshot(H& h) noexcept : tables_(reinterpret_cast<Tables*>(os::map(sizeof(Tables)))) {
     if (tables_) {
       usage.classes = tables_->classes;
       usage.classes_max = kClassesMax;
@@ -47,9 +49,12 @@ class Snapshot {
 /// the kernel takes to walk the page tables of the process. (resident.cpp)
 std::size_t resident_bytes(const std::byte* from, std::size_t bytes) noexcept;
 
-/// Writes `h` as JSON (schema mortise.stats/1). Null where `resident` is kUnknown. Returns the length of the whole text.
-/// (snapshot.cpp)
-std::size_t write_json(Snapshot& snapshot, const Events& events, std::size_t resident, char* out,
-                       std::size_t capacity) noexcept;
+/// The members of an object that say what `u` says. (snapshot.cpp)
+void write_usage(Json& json, const Usage& u) noexcept;
+
+/// Where a library has heaps that programs create, it says so: all of them as an array of objects, found at `there`. With
+/// `is_copy` they are a private copy of another process's. (heaps/stats.cpp; null elsewhere)
+[[gnu::weak, gnu::visibility("hidden")]] void write_heaps(Json& json, void* there, bool is_copy) noexcept;
+[[gnu::weak, gnu::visibility("hidden")]] void* heaps_here() noexcept;
 
 }  // namespace mortise::abi

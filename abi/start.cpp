@@ -14,6 +14,7 @@
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "mortise/os/console.hpp"
+#include "mortise/os/control_group.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
@@ -143,6 +144,35 @@ template <class H> void fill_reserve(H& h) noexcept {
   }
 }
 
+/// The soft limit is on by itself below a hard one, and where a control group would end the program.
+template <class H> void set_limits(H& h) noexcept {
+  if constexpr (Limits<H>)
+    if (settings.limit) h.set_limit_bytes(settings.limit);
+  if constexpr (Yields<H>) {
+    constexpr std::uint64_t kOfGroup = 80, kOfLimit = 95;
+    if (!settings.has_soft_limit) {
+      if (settings.limit) settings.soft_limit = settings.limit / 100 * kOfLimit;
+      const std::uint64_t group = os::memory_in_group();
+      const std::uint64_t most = group == os::kNoGroupLimit ? 0 : group / 100 * kOfGroup;
+      if (most && (!settings.soft_limit || most < settings.soft_limit)) settings.soft_limit = most;
+    }
+    h.set_soft_limit_bytes(settings.soft_limit);
+  }
+}
+
+template <class H> void set_sampling(H& h) noexcept {
+  if constexpr (Profiles<H>)
+    if (settings.sample_bytes) h.set_mean(settings.sample_bytes);
+}
+
+/// Writes what `write` says to the file of a setting, or to standard error where it names none.
+template <class Write> void write_at_end(const char* path, Write&& write) noexcept {
+  const int fd = *path ? os::create_file(path) : 2;
+  if (fd < 0) return;
+  write(fd);
+  if (fd != 2) os::syscall(SYS_close, static_cast<long>(fd));
+}
+
 void say_hello() noexcept {
   os::Line<> line;
   line.text("mortise " MORTISE_VERSION " ")
@@ -158,6 +188,10 @@ void say_hello() noexcept {
   line.text(" purge_ms=").text(ms < 0 ? "-" : "").number(static_cast<std::uint64_t>(ms < 0 ? -ms : ms));
   constexpr const char* kStats[] = {"none", "exit", "json"};
   line.text(" stats=").text(kStats[static_cast<int>(settings.stats_at_exit)]);
+  if (settings.limit) line.text(" limit=").number(settings.limit);
+  if (settings.soft_limit) line.text(" soft_limit=").number(settings.soft_limit);
+  constexpr const char* kHuge[] = {"auto", "never", "madvise"};
+  line.text(" huge=").text(kHuge[static_cast<int>(settings.huge)]);
   line.flush();
 }
 
@@ -172,6 +206,11 @@ void say_hello() noexcept {
   has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
   read_settings(environment);
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
+  set_limits(heap);
+  set_sampling(heap);
+  // A huge page brings in what lies beside it: a limit that is to be met cannot have that.
+  if (settings.limit && settings.huge == HugePages::automatic) settings.huge = HugePages::never;
+  set_huge_pages_below(heap, settings.huge);
   if (settings.only_self) leave_children_alone(environment);
   if (settings.inspect) os::syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0L, 0L, 0L);
   fill_reserve(heap);
@@ -181,11 +220,9 @@ void say_hello() noexcept {
 
 [[gnu::destructor(101)]] void unload() noexcept {
   AffinitySettings<Heap>::at_exit(heap);
-  if (settings.stats_at_exit == Settings::AtExit::nothing) return;
-  const int fd = *settings.stats_file ? os::create_file(settings.stats_file) : 2;
-  if (fd < 0) return;
-  settings.stats_at_exit == Settings::AtExit::text ? print_statistics(fd) : print_statistics_as_json(fd);
-  if (fd != 2) os::syscall(SYS_close, static_cast<long>(fd));
+  if (*settings.profile) write_at_end(settings.profile, write_profile);
+  if (settings.stats_at_exit == Settings::AtExit::text) write_at_end(settings.stats_file, print_statistics);
+  if (settings.stats_at_exit == Settings::AtExit::json) write_at_end(settings.stats_file, print_statistics_as_json);
 }
 
 }  // namespace

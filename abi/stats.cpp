@@ -61,6 +61,11 @@ MORTISE_EXPORT struct mallinfo mallinfo() noexcept {
 
 #endif
 
+/// For libraries that ask what the program's malloc holds: only one that serves malloc has it.
+MORTISE_EXPORT std::size_t mortise_malloc_stats_json(char* out, std::size_t capacity) noexcept {
+  return write_own_json(out, capacity);
+}
+
 MORTISE_EXPORT void malloc_stats() noexcept { print_statistics(2); }
 
 /// XML in the form of glibc's, with what this heap knows. `options` must be 0.

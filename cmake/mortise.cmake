@@ -12,7 +12,7 @@ set(MORTISE_INSIDE_FLAGS
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin-malloc -fno-stack-protector -fvisibility=hidden
   -fasynchronous-unwind-tables -ftls-model=initial-exec)
 set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
-set(MORTISE_ABI_FILES malloc new start next conf stats idle report trap snapshot resident)
+set(MORTISE_ABI_FILES malloc new start next conf stats idle report trap snapshot resident profile)
 add_library(mortise_inside INTERFACE)
 target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
 target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)
@@ -46,7 +46,7 @@ function(mortise_kit file include sources generated)
 {"schema": "mortise.kit/1", "version": "@PROJECT_VERSION@", "compiler": "@CMAKE_CXX_COMPILER@",
  "include": "@include@", "sources": "@sources@", "generated": "@generated@",
  "compile": ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "@inside@"],
- "link": ["@link@"], "libraries": ["-lc", "-lgcc"], "files": ["@files@"]}
+ "link": ["@link@"], "libraries": ["-lgcc_eh", "-lc", "-lgcc"], "files": ["@files@"]}
 ]])
 endfunction()
 mortise_kit(${CMAKE_BINARY_DIR}/share/mortise/kit.json ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} ${MORTISE_GENERATED})
@@ -73,7 +73,7 @@ function(mortise_allocator name)
   target_include_directories(mortise-${name} PRIVATE ${MORTISE_GENERATED})
   target_link_libraries(mortise-${name} PRIVATE mortise_inside ${ARG_LIBRARIES})
   target_link_options(mortise-${name} PRIVATE -Wl,--version-script=${MORTISE_GENERATED}/exports.map ${MORTISE_LINK_FLAGS})
-  target_link_libraries(mortise-${name} PRIVATE c gcc)  # gcc: its static helpers, such as population counts
+  target_link_libraries(mortise-${name} PRIVATE gcc_eh c gcc)  # gcc: its static helpers, such as population counts
   set_target_properties(mortise-${name} PROPERTIES LINK_DEPENDS ${MORTISE_GENERATED}/exports.map LINKER_LANGUAGE CXX)
 
   if(ARG_FOR_MEASURING)
@@ -91,4 +91,19 @@ function(mortise_allocator name)
   add_custom_command(TARGET describe-${name} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/share/mortise
     COMMAND sh -c "${emulator} $<TARGET_FILE:describe-${name}> > ${CMAKE_BINARY_DIR}/share/mortise/${name}.json" VERBATIM)
+endfunction()
+
+# mortise_annotated(NAME): libmortise-NAME_annotated.so, the same allocator for running programs under valgrind. Its free blocks
+# must lie untouched: stacks over Slab.
+function(mortise_annotated name)
+  get_target_property(sources mortise-${name} SOURCES)
+  add_library(mortise-${name}_annotated SHARED EXCLUDE_FROM_ALL ${sources})
+  add_dependencies(mortise-${name}_annotated mortise_generated)
+  get_target_property(facts mortise-${name} COMPILE_DEFINITIONS)
+  target_compile_definitions(mortise-${name}_annotated PRIVATE ${facts} MORTISE_ANNOTATE)
+  target_include_directories(mortise-${name}_annotated PRIVATE ${MORTISE_GENERATED})
+  target_link_libraries(mortise-${name}_annotated PRIVATE mortise_inside gcc_eh c gcc)
+  get_target_property(options mortise-${name} LINK_OPTIONS)
+  target_link_options(mortise-${name}_annotated PRIVATE ${options})
+  set_target_properties(mortise-${name}_annotated PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()

@@ -1,5 +1,5 @@
 /* mortise-peek PID LIBRARY BASE: prints the statistics of the mortise allocator LIBRARY in process PID, where its file
- * starts at address BASE. What they mean and how LIBRARY walks a heap that is not its own: abi/snapshot.cpp.
+ * starts at address BASE; with "profile", its heap profile. What they mean and how LIBRARY walks a heap that is not its own: abi/snapshot.cpp.
  *
  *   the other process                       this one
  *   +-----------+  descriptor: heap at H    +--------------+
@@ -56,7 +56,7 @@ static int is_free_here(uintptr_t at, size_t bytes) {
 }
 
 int main(int count, char** arguments) {
-  if (count != 4) return fprintf(stderr, "usage: mortise-peek PID LIBRARY BASE\n"), 2;
+  if (count != 4 && count != 5) return fprintf(stderr, "usage: mortise-peek PID LIBRARY BASE [profile]\n"), 2;
   target = atoi(arguments[1]);
   page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
   uintptr_t base = strtoul(arguments[3], NULL, 16);
@@ -65,10 +65,12 @@ int main(int count, char** arguments) {
   void* library = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
   if (!library) return fprintf(stderr, "%s\n", dlerror()), OTHER_FILE;
   struct descriptor* own = dlsym(library, "mortise_descriptor");
-  size_t (*peek)(void*, void*, char*, size_t);
+  size_t (*peek)(void*, void*, void*, char*, size_t);
+  void* (*heaps_here)(void);
   *(void**)&peek = dlsym(library, "mortise_stats_peek");
+  *(void**)&heaps_here = dlsym(library, "mortise_stats_heaps");
   Dl_info where;
-  if (!own || !peek || !dladdr(own, &where)) return fprintf(stderr, "no descriptor in it\n"), OTHER_FILE;
+  if (!own || !peek || !heaps_here || !dladdr(own, &where)) return fprintf(stderr, "no descriptor in it\n"), OTHER_FILE;
 
   struct descriptor theirs;
   if (!fetch(base + ((uintptr_t)own - (uintptr_t)where.dli_fbase), &theirs, sizeof theirs))
@@ -86,11 +88,18 @@ int main(int count, char** arguments) {
     return TRY_AGAIN;
   }
 
+  char* heaps = heaps_here(); /* as far into the library there as here */
+  if (heaps) heaps = (char*)base + (heaps - (char*)where.dli_fbase);
   char* text = malloc(1 << 20);
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER};
   action.sa_sigaction = fetch_page;
   sigaction(SIGSEGV, &action, NULL);
-  size_t length = peek((void*)theirs.heap, (void*)theirs.events, text, 1 << 20);
+  if (count == 5) {
+    int (*profile)(void*, int);
+    *(void**)&profile = dlsym(library, "mortise_profile_peek");
+    return profile && profile((void*)theirs.heap, 1) ? 0 : OTHER_FILE;
+  }
+  size_t length = peek((void*)theirs.heap, (void*)theirs.events, heaps, text, 1 << 20);
   if (length >= 1 << 20) return TRY_AGAIN;
   puts(text);
   return 0;

@@ -90,16 +90,31 @@ def describes_a_heap(pid: int, mapping: Mapping) -> bool:
 
 
 def read(pid: int, mapping: Mapping) -> dict[str, Any]:
-    """What one library says. A heap that changes much while it is read is read again."""
+    """What one library says."""
+    said: dict[str, Any] = json.loads(peek(pid, mapping))
+    said["library"] = mapping.path
+    said["resident_bytes"] = resident(pid, said["window_start"], said["window_bytes"])
+    return said
+
+
+def profile_text(pid: int) -> str:
+    """The heap profile of a process whose allocator keeps one, as the library writes it."""
+    for mapping in mappings(pid):
+        if "hslab_profiled" in Path(mapping.path).name:
+            return peek(pid, mapping, "profile")
+    raise CannotWork(
+        f"process {pid} ({program(pid)}) keeps no heap profile: start it with 'mortise run --alloc hslab_profiled -- PROG'"
+    )
+
+
+def peek(pid: int, mapping: Mapping, *what: str) -> str:
+    """What mortise-peek prints. A heap that changes much while it is read is read again."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MORTISE_", "LD_"))}
-    command = [str(home.helper("mortise-peek")), str(pid), str(file_of(pid, mapping)), mapping.base]
+    command = [str(home.helper("mortise-peek")), str(pid), str(file_of(pid, mapping)), mapping.base, *what]
     for _ in range(TRIES):
         done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            said: dict[str, Any] = json.loads(done.stdout)
-            said["library"] = mapping.path
-            said["resident_bytes"] = resident(pid, said["window_start"], said["window_bytes"])
-            return said
+            return done.stdout
         if done.returncode == NO_RIGHT:
             raise CannotWork(f"no right to read the memory of process {pid}: {RIGHTS}")
         if done.returncode == OTHER_FILE:

@@ -18,6 +18,7 @@ from mortise.commands import (
     listing,
     path,
     plan,
+    profile,
     run,
     stats,
     threads,
@@ -39,6 +40,7 @@ app.command("affinity", context_settings=PASS_ON)(affinity.command)
 app.command("threads", context_settings=PASS_ON)(threads.command)
 app.command("list")(listing.command)
 app.command("explain")(explain.command)
+app.command("profile", context_settings=PASS_ON)(profile.command)
 app.command("stats")(stats.command)
 app.command("path")(path.command)
 app.command("layers")(layers.command)

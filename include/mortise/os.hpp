@@ -4,6 +4,7 @@
 #include "mortise/os/brk.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/console.hpp"
+#include "mortise/os/control_group.hpp"
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
@@ -13,4 +14,5 @@
 #include "mortise/os/print_and_abort.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/os/syscall.hpp"
+#include "mortise/os/unwind.hpp"
 #include "mortise/os/window.hpp"

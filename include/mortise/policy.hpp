@@ -1,6 +1,7 @@
 // Everything of policy/.
 #pragma once
 
+#include "mortise/policy/checker.hpp"
 #include "mortise/policy/chooser.hpp"
 #include "mortise/policy/distribution.hpp"
 #include "mortise/policy/fill.hpp"

@@ -9,7 +9,7 @@ import pytest
 
 from support.allocators import BUILD, ROOT, environment
 
-PAGES = ["statistics"]
+PAGES = ["statistics", "limits", "heaps", "profile"]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 

@@ -40,10 +40,14 @@ def show(document: dict[str, Any], said: dict[str, Any]) -> None:
     table.add_column("what")
     for name, key, what in SUMS:
         table.add_row(name, formats.size(said[key]), what)
+    for name, key in (("limit", "limit_bytes"), ("soft limit", "soft_limit_bytes")):
+        if said[key] is not None:
+            table.add_row(name, formats.size(said[key]), f"refused {said['refused']} times" if name == "limit" else "")
     share = inspecting.fragmentation(said)
     table.add_row("fragmentation", "-" if share is None else formats.percent(share), "of resident memory holds no live block")
     screen.out.print(table)
     show_classes(said["classes"])
+    show_heaps(said.get("heaps", []))
     if said["caches"]:
         caches = Table(box=screen.LINES)
         for name in ("cache of core", "blocks", "bytes"):
@@ -51,6 +55,19 @@ def show(document: dict[str, Any], said: dict[str, Any]) -> None:
         for cache in said["caches"]:
             caches.add_row(str(cache["index"]), str(cache["blocks"]), formats.size(cache["bytes"]))
         screen.out.print(caches)
+
+
+def show_heaps(heaps: list[dict[str, Any]]) -> None:
+    for heap in heaps:
+        name = heap["name"] or f"at {heap['address']:#x}"
+        table = Table(box=screen.LINES, title=f"heap '{name}'", title_justify="left")
+        for column in ("live", "mapped", "cached", "limit", "refused"):
+            table.add_column(column, justify="right")
+        limit = "-" if heap["limit_bytes"] is None else formats.size(heap["limit_bytes"])
+        sums = (formats.size(heap[key]) for key in ("live_bytes", "mapped_bytes", "cached_bytes"))
+        table.add_row(*sums, limit, str(heap["refused"]))
+        screen.out.print(table)
+        show_classes(heap["classes"])
 
 
 def show_classes(classes: list[dict[str, int]]) -> None:

@@ -5,12 +5,14 @@
 
 #include "mortise/backbone/boundary_tag.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 
 namespace mortise {
 
 using BestFitLayers = Layers<
     BoundaryTag<fit::BestFit, FutexLock>,  // every size, free neighbours merged at once
+    LimitedTo<>,                           // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
 
 using BestFit = Stack<BestFitLayers>;

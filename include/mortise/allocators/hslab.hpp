@@ -18,6 +18,7 @@
 #include "mortise/policy/purge.hpp"
 #include "mortise/route/bypass.hpp"
 #include "mortise/shape/aligned.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/source/mmap_heap.hpp"
 
@@ -32,6 +33,7 @@ template <class... Source> using HslabOver = Layers<
            Slab<classes::Geometric<8, 256_KiB>, FutexLock, fit::FullestFirst>>,
     SpanCache<purge::AfterDelay<100>>,                             // free spans, merged, purged when idle
     PageIndex,                                                     // pointer -> span
+    LimitedTo<>,                                                   // ENOMEM at the limit that was set, if any
     Source...>;
 
 using HslabLayers = HslabOver<MmapHeap<>>;

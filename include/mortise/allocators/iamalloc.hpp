@@ -8,12 +8,14 @@
 
 #include "mortise/backbone/sub_heaps.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/shared_heap.hpp"
 
 namespace mortise {
 
 using IamallocLayers = Layers<
     SubHeaps<fit::BestFit>,   // one heap a thread, lending to each other
+    LimitedTo<>,              // ENOMEM at the limit that was set, if any
     SharedHeap<>>;            // a slot of addresses for each, seen by all address spaces
 
 using Iamalloc = Stack<IamallocLayers>;

@@ -5,12 +5,14 @@
 
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 
 namespace mortise {
 
 using TlsfLayers = Layers<
     Tlsf<FutexLock>,  // every size, in constant time
+    LimitedTo<>,      // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
 
 using TlsfHeap = Stack<TlsfLayers>;

@@ -5,6 +5,7 @@
 
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/sync/combining_lock.hpp"
 
@@ -12,6 +13,7 @@ namespace mortise {
 
 using TlsfccLayers = Layers<
     Tlsf<CombiningLock<>>,  // every size, in constant time
+    LimitedTo<>,            // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
 
 using TlsfccHeap = Stack<TlsfccLayers>;

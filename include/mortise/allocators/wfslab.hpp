@@ -15,6 +15,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/aligned.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/source/mmap_heap.hpp"
 
@@ -26,6 +27,7 @@ using WfslabLayers = Layers<
     SpanReserve<>,                                    // spans at hand for everybody
     SpanCache<purge::Never>,                          // grow: free spans, merged, under a lock
     PageIndex,                                        // pointer -> span
+    LimitedTo<>,                                      // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
 
 using Wfslab = Stack<WfslabLayers>;

@@ -64,8 +64,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       while (got < n) {
         Span* s = fullest(k);
         if (!s && !(s = add_span(t, k, c))) break;
-        got += carve(s, c, out + got, n - got);
+        const unsigned more = carve(s, c, out + got, n - got);
         refile(k, s, c);
+        if (!more && !(s = with_released(k))) break;  // a limit lets no fresh block be touched; released ones are there already
+        got += more ? more : carve(s, c, out + got, n - got);
+        if (!more) refile(k, s, c);
       }
       k.live += got;
       return got;
@@ -191,6 +194,20 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       return nullptr;
     }
 
+    static Span* with_released(PerClass& k) noexcept {
+      for (auto& list : k.partial)
+        for (Span* s = list.first(); s; s = s->next)
+          if (s->free > s->capacity - s->bump) return s;
+      return nullptr;
+    }
+    /// Of `n` fresh blocks those that a limit lets the program touch.
+    unsigned charged(unsigned n, std::size_t block_bytes) noexcept {
+      if constexpr (Charges<Below>)
+        for (; n && !this->below.charge(n * block_bytes, false); n /= 2) {
+        }
+      return n;
+    }
+
     Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
       const Block b = this->below.allocate(t, {.size = Geometry::span_bytes(c)});
       if (!b) return nullptr;
@@ -204,6 +221,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       index().set_class(s, c);
       enlist(k, s, c);
       ++k.spans;
+      if constexpr (Charges<Below>) this->below.uncharge(b.size);
       return s;
     }
 
@@ -226,7 +244,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         }
         s->hint = static_cast<std::uint16_t>(w);
       }
-      for (; got < n && s->bump < s->capacity; ++got) out[got] = base + s->bump++ * size;
+      const unsigned room = s->capacity - s->bump;
+      const unsigned end = got + charged(n - got < room ? n - got : room, size);
+      for (; got < end; ++got) out[got] = base + s->bump++ * size;
       s->free -= got;
       return got;
     }
@@ -256,6 +276,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     void give_back(Thread& t, PerClass& k, Span* s) noexcept {
       k.partial[s->bin].remove(s);
       --k.spans;
+      if constexpr (Charges<Below>) this->below.charge(Index::bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
       std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);
       index().set_class(s, kNoClass);
       index().set_span(s->head, s->granules, SpanState::large);

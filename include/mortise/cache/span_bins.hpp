@@ -46,6 +46,20 @@ struct SpanBins {
     return nullptr;
   }
   /// The first bin from `from` on that is not empty; kBins when there is none.
+  /// Walks every span and reports heap_inconsistent when lists and the descriptors at `spans` disagree; their granules in all.
+  std::size_t audit(const Span* spans, SpanState state) noexcept {
+    std::size_t granules = 0;
+    for (unsigned bin = 0; bin < kBins; ++bin) {
+      MORTISE_AUDIT(list[bin].is_empty() == !(filled[bin / 64] >> (bin % 64) & 1));
+      for (const Span* s = list[bin].first(); s; s = s->next) {
+        const Span& last = spans[s->head + s->granules - 1];
+        MORTISE_AUDIT(s->state == state && bin_of(s->granules) == bin && s == &spans[s->head]);
+        MORTISE_AUDIT(last.head == s->head && last.state == state);
+        granules += s->granules;
+      }
+    }
+    return granules;
+  }
   unsigned next_filled(unsigned from) const noexcept {
     for (unsigned w = from / 64; w < kBins / 64; ++w) {
       std::uint64_t word = filled[w];

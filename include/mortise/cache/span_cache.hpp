@@ -68,6 +68,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         else keep_first(s, need);
         mark_large(s);
       }
+      if (is_pressed()) purge_older_than(~std::uint64_t{0});
       if (r.zeroed && !was_clean) std::memset(index().base_of(s), 0, r.size);
       return {index().base_of(s), Index::bytes_of(s), kNoClass};
     }
@@ -75,12 +76,17 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     void release(Thread&, Block b) noexcept {
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
-      const bool is_clean = purge_ms() == 0 && purge_span(s);
+      const bool is_clean = (purge_ms() == 0 || is_pressed()) && purge_span(s);
       Held held(this->lock_);
-      large_bytes_ -= Index::bytes_of(s);
-      --large_count_;
+      count_large(std::size_t{0} - Index::bytes_of(s), ~std::size_t{0});
       s->since_ms = os::now_ms();
       insert(s, is_clean ? SpanState::clean : SpanState::dirty);
+    }
+
+    /// Tells that `n` large blocks, side by side, are one from now on.
+    void join_large(std::size_t n) noexcept {
+      Held held(this->lock_);
+      large_count_ -= n - 1;
     }
 
     /// Grows into a free neighbour or gives the tail back. O(1).
@@ -107,7 +113,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         rest->since_ms = os::now_ms();
         insert(rest, SpanState::dirty);
       }
-      large_bytes_ += (std::size_t{need} - have) * kGranule;
+      count_large((std::size_t{need} - have) * kGranule, 0);
       return {b.ptr, Index::bytes_of(s), kNoClass};
     }
 
@@ -118,22 +124,12 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
       const PagesMoved moved = this->below.move_pages(b.ptr, target.ptr, b.size);
-      if (moved == PagesMoved::no) {
-        release(t, target);
-        return {};
-      }
-      if (moved == PagesMoved::target_lost) {
-        lose_large(target);
-        return {};
-      }
-      if (moved == PagesMoved::source_lost) {
-        lose_large(b);
-        return target;
-      }
+      if (moved == PagesMoved::no) return release(t, target), Block{};
+      if (moved == PagesMoved::target_lost) return lose_large(target), Block{};
+      if (moved == PagesMoved::source_lost) return lose_large(b), target;
       Held held(this->lock_);
       Span* old = index().span_of(b.ptr);
-      large_bytes_ -= b.size;
-      --large_count_;
+      count_large(std::size_t{0} - b.size, ~std::size_t{0});
       insert(old, SpanState::clean);
       return target;
     }
@@ -186,6 +182,17 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     std::int64_t purge_ms() const noexcept { return delay_ms_.load(Order::relaxed); }
     void set_purge_ms(std::int64_t ms) noexcept { delay_ms_.store(ms, Order::relaxed); }
 
+    /// Above `bytes` in use and dirty together, what is freed is purged at once and nothing stays dirty.
+    void set_soft_limit_bytes(std::size_t bytes) noexcept { soft_bytes_.store(bytes, Order::relaxed); }
+    bool is_pressed() noexcept {
+      const std::size_t soft = soft_bytes_.load(Order::relaxed);
+      return soft && large_bytes() + idle_bytes() > soft;
+    }
+    void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> {
+      huge_pages_ = pages;
+      this->below.set_huge_pages(pages);
+    }
+
     /// In the child nobody goes on with what other threads were purging: it is taken back as dirty.
     void reset_after_fork() noexcept {
       Locked<Below, Sync>::reset_after_fork();
@@ -195,19 +202,20 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(this->lock_);
-      u.live += large_bytes_;
-      u.large += large_bytes_;
+      u.live += large_bytes();
+      u.large += large_bytes();
       u.large_count += large_count_;
       u.dirty += idle_bytes() + purging_bytes_;
       u.purged += clean_bytes_;
+      u.soft_limit = soft_bytes_.load(Order::relaxed);
     }
 
     /// Walks every free span and reports heap_inconsistent when lists, sums and descriptors disagree. O(free spans).
     void audit() noexcept {
       if constexpr (Audits<Below>) this->below.audit();
       Held held(this->lock_);
-      MORTISE_AUDIT(audit_bins(dirty_, SpanState::dirty) == idle_bytes());
-      MORTISE_AUDIT(audit_bins(clean_, SpanState::clean) == clean_bytes_);
+      MORTISE_AUDIT(dirty_.audit(index().spans(), SpanState::dirty) * kGranule == idle_bytes());
+      MORTISE_AUDIT(clean_.audit(index().spans(), SpanState::clean) * kGranule == clean_bytes_);
     }
 
    private:
@@ -219,22 +227,15 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (state == SpanState::dirty) dirty_bytes_.store(idle_bytes() + bytes, Order::relaxed);  // read without the lock
       else clean_bytes_ += bytes;
     }
+    /// The same for large blocks.
+    void count_large(std::size_t bytes, std::size_t blocks) noexcept {
+      large_bytes_.store(large_bytes() + bytes, Order::relaxed);
+      large_count_ += blocks;
+    }
+    std::size_t large_bytes() const noexcept { return large_bytes_.load(Order::relaxed); }
     bool purge_span(Span* s) noexcept {
       if constexpr (PurgesPages<Below>) return this->below.purge_pages(index().base_of(s), Index::bytes_of(s));
       else return false;
-    }
-    std::size_t audit_bins(Bins& bins, SpanState state) noexcept {
-      std::size_t bytes = 0;
-      for (unsigned bin = 0; bin < SpanBins::kBins; ++bin) {
-        MORTISE_AUDIT(bins.list[bin].is_empty() == !(bins.filled[bin / 64] >> (bin % 64) & 1));
-        for (Span* s = bins.list[bin].first(); s; s = s->next) {
-          const Span& last = index().spans()[s->head + s->granules - 1];
-          MORTISE_AUDIT(s->state == state && SpanBins::bin_of(s->granules) == bin && s == &index().spans()[s->head]);
-          MORTISE_AUDIT(last.head == s->head && last.state == state);
-          bytes += Index::bytes_of(s);
-        }
-      }
-      return bytes;
     }
     static bool is_free(const Span* s) noexcept { return s->state == SpanState::dirty || s->state == SpanState::clean; }
 
@@ -282,8 +283,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     void lose_large(Block b) noexcept {
       Held held(this->lock_);
       Span* s = index().span_of(b.ptr);
-      large_bytes_ -= b.size;
-      --large_count_;
+      count_large(std::size_t{0} - b.size, ~std::size_t{0});
       index().spans()[s->head + s->granules - 1].state = SpanState::none;
       s->state = SpanState::none;
     }
@@ -314,18 +314,36 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       const std::size_t least = std::size_t{need} * kGranule;
       std::size_t wish = grown_bytes_ / 8;
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
-      const bool is_huge = grown_bytes_ >= Huge::kFromBytes;
+      const bool is_huge = grown_bytes_ >= Huge::kFromBytes && huge_pages_ == HugePages::automatic;
       if (is_huge) wish = round_up(wish, huge::kPageBytes);
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
       if (!b) b = this->below.allocate(t, {.size = least});
-      if (!b) return take(need, ~0u);  // no more to be had: now every free span is worth a look
+      if (!b) {  // no more to be had: now every free span is worth a look, and what is too small makes room
+        if (Span* s = take(need, ~0u)) return s;
+        if (least <= room_below(this->below) + idle_bytes() + clean_bytes_ && unmap_free(t)) b = this->below.allocate(t, {.size = least});
+        if (!b) return nullptr;
+      }
       if (is_huge) os::advise_huge(b.ptr, b.size);
       grown_bytes_ += b.size;
       Span* s = index().span_of(b.ptr);
       s->since_ms = 0;
       insert(s, SpanState::clean);  // it may merge with what was the end of the heap
       return take(need);
+    }
+    /// Gives all free spans back below. False when there were none.
+    bool unmap_free(Thread&) noexcept { return false; }
+    bool unmap_free(Thread& t) noexcept requires ReleasesParts<Below> {
+      bool any = false;
+      for (Bins* bins : {&dirty_, &clean_}) {
+        for (unsigned bin = bins->next_filled(0); bin < SpanBins::kBins; bin = bins->next_filled(bin)) {
+          Span* s = bins->list[bin].first();
+          remove(s);
+          this->below.release_part(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
+          any = true;
+        }
+      }
+      return any;
     }
     /// Keeps the first `need` granules of `s`, which is in no list, and puts the rest back.
     void keep_first(Span* s, std::uint32_t need) noexcept {
@@ -354,13 +372,14 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     void mark_large(Span* s) noexcept {
       index().set_span(s->head, s->granules, SpanState::large);
-      large_bytes_ += Index::bytes_of(s);
-      ++large_count_;
+      count_large(Index::bytes_of(s), 1);
     }
 
     Atomic<std::int64_t> delay_ms_{Purge::kDelayMs};
     Atomic<std::size_t> dirty_bytes_{0};
-    std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_bytes_ = 0, large_count_ = 0;
+    Atomic<std::size_t> soft_bytes_{0}, large_bytes_{0};
+    std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;
+    HugePages huge_pages_ = HugePages::automatic;
     Bins dirty_, clean_;
     List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock
   };

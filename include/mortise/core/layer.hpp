@@ -12,6 +12,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -126,6 +127,35 @@ template <class H> concept MovesPages = requires(H& h, std::byte* from, std::byt
   { h.move_pages(from, to, n) } noexcept -> std::same_as<PagesMoved>;
 };
 
+/// Refuses what would go beyond a number of bytes taken from the source.
+template <class H> concept Limits = requires(H& h, std::size_t n) {
+  { h.set_limit_bytes(n) } noexcept;
+  { h.limit_bytes() } noexcept -> std::same_as<std::size_t>;
+  { h.taken_bytes() } noexcept -> std::same_as<std::size_t>;
+};
+
+/// Counts what the program may touch, not what is mapped: of memory that was taken, a backbone takes the parts off that it has
+/// never handed out, and puts them back on when it does. `charge` says no beyond the limit unless it `must` be counted.
+template <class H> concept Charges = requires(H& h, std::size_t n, bool must) {
+  { h.charge(n, must) } noexcept -> std::same_as<bool>;
+  { h.uncharge(n) } noexcept;
+};
+
+/// Takes back any whole granules of what it gave, not only blocks as it gave them.
+template <class H> concept ReleasesParts = Heap<H> && requires(H& h, typename H::Thread& t, Block b) {
+  { h.release_part(t, b) } noexcept;
+};
+
+/// Keeps less for later once it holds more than a number of bytes.
+template <class H> concept Yields = requires(H& h, std::size_t n) {
+  { h.set_soft_limit_bytes(n) } noexcept;
+  { h.is_pressed() } noexcept -> std::same_as<bool>;
+};
+
+/// What the heap says to the kernel about huge pages. `automatic`: as composed (the Huge slot).
+enum class HugePages : std::uint8_t { automatic, never, madvise };
+template <class H> concept AdvisesHuge = requires(H& h, HugePages p) { { h.set_huge_pages(p) } noexcept; };
+
 /// Hands out memory for the bookkeeping of layers: zeroed, never released.
 template <class H> concept GivesMeta = requires(H& h, std::size_t n) { { h.meta(n) } noexcept -> std::same_as<std::byte*>; };
 
@@ -144,6 +174,12 @@ struct Reserve {
 /// wait and call the system) and is false when memory runs out before.
 template <class H> concept Reserves = requires(H& h, typename H::Thread& t, Reserve r) {
   { h.reserve(t, r) } noexcept -> std::same_as<bool>;
+};
+
+/// Remembers the call stacks of sampled allocations.
+template <class H> concept Profiles = requires(H& h, std::size_t n) {
+  { h.set_mean(n) } noexcept;
+  { h.mean() } noexcept -> std::same_as<std::size_t>;
 };
 
 /// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
@@ -235,6 +271,15 @@ template <Heap Below> class Passthrough {
   }
   void tell(Usage& u) noexcept requires Tells<Below> { below.tell(u); }
   bool reserve(Thread& t, Reserve r) noexcept requires Reserves<Below> { return below.reserve(t, r); }
+  void set_limit_bytes(std::size_t n) noexcept requires Limits<Below> { below.set_limit_bytes(n); }
+  std::size_t limit_bytes() noexcept requires Limits<Below> { return below.limit_bytes(); }
+  std::size_t taken_bytes() noexcept requires Limits<Below> { return below.taken_bytes(); }
+  bool charge(std::size_t n, bool must) noexcept requires Charges<Below> { return below.charge(n, must); }
+  void uncharge(std::size_t n) noexcept requires Charges<Below> { below.uncharge(n); }
+  void release_part(Thread& t, Block b) noexcept requires ReleasesParts<Below> { below.release_part(t, b); }
+  void set_soft_limit_bytes(std::size_t n) noexcept requires Yields<Below> { below.set_soft_limit_bytes(n); }
+  bool is_pressed() noexcept requires Yields<Below> { return below.is_pressed(); }
+  void set_huge_pages(HugePages p) noexcept requires AdvisesHuge<Below> { below.set_huge_pages(p); }
 
   [[no_unique_address]] Below below;
 };
@@ -283,6 +328,18 @@ template <class H> void set_purge_ms_below(H& h, std::int64_t ms) noexcept {
 template <class H> bool start_below(H& h, const os::Facts& f) noexcept {
   if constexpr (Starts<H>) return h.start(f);
   return true;
+}
+/// What may still be taken; 0 where nobody counts.
+template <class H> std::size_t room_below(H& h) noexcept {
+  if constexpr (Limits<H>) return h.limit_bytes() > h.taken_bytes() ? h.limit_bytes() - h.taken_bytes() : 0;
+  return 0;
+}
+template <class H> bool pressed_below(H& h) noexcept {
+  if constexpr (Yields<H>) return h.is_pressed();
+  return false;
+}
+template <class H> void set_huge_pages_below(H& h, HugePages p) noexcept {
+  if constexpr (AdvisesHuge<H>) h.set_huge_pages(p);
 }
 template <class H> void tell_below(H& h, Usage& u) noexcept { if constexpr (Tells<H>) h.tell(u); }
 

@@ -35,6 +35,9 @@ struct Usage {
   std::size_t large = 0;     ///< part of `live` that is in large blocks
   std::size_t large_count = 0;
   std::size_t grown = 0;     ///< how often a reserve did not serve a request: exhausted, or not meant for its size
+  std::size_t limit = 0;         ///< the most that may be mapped; 0: none is set
+  std::size_t soft_limit = 0;    ///< above it the heap keeps less for later; 0: none is set
+  std::size_t refused = 0;       ///< how often the limit refused memory
   std::byte* window = nullptr;   ///< the addresses that `mapped` lies in, holes included
   std::size_t window_bytes = 0;
 

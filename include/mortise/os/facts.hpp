@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "mortise/os/control_group.hpp"
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/rseq.hpp"
 

@@ -71,6 +71,9 @@ inline bool permit(std::byte* at, std::size_t bytes) noexcept {
 /// Without effect where the system has them switched off or always on.
 inline void advise_huge(std::byte* at, std::size_t bytes) noexcept { syscall(SYS_madvise, at, bytes, MADV_HUGEPAGE); }
 
+/// Keeps huge pages out of a range, also where the system has them always on.
+inline void advise_no_huge(std::byte* at, std::size_t bytes) noexcept { syscall(SYS_madvise, at, bytes, MADV_NOHUGEPAGE); }
+
 /// Moves the pages of `from` to `to`, which is mapped memory whose contents are lost. `from` is left unmapped.
 inline bool move(std::byte* from, std::byte* to, std::size_t bytes) noexcept {
   const long size = static_cast<long>(bytes);

@@ -9,16 +9,22 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/source/shared_heap.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise {
 
+inline constexpr std::size_t kNoLimit = 16_TiB;  ///< more than any window of addresses holds
+
 /// `kBytes` (64 KiB..16 TiB): the limit until `set_limit_bytes` changes it; blocks that are out already stay out.
-template <std::size_t kBytes> struct LimitedTo {
+template <std::size_t kBytes = 16_TiB> struct LimitedTo {
   static constexpr const char* kName = "LimitedTo";
   static constexpr const char* kWhat = "refuses what would go beyond a number of bytes";
   static constexpr const char* kNeeds = "any heap below";
-  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("limit_bytes", kBytes); }
+  template <class Out> static void describe(Out& out) {
+    if constexpr (kBytes == kNoLimit) out.layer(kName, kWhat).policy("limit", "at run time");
+    else out.layer(kName, kWhat).number("limit_bytes", kBytes);
+  }
 
   /// Forwards what PageIndex wants of a source, where the source has it.
   template <Heap Below> class Facts : public Passthrough<Below> {};
@@ -31,21 +37,40 @@ template <std::size_t kBytes> struct LimitedTo {
     bool back_side(std::byte* at, std::size_t n) noexcept { return this->below.back_side(at, n); }
   };
 
+  /// The same for SubHeaps, whose source has a slot of addresses for each of them.
+  template <Slotted Below> class Facts<Below> : public Passthrough<Below> {
+   public:
+    static constexpr std::size_t kGranule = Below::kGranule;
+    static constexpr std::size_t kReach = Below::kReach;
+    static constexpr unsigned kSlotCount = Below::kSlotCount;
+    static constexpr std::size_t kSlotBytes = Below::kSlotBytes;
+    std::byte* origin() const noexcept { return this->below.origin(); }
+    std::byte* slot_origin(unsigned slot) noexcept { return this->below.slot_origin(slot); }
+  };
+
   template <Heap Below> class Over : public Facts<Below> {
    public:
     using typename Passthrough<Below>::Thread;
 
     Block allocate(Thread& t, Request r) noexcept {
-      if (!take(r.size)) return {};
-      const Block b = this->below.allocate(t, r);
-      // The source rounds up: what it gave beyond the wish is counted too, even where that passes the limit by a granule.
-      taken_.fetch_add((b ? b.size : 0) - r.size, Order::relaxed);
-      return b;
+      return counted(r.size, [&] { return this->below.allocate(t, r); });
+    }
+    Block allocate_in(Thread& t, unsigned slot, Request r) noexcept requires Slotted<Below> {
+      return counted(r.size, [&] { return this->below.allocate_in(t, slot, r); });
     }
     void release(Thread& t, Block b) noexcept {
       taken_.fetch_sub(b.size, Order::relaxed);
       this->below.release(t, b);
     }
+    void release_part(Thread& t, Block b) noexcept requires ReleasesParts<Below> {
+      taken_.fetch_sub(b.size, Order::relaxed);
+      this->below.release_part(t, b);
+    }
+    bool charge(std::size_t bytes, bool must) noexcept {
+      if (must) taken_.fetch_add(bytes, Order::relaxed);
+      return must || take(bytes);
+    }
+    void uncharge(std::size_t bytes) noexcept { taken_.fetch_sub(bytes, Order::relaxed); }
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
       if (n > b.size && !take(n - b.size)) return {};
       const std::size_t taken = n > b.size ? n - b.size : 0;
@@ -62,7 +87,23 @@ template <std::size_t kBytes> struct LimitedTo {
     std::size_t limit_bytes() const noexcept { return limit_.load(Order::relaxed); }
     void set_limit_bytes(std::size_t bytes) noexcept { limit_.store(bytes, Order::relaxed); }
 
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      u.limit = limit_bytes() == kNoLimit ? 0 : limit_bytes();
+      u.refused += refused_.load(Order::relaxed);
+    }
+
    private:
+    template <class Ask> Block counted(std::size_t bytes, Ask&& ask) noexcept {
+      if (!take(bytes)) {
+        refused_.fetch_add(1, Order::relaxed);
+        return {};
+      }
+      const Block b = ask();
+      // The source rounds up: what it gave beyond the wish is counted too, even where that passes the limit by a granule.
+      taken_.fetch_add((b ? b.size : 0) - bytes, Order::relaxed);
+      return b;
+    }
     bool take(std::size_t bytes) noexcept {
       std::size_t taken = taken_.load(Order::relaxed);
       do {
@@ -74,6 +115,7 @@ template <std::size_t kBytes> struct LimitedTo {
 
     Atomic<std::size_t> taken_{0};
     Atomic<std::size_t> limit_{kBytes};
+    Atomic<std::size_t> refused_{0};
   };
 };
 

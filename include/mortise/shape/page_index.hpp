@@ -59,7 +59,9 @@ struct Span {
   Glanced<SpanState> state;
   std::uint64_t since_ms;   ///< free: when it became so
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
-  std::uint8_t unused[15];
+  std::uint8_t unused[3];
+  std::uint32_t owner;      ///< leased (heaps/span_lease.hpp): to whom, and its neighbours in that list; 0: nobody
+  std::uint32_t owner_next, owner_prev;
 };
 static_assert(sizeof(Span) == 64, "a descriptor is one cache line");
 
@@ -116,13 +118,8 @@ struct PageIndex {
       return {b.ptr, b.size, kNoClass};
     }
 
-    void release(Thread& t, Block b) noexcept {
-      Span* s = span_of(b.ptr);
-      const std::size_t bytes = bytes_of(s);
-      spans()[s->head + s->granules - 1].state = SpanState::none;
-      s->state = SpanState::none;
-      this->below.release(t, {b.ptr, bytes, kNoClass});
-    }
+    void release(Thread& t, Block b) noexcept { this->below.release(t, forget(b)); }
+    void release_part(Thread& t, Block b) noexcept requires ReleasesParts<Below> { this->below.release_part(t, forget(b)); }
 
     MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
 
@@ -173,6 +170,9 @@ struct PageIndex {
       std::memset(class_map_.at + head, static_cast<int>(size_class), s->granules);
     }
 
+    /// The same for a slab that ends, in as few steps as can be: its granules have no class.
+    void forget_class(Span* s) noexcept { std::memset(class_map_.at + s->head, kNoClass, s->granules); }
+
     void lock_all() noexcept {
       lock_.lock();
       lock_below(this->below);
@@ -193,6 +193,13 @@ struct PageIndex {
       std::size_t backed = 0;
     };
 
+    /// The span at `b` is none any more.
+    Block forget(Block b) noexcept {
+      Span* s = span_of(b.ptr);
+      spans()[s->head + s->granules - 1].state = SpanState::none;
+      s->state = SpanState::none;
+      return {b.ptr, bytes_of(s), kNoClass};
+    }
     bool back(Table& table, std::size_t bytes) noexcept {
       bytes = round_up(bytes, kStep);
       if (bytes <= table.backed) return true;

@@ -61,6 +61,8 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
         next_ += bytes;
         mapped_ += bytes;
         if (top_ < next_) top_ = next_;
+        if (huge_pages_ == HugePages::never) os::advise_no_huge(at, bytes);
+        if (huge_pages_ == HugePages::madvise) os::advise_huge(at, bytes);
         return {at, bytes};
       }
       // Past what is taken: step by step first, for the holes; then in leaps, so that a large heap is soon behind us.
@@ -76,6 +78,15 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
     Held held(lock_);
     mapped_ -= b.size;
     if (b.end() == origin_ + next_) next_ = static_cast<std::size_t>(b.ptr - origin_);
+  }
+
+  /// Mappings can be cut anywhere.
+  void release_part(Thread& t, Block b) noexcept { release(t, b); }
+
+  /// For what is mapped from now on.
+  void set_huge_pages(HugePages pages) noexcept {
+    Held held(lock_);
+    huge_pages_ = pages;
   }
 
   bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return os::purge(at, bytes); }
@@ -135,6 +146,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
   std::byte* origin_ = nullptr;
   std::size_t next_ = 0;
   std::size_t mapped_ = 0;
+  HugePages huge_pages_ = HugePages::automatic;
   std::size_t top_ = 0;   ///< nothing of ours lies beyond it
   SideTables side_;
   MetaArena meta_;

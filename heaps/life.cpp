@@ -1,0 +1,164 @@
+// Heaps come and go: creation, destruction, limits, fork.
+//
+// A heap's own state lies in a span of the store, whose number is its name in the descriptors of the spans it leases. Without
+// the kernel's restartable sequences heaps have no caches: every call takes the lock of its size class. So no thread ever holds
+// anything of a heap, and a heap may go while threads that used it stay, or stay when they are gone.
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <new>
+
+#include "abi/heap.hpp"
+#include "heaps/heap.hpp"
+#include "mortise/mortise.h"
+#include "mortise/os/facts.hpp"
+
+namespace mortise::abi {
+constinit Heap heap{};
+constinit Events events{};
+/// An index beyond every cache's table: a stand-in for the kernel's area that no cache will take.
+constinit thread_local ThreadRecord<Heap::Thread> thread_record{.area = {.index = os::kCpusMax, .section = 0}, .state = {}};
+}  // namespace mortise::abi
+
+namespace mortise::heaps {
+
+constinit Registry registry{};
+
+namespace {
+
+constinit Atomic<bool> has_handlers{false};
+constinit os::Facts facts{};
+
+/// Calls f(heap) for each heap; under the registry's lock.
+template <class F> void each(F&& f) noexcept {
+  for (mo_heap* h = registry.first; h; h = h->next) f(h);
+}
+
+// Ours run outside of the store's own: they were registered later.
+void before_fork() noexcept {
+  registry.lock.lock();
+  each([](mo_heap* h) { on_stack(h, [](auto& stack) { lock_below(stack); }); });
+}
+void after_fork_in_parent() noexcept {
+  each([](mo_heap* h) { on_stack(h, [](auto& stack) { unlock_below(stack); }); });
+  registry.lock.unlock();
+}
+void after_fork_in_child() noexcept {
+  each([](mo_heap* h) { on_stack(h, [](auto& stack) { reset_below(stack); }); });
+  registry.lock.reset();
+}
+
+bool prepare() noexcept {
+  if (!abi::prepare_thread()) return false;
+  if (has_handlers.load(Order::acquire)) return true;
+  Held held(registry.lock);
+  if (has_handlers.load(Order::relaxed)) return true;
+  facts = os::read_facts(&abi::thread_record.area);
+  if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child)) return false;
+  has_handlers.store(true, Order::release);
+  return true;
+}
+
+void enlist(mo_heap* h, const mo_heap_options& options) noexcept {
+  if (options.name) strncpy(h->name, options.name, sizeof h->name - 1);
+  Held held(registry.lock);
+  h->next = registry.first;
+  if (h->next) h->next->prev = h;
+  registry.first = h;
+}
+void delist(mo_heap* h) noexcept {
+  (h->prev ? h->prev->next : registry.first) = h->next;
+  if (h->next) h->next->prev = h->prev;
+}
+
+mo_heap* create_in_store(const mo_heap_options& options) noexcept {
+  Store::Thread t;
+  const Block b = abi::heap.allocate(t, {.size = sizeof(SpanHeap), .zeroed = true});
+  if (!b) return nullptr;
+  auto* h = ::new (static_cast<void*>(b.ptr)) SpanHeap{};
+  h->kind = mo_heap::Kind::spans;
+  h->parent = options.parent;
+  auto* parent = options.parent ? &static_cast<SpanHeap*>(options.parent)->lease() : nullptr;
+  h->lease().bind(abi::heap, abi::heap.page_index().number_of(b.ptr) + 1, parent);
+  if (options.limit) h->lease().set_limit_bytes(options.limit);
+  h->stack.start(facts);
+  return h;
+}
+
+mo_heap* create_in_memory(const mo_heap_options& options) noexcept {
+  auto* const begin = static_cast<std::byte*>(options.memory);
+  auto* const at = reinterpret_cast<std::byte*>(round_up(address_of(begin), alignof(ArenaHeap)));
+  auto* h = ::new (static_cast<void*>(at)) ArenaHeap{};
+  h->kind = mo_heap::Kind::range;
+  h->range().bind(at + sizeof(ArenaHeap), begin + options.bytes);
+  h->stack.start(facts);
+  return h;
+}
+
+void destroy_locked(mo_heap* h) noexcept {
+  for (mo_heap* other = registry.first; other;) {  // those within it; each may take others with it, so from the start
+    mo_heap* const next = other->next;
+    if (other->parent == h) {
+      destroy_locked(other);
+      other = registry.first;
+    } else {
+      other = next;
+    }
+  }
+  delist(h);
+  if (SpanHeap* s = as_spans(h)) {
+    s->lease().give_back_all();
+    Store::Thread t;
+    abi::heap.release(t, abi::heap.measure(abi::heap.block_of(reinterpret_cast<std::byte*>(s))));
+  }
+}
+
+}  // namespace
+}  // namespace mortise::heaps
+
+using namespace mortise;
+using namespace mortise::heaps;
+
+extern "C" {
+
+MORTISE_EXPORT mo_heap* mo_heap_create(const mo_heap_options* wanted) noexcept {
+  const mo_heap_options options = wanted ? *wanted : mo_heap_options{};
+  const bool is_wrong = options.memory ? options.bytes < MO_HEAP_BYTES_MIN : options.bytes != 0;
+  if (is_wrong || (options.parent && options.parent->kind != mo_heap::Kind::spans)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  mo_heap* h = !prepare() ? nullptr : options.memory ? create_in_memory(options) : create_in_store(options);
+  if (!h) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  enlist(h, options);
+  return h;
+}
+
+MORTISE_EXPORT void mo_heap_destroy(mo_heap* heap) noexcept {
+  if (!heap) return;
+  {
+    Held held(registry.lock);
+    destroy_locked(heap);
+  }
+  abi::note_release();
+}
+
+MORTISE_EXPORT void mo_heap_set_limit(mo_heap* heap, std::size_t bytes) noexcept {
+  if (SpanHeap* s = as_spans(heap)) s->lease().set_limit_bytes(bytes ? bytes : kNoLimit);
+}
+
+MORTISE_EXPORT std::size_t mo_heap_trim(mo_heap* heap) noexcept {
+  SpanHeap* s = as_spans(heap);
+  if (!s) return 0;
+  SpanHeap::Stack::Thread t;
+  const std::size_t before = s->lease().taken_bytes();
+  trim_below(s->stack, t);
+  const std::size_t after = s->lease().taken_bytes();
+  return after < before ? before - after : 0;
+}
+
+}  // extern "C"

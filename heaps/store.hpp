@@ -1,0 +1,26 @@
+// What all heaps of a program share: one window of addresses, its index, and the free spans in it. The files of abi/ start it,
+// carry it over fork and give its idle memory back, as they do for an allocator.
+#pragma once
+
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/core/core.hpp"
+#include "mortise/policy/purge.hpp"
+#include "mortise/shape/page_index.hpp"
+#include "mortise/source/mmap_heap.hpp"
+
+namespace mortise {
+
+using StoreLayers = Layers<
+    SpanCache<purge::AfterDelay<100>>,  // free spans, merged, purged when idle
+    PageIndex,                          // pointer -> span, and whose it is
+    MmapHeap<>>;
+
+namespace allocators {
+struct heaps {
+  using List = StoreLayers;
+  using Heap = Stack<StoreLayers>;
+  static constexpr const char* kName = "heaps";
+};
+}  // namespace allocators
+
+}  // namespace mortise

@@ -1,0 +1,1 @@
+"""What a memory checker finds in a program that runs on an annotated allocator."""

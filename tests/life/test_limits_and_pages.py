@@ -1,0 +1,126 @@
+"""Should a limit be passed, the system would end the program; should it bite early, memory would lie idle."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.allocators import CARDS, NAMES, environment, program, run
+
+LIMIT = 100_000_000
+ENOMEM = 12
+LIMITED = [n for n in NAMES if any(layer["name"] == "LimitedTo" for layer in CARDS[n]["layers"])]
+EVERY_NAME = pytest.mark.parametrize("name", LIMITED)
+# Sizes, and how far below the limit residency may end: a request of 3 MB is refused when 2.9 are left.
+MIXES = [(16, 256, 0.02), (200, 200, 0.02), (16, 8192, 0.02), (4096, 4096, 0.02), (16, 65_536, 0.02), (60_000, 60_000, 0.02),
+         (1 << 20, 1 << 20, 0.02), (100_000, 3_000_000, 0.05)]
+
+
+def filled(name, low, high, **env):
+    lines = run([program("life", "filler"), low, high], name, env=env).ok().out.split("\n", 1)
+    words = lines[0].split()
+    return {"errno": int(words[1]), "bytes": int(words[3]), "again_errno": int(words[5]), "again_bytes": int(words[7]),
+            "stats": json.loads(lines[1])}
+
+
+def test_the_allocators_for_programs_can_be_limited():
+    assert {"hslab", "wfslab", "tlsf", "tlsfcc", "iamalloc"} <= set(LIMITED)
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("low, high, below", MIXES)
+def test_memory_ends_at_the_limit(name, low, high, below):
+    seen = filled(name, low, high, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1")
+    assert seen["errno"] == seen["again_errno"] == ENOMEM
+    stats = seen["stats"]
+    below = max(below, 0.13) if name == "wfslab" else below  # it counts slabs whole, and some are never filled
+    assert stats["limit_bytes"] == LIMIT and stats["refused"] > 0
+    assert (1 - below) * LIMIT <= stats["resident_bytes"] <= 1.02 * LIMIT
+    assert seen["again_bytes"] >= 0.95 * seen["bytes"], "what was freed can be had again"
+
+
+@pytest.mark.parametrize("text, limit", [("64M", 64 << 20), ("65536K", 64 << 20), ("1G", 1 << 30), ("67108864", 64 << 20)])
+def test_limits_are_written_as_people_write_them(text, limit):
+    said = run(["/bin/true"], "hslab", env={"MORTISE_CONF": f"verbose=1,limit={text}"}).ok().err
+    assert f" limit={limit} " in said
+
+
+@pytest.mark.parametrize("setting, takes", [("limit=much", "bytes such as 100M"), ("limit=0", "bytes such as"),
+                                            ("soft_limit=101%", "a share such as 90%"), ("limit=1Q", "or none"),
+                                            ("limit=99999999999999999999", "bytes"), ("huge=yes", "never, madvise or auto")])
+def test_a_limit_that_is_none_is_told(setting, takes):
+    line, = run(["/bin/true"], "hslab", env={"MORTISE_CONF": setting}).ok().err.splitlines()
+    assert f"setting '{setting.split('=')[0]}' is ignored; it takes" in line and takes in line
+
+
+def test_above_the_soft_limit_nothing_stays_dirty():
+    blocks = "for i in range(20): b = [bytearray(3 << 20) for _ in range(10)]; b = None"
+    env = {"MORTISE_CONF": "stats=exit,purge_ms=100000", "PYTHONMALLOC": "malloc"}
+    loose = run(["/usr/bin/python3", "-c", blocks], "hslab", env=env).ok().err
+    tight = run(["/usr/bin/python3", "-c", blocks], "hslab", env={**env, "MORTISE_SOFT_LIMIT": "4M"}).ok().err
+    dirty = [int(re.search(r"free, resident bytes  = (\d+)", said)[1]) for said in (loose, tight)]
+    assert dirty[0] >= 20 << 20 and dirty[1] <= 4 << 20
+
+
+@pytest.mark.parametrize("huge, flag", [("never", "nh"), ("madvise", "hg"), ("auto", None)])
+def test_the_policy_on_huge_pages_reaches_the_kernel(huge, flag):
+    script = "import os,sys; b = bytearray(1 << 20); sys.stdout.write(open('/proc/self/smaps').read())"
+    smaps = run(["/usr/bin/python3", "-c", script], "hslab", env={"MORTISE_CONF": f"huge={huge},stats=json"}).ok()
+    start = json.loads(smaps.err)["window_start"]
+    flags = {m[2] for m in re.finditer(r"^([0-9a-f]+)-[^\n]*\n(?:\w+:.*\n)*?VmFlags:(.*)$", smaps.out, re.M)
+             if start <= int(m[1], 16) < start + (1 << 42)}
+    assert flags
+    assert all((flag in f.split()) if flag else not {"nh", "hg"} & set(f.split()) for f in flags)
+
+
+class Group:
+    """A control group of version 1 or 2 with a controller, of this test alone."""
+
+    def __init__(self, controller):
+        self.folder = Path(f"/sys/fs/cgroup/{controller}/mortise-test-{os.getpid()}")
+        unified = Path("/sys/fs/cgroup/cgroup.controllers")
+        if unified.exists():
+            self.folder = Path(f"/sys/fs/cgroup/mortise-test-{os.getpid()}")
+        self.is_unified = unified.exists()
+
+    def __enter__(self):
+        try:
+            self.folder.mkdir()
+        except OSError as e:
+            pytest.skip(f"control groups cannot be made here: {e.strerror}")
+        return self
+
+    def set(self, **files):
+        for name, value in files.items():
+            try:
+                (self.folder / name.replace("__", ".")).write_text(str(value))
+            except OSError as e:
+                pytest.skip(f"the controller is not to be had here: {e.strerror}")
+
+    def run(self, command, name, **env):
+        script = f"echo $$ > {self.folder}/cgroup.procs; exec \"$@\""
+        return subprocess.run(["sh", "-c", script, "sh", *map(str, command)], env=environment(name, **env),
+                              capture_output=True, text=True, timeout=120)
+
+    def __exit__(self, *_):
+        self.folder.rmdir()
+
+
+def test_the_control_groups_memory_is_heeded():
+    with Group("memory") as group:
+        group.set(**({"memory__max": 200 << 20} if group.is_unified else {"memory__limit_in_bytes": 200 << 20}))
+        said = group.run(["/bin/true"], "hslab", MORTISE_VERBOSE="1").stderr
+        assert f"soft_limit={(200 << 20) // 100 * 80}" in said, said
+        done = group.run([program("life", "filler"), 1000, 1000], "hslab", MORTISE_CONF="limit=75%")
+        assert done.returncode == 0 and done.stdout.startswith(f"errno {ENOMEM} bytes 15"), (done.returncode, done.stdout[:80])
+        killed = group.run([program("life", "filler"), 1000, 1000], "hslab")
+        assert killed.returncode == -9, "without a limit the system ends the program: the test would prove nothing"
+
+
+def test_the_control_groups_cpu_quota_is_heeded():
+    with Group("cpu") as group:
+        group.set(**({"cpu__max": "100000 100000"} if group.is_unified else {"cpu__cfs_quota_us": 100000}))
+        assert " cpus=1 " in group.run(["/bin/true"], "hslab", MORTISE_VERBOSE="1").stderr
