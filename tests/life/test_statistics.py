@@ -70,7 +70,8 @@ def test_size_classes_and_caches_add_up(name):
     with Holder(name) as holder:
         said = holder.said
     classes = {k["block_bytes"]: k for k in said["classes"]}
-    assert SMALL_LIVE <= classes[SMALL_BYTES]["live_blocks"] <= SMALL_LIVE + 20  # libc holds blocks of this size too
+    # libc holds blocks of this size too, and a sampled block (hslab_profiled) starts on a page, in another class.
+    assert SMALL_LIVE - 20 <= classes[SMALL_BYTES]["live_blocks"] <= SMALL_LIVE + 20
     assert said["large_blocks"] == LARGE_LIVE and said["large_bytes"] == LARGE_LIVE * LARGE_BYTES
     assert said["live_bytes"] == sum(k["live_blocks"] * k["block_bytes"] for k in said["classes"]) + said["large_bytes"]
     assert sum(c["blocks"] for c in said["caches"]) == sum(k["cached_blocks"] for k in said["classes"])
