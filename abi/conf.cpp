@@ -133,6 +133,30 @@ void warn_value(const char* key, const char* expected) noexcept {
 
 constexpr char kBytesText[] = "bytes such as 100M or 2G, a share such as 90%, or none";
 
+/// Limits, huge pages, the profile; false when the key is none of theirs.
+bool apply_to_memory(Text key, Text value) noexcept {
+  if (key.is("limit")) {
+    if (!parse_bytes(value, settings.limit)) warn_value("limit", kBytesText);
+  } else if (key.is("soft_limit")) {
+    if (!parse_bytes(value, settings.soft_limit)) warn_value("soft_limit", kBytesText);
+    else settings.has_soft_limit = true;
+  } else if (key.is("profile")) {
+    if (!parse(value, settings.profile)) warn_value("profile", "a path of at most 200 characters");
+    else if (!Profiles<Heap>) warn_value("profile", "an allocator that samples: hslab_profiled");
+  } else if (key.is("sample_bytes")) {
+    if (!parse_bytes(value, settings.sample_bytes) || !settings.sample_bytes)
+      warn_value("sample_bytes", "bytes such as 512K; 1: every allocation");
+  } else if (key.is("huge")) {
+    if (value.is("never")) settings.huge = HugePages::never;
+    else if (value.is("madvise")) settings.huge = HugePages::madvise;
+    else if (value.is("auto")) settings.huge = HugePages::automatic;
+    else warn_value("huge", "never, madvise or auto");
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void apply(Text key, Text value) noexcept {
   if (key.is("purge_ms")) {
     std::int64_t ms;
@@ -149,22 +173,6 @@ void apply(Text key, Text value) noexcept {
     if (!parse(value, settings.verbose)) warn_value("verbose", "0 or 1");
   } else if (key.is("only_self")) {
     if (!parse(value, settings.only_self)) warn_value("only_self", "0 or 1");
-  } else if (key.is("limit")) {
-    if (!parse_bytes(value, settings.limit)) warn_value("limit", kBytesText);
-  } else if (key.is("soft_limit")) {
-    if (!parse_bytes(value, settings.soft_limit)) warn_value("soft_limit", kBytesText);
-    else settings.has_soft_limit = true;
-  } else if (key.is("profile")) {
-    if (!parse(value, settings.profile)) warn_value("profile", "a path of at most 200 characters");
-    else if (!Profiles<Heap>) warn_value("profile", "an allocator that samples: hslab_profiled");
-  } else if (key.is("sample_bytes")) {
-    if (!parse_bytes(value, settings.sample_bytes) || !settings.sample_bytes)
-      warn_value("sample_bytes", "bytes such as 512K; 1: every allocation");
-  } else if (key.is("huge")) {
-    if (value.is("never")) settings.huge = HugePages::never;
-    else if (value.is("madvise")) settings.huge = HugePages::madvise;
-    else if (value.is("auto")) settings.huge = HugePages::automatic;
-    else warn_value("huge", "never, madvise or auto");
   } else if (key.is("inspect")) {
     if (!parse(value, settings.inspect)) warn_value("inspect", "0 or 1");
   } else if (key.is("reserve_mb")) {
@@ -190,7 +198,7 @@ void apply(Text key, Text value) noexcept {
     if (!parse(value, settings.report_file)) warn_value("report_file", "a path of at most 200 characters");
   } else if (key.is("exceptions")) {
     if (!parse(value, settings.exceptions)) warn_value("exceptions", "a path of at most 200 characters");
-  } else {
+  } else if (!apply_to_memory(key, value)) {
     warn_unknown(key);
   }
 }
