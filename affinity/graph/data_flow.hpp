@@ -6,7 +6,7 @@
 //   calls  are not entered: what callees may change is unknown
 //   ends   where nothing points into the object; after 400 instructions; after 40 blocks
 //
-// Source: the intra-procedural analysis of [WangWuYewZhang10]. Bounded; not synchronised; runs inside malloc.
+// Source: the intra-procedural analysis of [Wang10]. Bounded; not synchronised; runs inside malloc.
 #pragma once
 
 #include "affinity/observe/code_cache.hpp"

@@ -7,7 +7,7 @@
 // Edges are only ever added. Each is held once and counted. Tables of fixed size lie in pages that are touched as they fill;
 // what no longer fits is counted and left out.
 //
-// Source: [WangWuYewZhang10], after the shape graphs of points-to analysis. Not synchronised: under the lock of the analysis.
+// Source: [Wang10], after the shape graphs of points-to analysis. Not synchronised: under the lock of the analysis.
 #pragma once
 
 #include "affinity/seam.hpp"

@@ -10,7 +10,7 @@
 //
 // Nothing of the program changes: writes go to a shadow, reads of memory that is not there end the interpretation.
 //
-// Source: dynamic pool allocation by affinity [WangWuYewZhang10] watches the same stores; the deferral and the limits are from
+// Source: dynamic pool allocation by affinity [Wang10] watches the same stores; the deferral and the limits are from
 // measurement (docs/affinity.md). Progress: bounded. Not synchronised: the caller holds the lock of the analysis.
 #pragma once
 

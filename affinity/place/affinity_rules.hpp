@@ -7,7 +7,7 @@
 //
 // "The same size" is the exact size of every object of a node so far; nodes whose objects differ (strings, buffers) have none.
 //
-// Source: affinity of types I and II [WangWuYewZhang10]. O(out-edges of the classes that meet) an edge. Not synchronised.
+// Source: affinity of types I and II [Wang10]. O(out-edges of the classes that meet) an edge. Not synchronised.
 #pragma once
 
 #include "affinity/graph/shape_graph.hpp"

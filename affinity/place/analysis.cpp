@@ -75,15 +75,19 @@ unsigned Analysis::edges_of(const Source& source, const NodeView& node, const St
 }
 
 void Analysis::observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept {
-  const Start start = start_of(object, size, resume);
-  const Outcome outcome = interpreter_.run(start, this);
-  unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
   if (!shapes_) shapes_ = reinterpret_cast<Shape*>(analysis_memory(kNodesMax * sizeof(Shape)));
   if (!shapes_ || node.id >= kNodesMax) return;
   Shape& shape = shapes_[node.id];
-  const bool first = shape.runs == 0;
-  if (first) {
-    counts_.flow_instructions += flow_.run(start);
+  if (!budget_.allows(node.objects)) return void(++counts_.put_off);
+  budget_.begin();
+  const Start start = start_of(object, size, resume);
+  const Outcome outcome = interpreter_.run(start, this);
+  unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
+  unsigned looked_at = outcome.steps;
+  if (shape.runs == 0) {
+    const unsigned flow = flow_.run(start);
+    looked_at += flow;
+    counts_.flow_instructions += flow;
     into |= edges_of(flow_, node, start, Seen::data_flow);
     shape.steps = static_cast<std::uint16_t>(outcome.steps);
     shape.stop = static_cast<std::uint8_t>(outcome.stop);
@@ -97,6 +101,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   counts_.runs_with_edge += into != 0;
   counts_.steps += outcome.steps;
   ++counts_.stops[static_cast<unsigned>(outcome.stop)];
+  budget_.end(looked_at);
 }
 
 void Analysis::count(const NodeView& node, std::size_t size) noexcept {

@@ -11,6 +11,7 @@
 #include "affinity/graph/shape_graph.hpp"
 #include "affinity/observe/interpret.hpp"
 #include "affinity/place/adaptive_switch.hpp"
+#include "affinity/place/budget.hpp"
 #include "affinity/place/fold_back.hpp"
 
 namespace mortise::affinity {
@@ -33,6 +34,7 @@ class Analysis {
     std::uint64_t runs, runs_with_edge, first, first_with_edge, steps, flow_instructions;
     std::uint64_t first_into[3];  // heap, globals, stack
     std::uint64_t stops[kStops];
+    std::uint64_t put_off;  // samples that were not looked at: they would have cost too much
   };
 
   void observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
@@ -56,6 +58,7 @@ class Analysis {
   AffinityRules rules_;
   AdaptiveSwitch switch_;
   FoldBack fold_back_;
+  Budget budget_;
   Shape* shapes_ = nullptr;
   Merge* merges_ = nullptr;
   std::uint32_t merge_count_ = 0;

@@ -31,6 +31,7 @@ void Analysis::dump(int fd) noexcept {
   field(line, "first_into_stack", counts_.first_into[2]);
   field(line, "runs", counts_.runs), field(line, "runs_with_edge", counts_.runs_with_edge);
   field(line, "steps", counts_.steps), field(line, "decoded", code_.decoded());
+  field(line, "put_off", counts_.put_off), field(line, "spent_ns", budget_.spent_ns());
   field(line, "flow_instructions", counts_.flow_instructions);
   field(line, "edges", graph_.edges()), field(line, "variables", graph_.variables());
   field(line, "divided_classes", switch_.divided()), field(line, "folded_back", fold_back_.folded());
