@@ -55,7 +55,7 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if constexpr (!Hits<Below>) --t.left;
-      if (t.left < 0) [[unlikely]]
+      if (t.left <= 0) [[unlikely]]
         if (const Block b = draw(t, r, call_site())) return b;
       return this->below.allocate(t.below, r);
     }
