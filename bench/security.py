@@ -32,6 +32,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", default=",".join(ARMS), help="allocators, ours and peers")
     parser.add_argument("--runs", type=int, default=5, help="how often each crime is committed on each arm")
+    parser.add_argument("--no-setup", action="store_true", help="install nothing, build no workload")
     parser.add_argument("--lib-dir", type=pathlib.Path, default=ROOT / "build" / "lib")
     return parser.parse_args()
 
@@ -91,7 +92,8 @@ def tables(listed: list, found: dict, arms: dict[str, peers.Arm]) -> str:
 def main() -> int:
     args = options()
     say = lambda *words: print(*words, file=sys.stderr)  # noqa: E731
-    bench.set_up(say)
+    if not args.no_setup:
+        bench.set_up(say)
     arms, missing = bench.choose(args.arms.split(","), args.lib_dir, say)
     for name, reason in missing.items():
         say(f"{name} is left out: {reason}")
