@@ -205,6 +205,9 @@ template <class H> concept ChecksAll = requires(H& h, typename H::Thread& t) { {
 /// Compares the size and alignment that a delete names with the block's.
 template <class H> concept ChecksSizes = requires(H& h, std::byte* p, std::size_t n) { h.check_size(p, n, n); };
 
+/// Can tell at a glance whether a block with a class was asked for with `n` bytes; no when it is not whole.
+template <class H> concept KnowsSizes = requires(H& h, Block b, std::size_t n) { { h.has_size(b, n) } noexcept -> std::same_as<bool>; };
+
 /// Its `release` takes blocks that nobody has measured.
 template <class H> inline constexpr bool kTakesUnsizedBlocks = requires { requires H::kTakesUnsized; };
 
@@ -235,6 +238,7 @@ template <Heap Below> class Passthrough {
   void check_waiting(Thread& t) noexcept requires ChecksWaiting<Below> { below.check_waiting(t); }
   std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return below.check_all(t); }
   void check_size(std::byte* p, std::size_t n, std::size_t align) noexcept requires ChecksSizes<Below> { below.check_size(p, n, align); }
+  MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept requires KnowsSizes<Below> { return below.has_size(b, n); }
   auto& block_marks() noexcept requires Marked<Below> { return below.block_marks(); }
 
   unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {

@@ -35,8 +35,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
     }
 
    private:
-    bool agrees(std::byte* p, std::size_t size, std::size_t align) noexcept {
-      const Block b = this->below.measure(this->below.block_of(p));
+    MORTISE_HOT bool agrees(std::byte* p, std::size_t size, std::size_t align) noexcept {
+      const Block found = this->below.block_of(p);
+      if constexpr (KnowsSizes<Below>)
+        if (found.size_class != kNoClass) [[likely]] return this->below.has_size(found, size);
+      return agrees_when_measured(found, size, align);
+    }
+    bool agrees_when_measured(Block found, std::size_t size, std::size_t align) noexcept {
+      const Block b = this->below.measure(found);
       if constexpr (kSizesExactly<Below>) {
         // A large block made for an alignment may be larger than its tail can tell.
         return b.size == size || (b.size_class == kNoClass && size < b.size);

@@ -95,6 +95,12 @@ struct TailChecksum {
       return {b.ptr, length_of(outer), outer.class_index()};
     }
 
+    MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept requires(kToTheByte) && Classed<Below> {
+      const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+      const std::uint64_t word = word_of(outer);
+      return (word << 16) == 0 && outer.size - kTail - (word >> 48) == n;
+    }
+
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
       const unsigned got = this->below.allocate_batch(t, c, out, n);
       for (unsigned i = 0; i < got; ++i) seal({out[i], Below::Classes::size_of(c), c}, Classes::size_of(c));
