@@ -15,6 +15,7 @@
 #include "mortise/cache/core_cache.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/route/bypass.hpp"
 #include "mortise/shape/aligned.hpp"
@@ -27,10 +28,10 @@ namespace mortise {
 /// The layers of hslab over whatever gives it memory; the allocators that add guards put theirs above and below.
 template <class... Source> using HslabOver = Layers<
     Aligned,                                                       // alignment beyond 16: a class that has it
-    CoreCache<64_KiB>,                                             // hit: a magazine of this core
+    CoreCache<32_KiB>,                                             // hit: a magazine of this core
     Bypass<LargerThan<256_KiB>,                                    // larger blocks are spans of their own
            BatchedFree<1024, 128_KiB>,                             // misses and remote frees travel in batches
-           Slab<classes::Geometric<8, 256_KiB>, FutexLock, fit::FullestFirst>>,
+           Slab<classes::Coloured<classes::Geometric<8, 256_KiB>>, FutexLock, fit::FullestFirst>>,
     SpanCache<purge::AfterDelay<100>>,                             // free spans, merged, purged when idle
     PageIndex,                                                     // pointer -> span
     LimitedTo<>,                                                   // ENOMEM at the limit that was set, if any

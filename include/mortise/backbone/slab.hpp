@@ -19,6 +19,7 @@
 #include "mortise/data/bitmap.hpp"
 #include "mortise/data/list.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/fit.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -44,6 +45,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     using Index = IndexOf<Below>;
     using Classes = SizeClassesT;
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
+    static_assert(!ColouredMap<Classes> || requires(Sync& lock) { lock.try_lock(); }, "Slab with colours: its lock needs try_lock");
 
     /// An empty block also for alignments that its classes do not promise: Aligned stands above where they are wanted.
     Block allocate(Thread& t, Request r) noexcept {
@@ -63,7 +65,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       unsigned got = 0;
       while (got < n) {
         Span* s = fullest(k);
-        if (!s && !(s = add_span(t, k, c))) break;
+        if (!s && !(s = adopt(k, c)) && !(s = add_span(t, k, c))) break;
         const unsigned more = carve(s, c, out + got, n - got);
         refile(k, s, c);
         if (!more && !(s = with_released(k))) break;  // a limit lets no fresh block be touched; released ones are there already
@@ -71,32 +73,13 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         if (!more) refile(k, s, c);
       }
       k.live += got;
+      ++k.served;
       return got;
     }
 
     /// Takes back `n` blocks of class `c`, from any spans, in any order. Reports double and invalid frees.
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
-      PerClass& k = classes_[c];
-      Held held(k.lock);
-      for (unsigned i = 0; i < n;) {  // a drained magazine is mostly runs of blocks of one span: lists move once a run
-        Span* s = index().span_of(in[i]);
-        std::byte* const base = index().base_of(s);
-        const std::size_t bytes = Index::bytes_of(s);
-        const unsigned first = i;
-        MORTISE_CHECK(s->state == SpanState::slab && s->size_class == c, Fault::invalid_free, Block(in[i], 0));
-        {
-          BitRun run(index().bits_of(s));
-          do mark_free(s, c, base, in[i], run);
-          while (++i < n && static_cast<std::size_t>(in[i] - base) < bytes);
-          s->hint = run.lowest(s->hint);
-        }
-        const bool was_full = s->free == 0;
-        s->free += i - first;
-        if (was_full) enlist(k, s, c);
-        else refile(k, s, c);
-        if (s->free == s->capacity) retire(t, k, s);
-      }
-      k.live -= n;
+      while ((n = release_own(t, c, in, n))) c = index().span_of(in[0])->size_class;  // spans that another colour took over
     }
 
     Block measure(Block b) noexcept {
@@ -184,8 +167,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       Sync lock;
       List<Span> partial[Fit::kBins];  ///< spans with free blocks, by how many
       std::size_t live = 0;            ///< blocks handed out
-      std::size_t spans = 0;
-      std::size_t span_bytes = 0;      ///< of each of them
+      Glanced<std::size_t> spans = {};
+      std::size_t span_bytes = 0;                        ///< of each of them
+      std::uint32_t served = 0;                          ///< batches
+      std::uint32_t seen[colours_of<Classes>()] = {};    ///< what the other colours had served when this one last asked
     };
 
     static Span* fullest(PerClass& k) noexcept {
@@ -220,7 +205,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       s->hint = 0;
       index().set_class(s, c);
       enlist(k, s, c);
-      ++k.spans;
+      k.spans = k.spans + 1;
       if constexpr (Charges<Below>) this->below.uncharge(b.size);
       return s;
     }
@@ -237,18 +222,84 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         unsigned w = s->hint;
         for (;; ++w) {
           std::uint64_t word = words[w];
-          std::byte* const at = base + w * 64 * size;
-          for (; word && got < most; word &= word - 1) out[got++] = at + static_cast<unsigned>(std::countr_zero(word)) * size;
+          std::byte* at = base + w * 64 * size;
+          if (word == ~std::uint64_t{0} && most - got >= 64) {
+            for (const unsigned end = got + 64; got < end; at += size) out[got++] = at;
+            word = 0;
+          } else {
+            for (; word && got < most; word &= word - 1) out[got++] = at + static_cast<unsigned>(std::countr_zero(word)) * size;
+          }
           words[w] = word;
           if (got == most) break;
         }
         s->hint = static_cast<std::uint16_t>(w);
       }
       const unsigned room = s->capacity - s->bump;
-      const unsigned end = got + charged(n - got < room ? n - got : room, size);
-      for (; got < end; ++got) out[got] = base + s->bump++ * size;
+      const unsigned fresh = charged(n - got < room ? n - got : room, size);
+      std::byte* at = base + s->bump * size;
+      s->bump += fresh;
+      for (const unsigned end = got + fresh; got < end; at += size) out[got++] = at;
       s->free -= got;
       return got;
+    }
+    /// Takes back those of the blocks that lie in spans of class `c` and moves the others to the front of `in`; returns how many.
+    unsigned release_own(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      PerClass& k = classes_[c];
+      unsigned strays = 0, taken = 0;
+      Held held(k.lock);
+      for (unsigned i = 0; i < n;) {  // a drained magazine is mostly runs of blocks of one span: lists move once a run
+        Span* s = index().span_of(in[i]);
+        std::byte* const base = index().base_of(s);
+        const unsigned first = i, of = s->size_class;
+        MORTISE_CHECK(s->state == SpanState::slab && plain_class<Classes>(of) == plain_class<Classes>(c), Fault::invalid_free,
+                      Block(in[i], 0));
+        if (of != c) [[unlikely]] {
+          in[strays++] = in[i++];
+          continue;
+        }
+        const std::size_t bytes = Index::bytes_of(s);
+        do i += mark_free(s, c, base, in + i, n - i);
+        while (i < n && static_cast<std::size_t>(in[i] - base) < bytes);
+        const bool was_full = s->free == 0;
+        s->free += i - first;
+        taken += i - first;
+        if (was_full) enlist(k, s, c);
+        else refile(k, s, c);
+        if (s->free == s->capacity) retire(t, k, s);
+      }
+      k.live -= taken;
+      return strays;
+    }
+
+    /// A span with room of another colour of this class, if that colour can do without: it has served nobody since it was last
+    /// asked, or the span is all but empty (what is left of the other's blocks may then share lines with ours). So a program that
+    /// moves to another core takes its memory along. Null while a neighbour is busy: it is asked, never waited for.
+    Span* adopt(PerClass& k, unsigned c) noexcept {
+      if constexpr (ColouredMap<Classes>) {
+        if (Classes::plain(c) > Classes::kPerColour) return nullptr;
+        for (unsigned colour = 0; colour < Classes::kColours; ++colour) {
+          const unsigned other = Classes::in_colour(Classes::plain(c), colour);
+          PerClass& from = classes_[other];
+          if (other == c || !from.spans || !from.lock.try_lock()) continue;
+          const bool idle = k.seen[colour] == from.served;
+          k.seen[colour] = from.served;
+          Span* s = idle ? fullest(from) : from.partial[Fit::kBins - 1].first();
+          if (s && !idle && s->free < s->capacity / 8 * 7) s = nullptr;
+          if (s) {
+            from.partial[s->bin].remove(s);
+            from.live -= s->capacity - s->free;
+            k.live += s->capacity - s->free;
+            from.spans = from.spans - 1;
+            k.spans = k.spans + 1;
+            index().set_class(s, c);
+            s->size_class = static_cast<std::uint8_t>(c);
+            enlist(k, s, c);
+          }
+          from.lock.unlock();
+          if (s) return s;
+        }
+      }
+      return nullptr;
     }
     // A span is in the list that its `bin` names, unless it is full.
     static void enlist(PerClass& k, Span* s, unsigned c) noexcept {
@@ -261,12 +312,44 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       if (s->free) enlist(k, s, c);
     }
 
-    void mark_free(const Span* s, unsigned c, const std::byte* base, std::byte* p, BitRun& run) noexcept {
-      const Block b{p, Classes::size_of(c), c};
-      const auto offset = static_cast<std::size_t>(p - base);
-      const unsigned i = Geometry::index_of(c, offset);
-      MORTISE_CHECK(i * Classes::size_of(c) == offset && i < s->bump, Fault::invalid_free, b);
-      MORTISE_CHECK(run.set(i), Fault::double_free, b);
+    /// Sets the bits of the first blocks at `in`, as many as share a word of the span's bitmap; returns how many those are. What can
+    /// be wrong with them is gathered and looked at once for all.
+    static unsigned mark_free(Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n, std::uint64_t* words) noexcept {
+      const auto bytes = Index::bytes_of(s);
+      const auto cut = Geometry::cut_of(c);
+      std::uint64_t mask = 0, misfit = 0;
+      const unsigned w = cut.index_of(static_cast<std::size_t>(in[0] - base)) / 64;
+      unsigned i = 0;
+      do {
+        const auto offset = static_cast<std::size_t>(in[i] - base);
+        if (offset >= bytes) break;
+        const std::size_t at = cut.index_of(offset);
+        if (at / 64 != w) break;
+        misfit |= at * cut.size ^ offset;
+        mask |= std::uint64_t{1} << (at % 64);
+      } while (++i < n);
+      const unsigned top = w * 64 + 63 - static_cast<unsigned>(std::countl_zero(mask));
+      if (misfit || words[w] & mask || top >= s->bump || (i > 1 && std::popcount(mask) != static_cast<int>(i))) [[unlikely]]
+        blame(s, c, base, in, i, words);
+      words[w] |= mask;
+      if (w < s->hint) s->hint = static_cast<std::uint16_t>(w);
+      return i;
+    }
+    unsigned mark_free(Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n) noexcept {
+      return mark_free(s, c, base, in, n, index().bits_of(s));
+    }
+    /// One of these blocks is not the program's to free: which, and what is wrong with it?
+    MORTISE_COLD static void blame(const Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n,
+                                   const std::uint64_t* words) noexcept {
+      for (unsigned i = 0; i < n; ++i) {
+        const auto offset = static_cast<std::size_t>(in[i] - base);
+        const unsigned at = Geometry::index_of(c, offset);
+        const Block b{in[i], Classes::size_of(c), c};
+        MORTISE_CHECK(at * Classes::size_of(c) == offset && at < s->bump, Fault::invalid_free, b);
+        bool again = words[at / 64] >> (at % 64) & 1;
+        for (unsigned j = 0; j < i; ++j) again |= in[j] == in[i];
+        MORTISE_CHECK(!again, Fault::double_free, b);
+      }
     }
     /// An empty span stays while it is the only one with room; otherwise it goes back.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
@@ -275,7 +358,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
     void give_back(Thread& t, PerClass& k, Span* s) noexcept {
       k.partial[s->bin].remove(s);
-      --k.spans;
+      k.spans = k.spans - 1;
       if constexpr (Charges<Below>) this->below.charge(Index::bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
       std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);
       index().set_class(s, kNoClass);

@@ -22,6 +22,14 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
   }
 
+  /// What a run of divisions by one class's size needs.
+  struct Cut {
+    std::size_t size;
+    std::uint64_t reciprocal;
+    std::size_t index_of(std::size_t offset) const noexcept { return offset * reciprocal >> kShift; }
+  };
+  static constexpr Cut cut_of(unsigned c) noexcept { return {Classes::size_of(c), kFacts[c].reciprocal}; }
+
  private:
   static constexpr unsigned kShift = 40;
   struct Facts {

@@ -11,18 +11,22 @@
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
 //
-// Before start the gate is 0 and every call takes the miss path: an all-zero cache is a valid, closed one.
+// Where classes have colours (policy/coloured.hpp), a core takes blocks of its own colour only; what it frees of another colour waits
+// in a magazine of that colour and goes down whole when that is full. own_table_ points at the core's colour within its set, so
+// that this costs the hit path nothing.
+//
+// Before start the gates are 0 and every call takes the miss path: an all-zero cache is a valid, closed one.
 //
 // Progress: hit wait-free but for restarts by preemption; misses as below. Source: [BonwickAdams01] magazines, [Desnoyers15].
 // Placement: on top, or under guards. Needs classes, batches and PageIndex's class map below.
 #pragma once
 
 #include <cstring>
-#include <utility>
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
@@ -44,9 +48,17 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
 
     MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
-      if (r.size >= gate_ || r.align > kMinAlign) [[unlikely]] return {};
-      const unsigned c = Classes::class_of(r.size);
-      std::byte* p = os::magazine_pop(area_, table(), place_of(c));
+      if (r.align > kMinAlign) [[unlikely]] return {};
+      std::byte* p;
+      unsigned c;
+      if (r.size < own_gate_) [[likely]] {
+        c = Classes::class_of(r.size);
+        p = os::magazine_pop(area_, own_table(), place_of(c));
+      } else {
+        if (kOneColour || r.size >= gate_) [[unlikely]] return {};
+        c = Classes::class_of(r.size);
+        p = os::magazine_pop(area_, table(), place_of(c));
+      }
       if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, Classes::size_of(c), c};
@@ -57,7 +69,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
 
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !gate_) [[unlikely]] return this->below.allocate(t, r);
-      const unsigned c = Classes::class_of(r.size);
+      const unsigned c = own_class_of(r.size);
       std::byte* p = os::magazine_pop(area_, table(), place_of(c));
       if (!p && !(p = refill(t, c))) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
@@ -78,7 +90,10 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
       for (auto& set : table_) set.store(&closed_[0], Order::relaxed);
+      if constexpr (!kOneColour)
+        for (auto& set : own_table_) set.store(&closed_[0], Order::relaxed);
       gate_ = Classes::kMaxBytes + 1;
+      own_gate_ = kOwnBytes + 1;
       return true;
     }
 
@@ -116,7 +131,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       lock_.reset();
       // A set that a thread of the parent was draining opens again: that thread is not here to do it.
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i)
-        if (std::byte* set = sets_[i].load(Order::relaxed)) table_[i].store(set, Order::relaxed);
+        if (std::byte* set = sets_[i].load(Order::relaxed)) show(i, set, Order::relaxed);
       reset_below(this->below);
     }
     /// Counts are read while other cores change them: exact when they rest.
@@ -134,6 +149,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
     static constexpr unsigned kFullShareCpus = 16;
     static constexpr unsigned kFirstLimit = 4;
+    static constexpr unsigned kBatchMax = os::Magazine::kSlots / 2;
 
     static constexpr unsigned slots_of(unsigned c) noexcept {
       const std::size_t fit = kBytesPerClass / Classes::size_of(c);
@@ -142,7 +158,38 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     static constexpr std::size_t kSetBytes = (Classes::kCount + 1) * os::Magazine::kStride;
     MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
 
+    static constexpr bool kOneColour = colours_of<Classes>() == 1;
+    static constexpr std::size_t own_bytes() noexcept {
+      if constexpr (kOneColour) return Classes::kMaxBytes;
+      else return Classes::kColouredBytes;
+    }
+    static constexpr std::size_t kOwnBytes = own_bytes();  ///< sizes up to here are taken in this core's colour
+
     MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
+    MORTISE_HOT std::byte* const* own_table() noexcept {
+      if constexpr (kOneColour) return table_[0].address();
+      else return own_table_[0].address();
+    }
+    /// The class that a request of this core is served from. The core may change meanwhile: then a block of another colour is
+    /// taken, which costs a shared line and nothing else.
+    unsigned own_class_of(std::size_t size) noexcept {
+      const unsigned c = Classes::class_of(size);
+      if constexpr (kOneColour) return c;
+      else return Classes::in_colour(c, own_colour());
+    }
+    unsigned own_colour() noexcept { return os::rseq_index(area_) % colours_of<Classes>(); }
+    bool is_foreign(unsigned c) noexcept {
+      if constexpr (kOneColour) return false;
+      else return c != Classes::in_colour(Classes::plain(c), own_colour());
+    }
+    /// Lets sections of core `i` find `set`.
+    void show(std::uint32_t i, std::byte* set, Order order) noexcept {
+      if constexpr (!kOneColour) {
+        const bool is_closed = set == &closed_[0];
+        own_table_[i].store(is_closed ? set : set + place_of(Classes::offset_of(i % colours_of<Classes>())), order);
+      }
+      table_[i].store(set, order);
+    }
     static os::Magazine& magazine(std::byte* set, unsigned c) noexcept {
       return *reinterpret_cast<os::Magazine*>(set + place_of(c));
     }
@@ -157,34 +204,35 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     // -- misses
 
     MORTISE_COLD std::byte* refill(Thread& t, unsigned c) noexcept {
-      std::byte* batch[os::Magazine::kSlots / 2 + 1];
-      const unsigned limit = widen(c);
+      std::byte* batch[kBatchMax + 1];
+      const unsigned limit = widen(c, false);
       const unsigned got = this->below.allocate_batch(t, c, batch, limit / 2 + 1);
       if (!got) return nullptr;
-      // The lowest address goes to the program; the next lowest must be popped next, so the batch goes in backwards.
+      // The lowest address goes to the program, the next lowest is popped next.
       std::byte* const first = batch[0];
-      for (unsigned i = 1, j = got - 1; i < j; ++i, --j) std::swap(batch[i], batch[j]);
       const unsigned kept = os::magazine_give(area_, table(), place_of(c), batch + 1, got - 1);
-      if (kept < got - 1) this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);
+      if (kept < got - 1) this->below.release_batch(t, c, batch + 1, got - 1 - kept);
       return first;
     }
 
     MORTISE_COLD void spill(Thread& t, Block b) noexcept {
       const unsigned c = b.class_index();
-      const unsigned limit = widen(c);
+      const bool foreign = is_foreign(c);
+      const unsigned limit = widen(c, foreign);
       if (os::magazine_push(area_, table(), place_of(c), b.ptr)) return;
-      std::byte* batch[os::Magazine::kSlots / 2 + 1];
-      unsigned n = os::magazine_take(area_, table(), place_of(c), batch, limit / 2);
+      std::byte* batch[kBatchMax + 1];
+      // Half of what may be wanted here again; all of what another colour waits for.
+      unsigned n = os::magazine_take(area_, table(), place_of(c), batch, foreign && limit <= kBatchMax ? limit : limit / 2);
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
     }
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.
-    unsigned widen(unsigned c) noexcept {
+    unsigned widen(unsigned c, bool foreign) noexcept {
       std::byte* set = own_set();
       if (!set) return 0;
       os::Magazine& m = magazine(set, c);
-      const unsigned most = limit_max(c);
+      const unsigned most = foreign && limit_max(c) > kBatchMax ? kBatchMax : limit_max(c);
       const unsigned limit = m.limit == 0 ? (kFirstLimit < most ? kFirstLimit : most) : m.limit * 2 < most ? m.limit * 2 : most;
       m.set_limit(limit);  // others of this core may read it in a section
       return limit;
@@ -205,7 +253,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       set = this->below.meta(kSetBytes);
       if (!set) return nullptr;
       sets_[i].store(set, Order::release);
-      table_[i].store(set, Order::release);
+      show(i, set, Order::release);
       if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
       return set;
     }
@@ -250,12 +298,12 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
         Held held(lock_);
         set = sets_[i].load(Order::acquire);
         if (!set || table_[i].load(Order::acquire) != set) return;  // none, or somebody else is at it
-        table_[i].store(&closed_[0], Order::release);
+        show(i, &closed_[0], Order::release);
       }
       // From here on no new section finds the set; those that run are restarted or have ended when this returns. A set that
       // only this thread uses is out of reach already, for its signal handlers too.
       if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);
-      table_[i].store(set, Order::release);  // pairs with the acquire above: the next drain finds what this one left
+      show(i, set, Order::release);  // pairs with the acquire above: the next drain finds what this one left
     }
     void drain_set(Thread& t, std::byte* set) noexcept {
       if (!set) return;
@@ -270,12 +318,13 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     }
 
     // The first line is what malloc() and free() read.
-    std::size_t gate_ = 0;
+    std::size_t own_gate_ = 0, gate_ = 0;
     os::RseqArea area_;
     bool can_restart_ = false;
     unsigned share_ = 1;
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};
+    Atomic<std::byte*> own_table_[kOneColour ? 1 : kSetsMax + 1] = {};  ///< the same sets, from where the core's colour begins
     alignas(64) std::byte closed_[kSetBytes] = {};
     FutexLock lock_;
     Atomic<std::uint32_t> used_{0};

@@ -45,8 +45,8 @@ namespace mortise::os {
 
 /// A bounded stack of free blocks of one size class; only ever changed by sections, or while its set is out of the table.
 struct Magazine {
-  static constexpr unsigned kSlots = 127;
-  static constexpr std::size_t kStride = 1024;  // a power of two: the place is on the path from free's pointer to its store
+  static constexpr unsigned kSlots = 255;
+  static constexpr std::size_t kStride = 2048;  // a power of two: the place is on the path from free's pointer to its store
 
   std::uint32_t count;
   std::uint32_t limit;  ///< how many it may hold; 0 = closed
@@ -174,19 +174,19 @@ again:
   return static_cast<unsigned>(i);
 }
 
-/// Puts as many of the `n` blocks at `in` as fit; returns how many. One section.
+/// Puts the last of the `n` blocks at `in` first, as many as fit, so that the foremost is popped next; returns how many. One section.
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
   std::uint64_t t, k, i, b;
 again:
   asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%[t]), %k[k]\n xorl %k[i], %k[i]\n"
-      "6: cmpl %[n], %k[i]\n je 7f\n cmpl 4(%[t]), %k[k]\n jae 7f\n"
-      "movq (%[in],%[i],8), %[b]\n movq %[b], 8(%[t],%[k],8)\n incl %k[i]\n incl %k[k]\n jmp 6b\n"
+      "movl (%[t]), %k[k]\n movl %[n], %k[i]\n"
+      "6: testl %k[i], %k[i]\n je 7f\n cmpl 4(%[t]), %k[k]\n jae 7f\n"
+      "subl $1, %k[i]\n movq (%[in],%[i],8), %[b]\n movq %[b], 8(%[t],%[k],8)\n addl $1, %k[k]\n jmp 6b\n"
       "7: movl %k[k], (%[t])\n 2:\n"
       : [t] "=&r"(t), [k] "=&r"(k), [i] "=&r"(i), [b] "=&r"(b)
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [in] "r"(in), [n] "r"(n)
       : "memory", "cc" : again);
-  return static_cast<unsigned>(i);
+  return n - static_cast<unsigned>(i);
 }
 #undef MORTISE_RSEQ_OPEN
 
@@ -217,9 +217,9 @@ inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, st
 }
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
-  unsigned i = 0;
-  while (i < n && m.count < m.limit) m.slot[m.count++] = in[i++];
-  return i;
+  unsigned left = n;
+  while (left && m.count < m.limit) m.slot[m.count++] = in[--left];
+  return n - left;
 }
 
 #endif

@@ -55,7 +55,7 @@ struct Span {
   std::uint32_t free;       ///< slab: how many of them are not in use
   std::uint32_t bump;       ///< slab: blocks from here on were never handed out
   std::uint16_t hint;       ///< slab: no bit is set in words before this one
-  std::uint8_t size_class;
+  Glanced<std::uint8_t> size_class;
   Glanced<SpanState> state;
   std::uint64_t since_ms;   ///< free: when it became so
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
