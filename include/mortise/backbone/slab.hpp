@@ -272,8 +272,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
 
     /// A span with room of another colour of this class, if that colour can do without: it has served nobody since it was last
-    /// asked, or the span is all but empty (what is left of the other's blocks may then share lines with ours). So a program that
-    /// moves to another core takes its memory along. Null while a neighbour is busy: it is asked, never waited for.
+    /// asked, or the span is empty. So a program that moves to another core takes its memory along. Null while a neighbour is busy: it is asked, never waited for.
     Span* adopt(PerClass& k, unsigned c) noexcept {
       if constexpr (ColouredMap<Classes>) {
         if (Classes::plain(c) > Classes::kPerColour) return nullptr;
@@ -284,7 +283,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
           const bool idle = k.seen[colour] == from.served;
           k.seen[colour] = from.served;
           Span* s = idle ? fullest(from) : from.partial[Fit::kBins - 1].first();
-          if (s && !idle && s->free < s->capacity / 8 * 7) s = nullptr;
+          if (s && !idle && s->free < s->capacity) s = nullptr;
           if (s) {
             from.partial[s->bin].remove(s);
             from.live -= s->capacity - s->free;
