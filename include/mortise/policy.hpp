@@ -3,6 +3,7 @@
 
 #include "mortise/policy/checker.hpp"
 #include "mortise/policy/chooser.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/distribution.hpp"
 #include "mortise/policy/fill.hpp"
 #include "mortise/policy/fit.hpp"
