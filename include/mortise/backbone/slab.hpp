@@ -290,6 +290,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
             k.live += s->capacity - s->free;
             from.spans = from.spans - 1;
             k.spans = k.spans + 1;
+            k.span_bytes = from.span_bytes;
             index().set_class(s, c);
             s->size_class = static_cast<std::uint8_t>(c);
             enlist(k, s, c);
