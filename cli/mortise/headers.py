@@ -165,12 +165,12 @@ def entries(text: str, header: str, family: str) -> list[Entry]:
     for match in classes.finditer(text):
         body = braced(text, match.end() - 1)
         own = depth_one(body)
-        if not (name := re.search(r'kName\s*=\s*"([^"]+)"', own)):
-            continue
         members = set(re.findall(r"\w+", own))
         for base in re.findall(r"\w+", match["bases"]):
             members |= bodies.get(base, set())
         bodies[match["n"]] = members
+        if not (name := re.search(r'kName\s*=\s*"([^"]+)"', own)):
+            continue
         what = re.search(r'kWhat\s*=\s*((?:"[^"]*"\s*)+);', own)
         if family in FAMILIES and not what:
             continue

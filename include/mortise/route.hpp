@@ -3,7 +3,11 @@
 
 #include "mortise/route/affinity_pools.hpp"
 #include "mortise/route/bypass.hpp"
+#include "mortise/route/bypass_for.hpp"
 #include "mortise/route/call_chain.hpp"
+#include "mortise/route/fallback.hpp"
 #include "mortise/route/pool_heads.hpp"
 #include "mortise/route/pool_range.hpp"
 #include "mortise/route/pool_segment.hpp"
+#include "mortise/route/segregate.hpp"
+#include "mortise/route/two_heaps.hpp"

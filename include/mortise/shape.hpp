@@ -6,3 +6,4 @@
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/shape/sized_header.hpp"
+#include "mortise/shape/stays_mapped.hpp"

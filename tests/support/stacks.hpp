@@ -16,13 +16,20 @@
 #include "mortise/allocators/segfit.hpp"
 #include "mortise/allocators/tlsf.hpp"
 #include "mortise/allocators/tlsfcc.hpp"
+#include "mortise/cache/slab_array_cache.hpp"
 #include "mortise/cache/thread_cache.hpp"
 #include "mortise/route/affinity_pools.hpp"
+#include "mortise/route/bypass_for.hpp"
+#include "mortise/route/fallback.hpp"
+#include "mortise/route/segregate.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/sized_header.hpp"
 #include "mortise/source/brk_heap.hpp"
+#include "mortise/source/callback_heap.hpp"
+#include "mortise/source/huge_page_heap.hpp"
 #include "mortise/source/malloc_heap.hpp"
 #include "mortise/source/static_heap.hpp"
+#include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/spin_lock.hpp"
 #include "mortise/sync/ticket_lock.hpp"
@@ -85,7 +92,16 @@ using SmallClasses = classes::Geometric<4, 32_KiB>;
 using SmallSlab = Slab<SmallClasses>;
 using SmallBypass = Bypass<LargerThan<32_KiB>, SmallSlab>;
 using Spans = Layers<SpanCache<>, PageIndex, MmapHeap<>>;
+template <class... Upper> using OverMapped = Layers<Upper..., SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>;
 template <class... Upper> using OverSpans = Join<Layers<Upper...>, Spans>;
+
+/// The callbacks of a user whose memory is libc's.
+class LibcCallbacks : public CallbackHeap {
+ public:
+  constexpr LibcCallbacks() noexcept
+      : CallbackHeap({.take = [](void*, std::size_t bytes, std::size_t align) { return ::aligned_alloc(align, round_up(bytes, align)); },
+                      .give = [](void*, void* at, std::size_t) { ::free(at); }}) {}
+};
 
 using Stacks = ::testing::Types<
     // allocators that ship
@@ -106,9 +122,18 @@ using Stacks = ::testing::Types<
     Entry<"span_cache_purging_at_once", Layers<SpanCache<purge::AtOnce>, PageIndex, MmapHeap<>>, kSystemCalls>,
     Entry<"slab", OverSpans<SmallSlab>>,
     Entry<"slab_latest_first", OverSpans<Slab<SmallClasses, SpinLock, fit::LatestFirst>>>,
-    Entry<"segregated_fit", OverSpans<SegregatedFit<SmallClasses>>>,
+    Entry<"segregated_fit", OverMapped<SegregatedFit<SmallClasses>>>,
     Entry<"segregated_fit_under_locks", OverSpans<SegregatedFit<SmallClasses, LockedBin<FutexLock>>>>,
-    Entry<"thread_cache_over_segregated_fit", OverSpans<ThreadCache<>, SegregatedFit<SmallClasses>>>,
+    Entry<"thread_cache_over_segregated_fit", OverMapped<ThreadCache<>, SegregatedFit<SmallClasses>>>,
+    Entry<"slab_power_of_two", OverSpans<Slab<classes::PowerOfTwo<32_KiB>>>>,
+    Entry<"slab_exact_small", OverSpans<Slab<classes::ExactSmall<1_KiB, 4, 32_KiB>>>>,
+    Entry<"slab_array_cache", OverSpans<SmallSlab, SlabArrayCache<>>>,
+    Entry<"slab_array_cache_below_segregated_fit", OverMapped<ThreadCache<>, SegregatedFit<SmallClasses>, SlabArrayCache<2, 4>>>,
+    Entry<"byte_cap", Layers<SpanCache<purge::ByteCap<1_MiB>>, PageIndex, MmapHeap<>>, Traits{.align_max = 1_MiB, .length_divisor = 50}>,
+    Entry<"bypass_for", OverSpans<BypassFor<RealTimeThreads, ThreadCache<>>, SmallSlab>>,
+    Entry<"fallback", Layers<Fallback<Tlsf<SpinLock>, StaticHeap<1_MiB>>, Tlsf<>, MmapHeap<>>, kTags>,
+    Entry<"segregate", Layers<Segregate<LargerThan<32_KiB>, Buddy<>, MmapHeap<>>, BoundaryTag<>, MmapHeap<>>, kTags>,
+    Entry<"flat_combining", Layers<Tlsf<FlatCombiningLock<>>, MmapHeap<>>, kTags>,
     Entry<"batched_free", OverSpans<BatchedFree<64, 64_KiB>, SmallSlab>>,
     Entry<"core_cache", OverSpans<CoreCache<>, SmallSlab>>,
     Entry<"bypass", OverSpans<SmallBypass>>,
@@ -127,6 +152,10 @@ using Stacks = ::testing::Types<
     Entry<"sized_header_over_classes", OverSpans<SizedHeader, SmallBypass>, kTags>,
     // sources
     Entry<"malloc_heap", Layers<MallocHeap>, kAligns>,
+    Entry<"callback_heap", Layers<LibcCallbacks>, kAligns>,
+    Entry<"sized_header_over_callbacks", Layers<SizedHeader, LibcCallbacks>, kTags>,
+    Entry<"huge_page_heap", Layers<HugePageHeap<>>, kSystemCalls>,
+    Entry<"tlsf_over_huge_pages", Layers<Tlsf<>, HugePageHeap<>>, kTags>,
     Entry<"brk_heap", Layers<BrkHeap<>>, kSystemCalls>,
     Entry<"static_heap", Layers<StaticHeap<16_MiB>>, kArena>,
     Entry<"hslab_over_brk_heap", Rebased<HslabLayers, BrkHeap<>>, kAligns>,

@@ -4,6 +4,8 @@
 #include <thread>
 #include <vector>
 
+#include "mortise/sync/combining_lock.hpp"
+#include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/spin_lock.hpp"
@@ -13,7 +15,7 @@ namespace mortise::test {
 namespace {
 
 template <class L> class Locks : public ::testing::Test {};
-using Kinds = ::testing::Types<FutexLock, McsLock, SpinLock, TicketLock>;
+using Kinds = ::testing::Types<FutexLock, McsLock, SpinLock, TicketLock, CombiningLock<>, FlatCombiningLock<>>;
 TYPED_TEST_SUITE(Locks, Kinds);
 
 TYPED_TEST(Locks, LetOneThreadInAtATime) {

@@ -6,12 +6,14 @@
 
 #include "mortise/backbone/buddy.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 
 namespace mortise {
 
 using BuddyLayers = Layers<
     Buddy<FutexLock>,  // every size up to the next power of two; halves merged at once
+    LimitedTo<>,       // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
 
 using BuddyHeap = Stack<BuddyLayers>;

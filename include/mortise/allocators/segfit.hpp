@@ -13,7 +13,9 @@
 #include "mortise/core/core.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/aligned.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/shape/stays_mapped.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/sync/lock_free_bin.hpp"
 
@@ -24,6 +26,8 @@ using SegfitLayers = Layers<
     SegregatedFit<classes::Geometric<8, 256_KiB>, LockFreeBin>,    // a bin a class, without a lock; larger blocks are spans
     SpanCache<purge::AfterDelay<100>>,                             // free spans, merged, purged when idle
     PageIndex,                                                     // pointer -> span
+    StaysMapped,                                                   // a slow pop may read what another thread has
+    LimitedTo<>,                                                   // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
 
 using Segfit = Stack<SegfitLayers>;

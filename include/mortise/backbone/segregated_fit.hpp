@@ -8,8 +8,7 @@
 //
 // A free block carries its link, so a call touches the block and the bin's head, and nothing else. The Sync slot says what kind of
 // bin: with LockFreeBin threads exclude each other by one compare-exchange of two words, with LockedBin<...> by a lock a class.
-// A lock-free pop may read a block that somebody else already has, so its memory must stay mapped: large blocks then do not move by
-// their pages.
+// A lock-free pop may read a block that somebody else already has, so its memory must stay mapped: it stands above StaysMapped only.
 //
 // Bound: pop and push O(1), refill O(blocks carved), trim O(free blocks), release O(1) amortised. Waste inside a block: see SizeClasses.
 // Progress: as the bin while it holds blocks; blocking when it is refilled.
@@ -36,13 +35,14 @@ namespace mortise {
 template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> struct SegregatedFit {
   static constexpr const char* kName = "SegregatedFit";
   static constexpr const char* kWhat = "a bin of free blocks a size class, filled from spans";
-  static constexpr const char* kNeeds = "a layer below that gives spans and finds them (SpanCache over PageIndex)";
+  static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex); for LockFreeBin over StaysMapped as well";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("SizeClasses", SizeClassesT::kName).number("classes", SizeClassesT::kCount)
         .number("block_bytes_max", SizeClassesT::kMaxBytes).policy("Sync", Sync::kName);
   }
 
-  template <Indexed Below> class Over : public Passthrough<Below> {
+  template <Indexed Below> requires (!Sync::kReadsTakenBlocks || !(Moves<Below> || ReleasesParts<Below>))
+  class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;
@@ -91,8 +91,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       if (b.size_class != kNoClass) return n <= Classes::size_of(b.class_index()) ? measure(b) : Block{};
       return n > Classes::kMaxBytes ? resize_below(this->below, t, b, n) : Block{};
     }
-    /// A move unmaps, for a moment, what a slow pop may be reading.
-    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires (Moves<Below> && !Sync::kReadsTakenBlocks) {
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
       return b.size_class == kNoClass && n > Classes::kMaxBytes ? this->below.resize_by_moving(t, b, n) : Block{};
     }
 

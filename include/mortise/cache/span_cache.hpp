@@ -77,10 +77,14 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
       const bool is_clean = (purge_ms() == 0 || is_pressed()) && purge_span(s);
-      Held held(this->lock_);
-      count_large(std::size_t{0} - Index::bytes_of(s), ~std::size_t{0});
-      s->since_ms = os::now_ms();
-      insert(s, is_clean ? SpanState::clean : SpanState::dirty);
+      {
+        Held held(this->lock_);
+        count_large(std::size_t{0} - Index::bytes_of(s), ~std::size_t{0});
+        s->since_ms = os::now_ms();
+        insert(s, is_clean ? SpanState::clean : SpanState::dirty);
+      }
+      if constexpr (requires { Purge::kKeptBytesMax; })
+        if (idle_bytes() > Purge::kKeptBytesMax) purge_older_than(~std::uint64_t{0}, Purge::kKeptBytesMax);
     }
 
     /// Tells that `n` large blocks, side by side, are one from now on.
@@ -137,14 +141,15 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// Gives the pages of all dirty spans back. O(dirty spans).
     std::size_t trim(Thread& t) noexcept { return purge_older_than(~std::uint64_t{0}) + trim_below(this->below, t); }
 
-    /// Gives back the pages of spans free since before `deadline_ms`; returns the bytes. The lock is not held meanwhile.
-    std::size_t purge_older_than(std::uint64_t deadline_ms) noexcept {
+    /// Gives back the pages of spans free since before `deadline_ms`, until no more than `kept` bytes are left; returns the bytes. The
+    /// lock is not held meanwhile.
+    std::size_t purge_older_than(std::uint64_t deadline_ms, std::size_t kept = 0) noexcept {
       std::size_t given = 0;
       for (;;) {
         Span* s;
         {
           Held held(this->lock_);
-          s = oldest_dirty(deadline_ms);
+          s = idle_bytes() > kept ? oldest_dirty(deadline_ms) : nullptr;
           if (!s) return given;
           remove(s);
           constexpr std::uint32_t piece = kPurgePieceBytes / kGranule;

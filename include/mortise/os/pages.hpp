@@ -1,6 +1,7 @@
 // Pages from the kernel: map, unmap, purge, move. Sizes are bytes and multiples of the page size.
 #pragma once
 
+#include <linux/mman.h>
 #include <sys/mman.h>
 
 #include <cstddef>
@@ -36,6 +37,17 @@ inline MapAt map_at(std::byte* at, std::size_t bytes) noexcept {
   if (r == reinterpret_cast<long>(at)) return MapAt::done;
   if (!is_mapped_result(r)) return r == -17 /* EEXIST */ ? MapAt::taken : MapAt::refused;
   memory_call(SYS_munmap, r, static_cast<long>(bytes));  // kernels before 4.17 take the flag for a hint
+  return MapAt::taken;
+}
+
+/// The same in huge pages of 2 MiB that were set aside; `at` and `bytes` are multiples of it. Refused when none are left.
+inline MapAt map_huge_at(std::byte* at, std::size_t bytes) noexcept {
+  constexpr int kTwoMiB = 21 << MAP_HUGE_SHIFT;
+  const long r = memory_call(SYS_mmap, reinterpret_cast<long>(at), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_HUGETLB | kTwoMiB, -1, 0);
+  if (r == reinterpret_cast<long>(at)) return MapAt::done;
+  if (!is_mapped_result(r)) return r == -17 /* EEXIST */ ? MapAt::taken : MapAt::refused;
+  memory_call(SYS_munmap, r, static_cast<long>(bytes));
   return MapAt::taken;
 }
 

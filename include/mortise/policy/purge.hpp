@@ -2,7 +2,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+
+#include "mortise/core/units.hpp"
 
 namespace mortise {
 
@@ -34,6 +37,15 @@ struct AtOnce {
 template <std::int64_t kMs = 100> struct AfterDelay {
   static constexpr const char* kName = "AfterDelay";
   static constexpr std::int64_t kDelayMs = kMs;
+};
+
+/// When free spans hold more than so much: some go back, the smallest first, until they do not. No clock, no thread: a release pays
+/// for it.
+/// `kBytes` (0..1 TiB): what free spans may keep.
+template <std::size_t kBytes = 16_MiB> struct ByteCap {
+  static constexpr const char* kName = "ByteCap";
+  static constexpr std::int64_t kDelayMs = -1;
+  static constexpr std::size_t kKeptBytesMax = kBytes;
 };
 
 }  // namespace mortise::purge

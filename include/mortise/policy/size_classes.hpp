@@ -12,26 +12,25 @@
 
 namespace mortise::classes {
 
-/// Geometric classes: equal steps between one power of two and the next, from 16 bytes on.
-/// With 8 steps a block is at most 12.5 % larger than asked above 128 bytes; below, classes are 16 bytes apart.
+namespace detail {
+
+/// Classes a quantum apart up to `kLinearBytes`, then `kSteps` equal steps between one power of two and the next.
 /// A size finds its class by one load from a table of a byte for each 16 bytes of size. O(1). Static facts, no state.
-/// `kSteps` (1..16, power of two): classes between one power of two and the next.
-/// `kMaxBytesT` (1 KiB..1 MiB, power of two): the largest class; larger requests are not the slabs' affair.
-template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometric {
+template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT> struct Stepped {
   static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
-  static_assert(is_power_of_two(kMaxBytesT), "the largest class is a power of two");
-  static constexpr const char* kName = "Geometric";
+  static_assert(is_power_of_two(kMaxBytesT) && kLinearBytes <= kMaxBytesT, "the largest class is a power of two");
+  static_assert(is_power_of_two(kLinearBytes) && kLinearBytes >= kMinAlign * kSteps, "steps are a quantum or more");
   static constexpr std::size_t kMaxBytes = kMaxBytesT;
   static constexpr std::size_t kQuantum = kMinAlign;
 
  private:
-  static constexpr std::size_t kLinearBytes = kQuantum * kSteps;  // up to here steps are one quantum
+  static constexpr unsigned kLinear = kLinearBytes / kQuantum;  // so many classes are one quantum apart
   static constexpr unsigned kStepsLog2 = log2_floor(kSteps);
   static constexpr unsigned class_by_arithmetic(std::size_t n) {
     if (n <= kLinearBytes) return n ? static_cast<unsigned>((n + kQuantum - 1) / kQuantum) : 1u;
     const unsigned top = log2_floor(n - 1);
     const unsigned step = static_cast<unsigned>((n - 1) >> (top - kStepsLog2)) & (kSteps - 1);
-    return kSteps + ((top - log2_floor(kLinearBytes)) << kStepsLog2) + step + 1;
+    return kLinear + ((top - log2_floor(kLinearBytes)) << kStepsLog2) + step + 1;
   }
 
  public:
@@ -46,8 +45,8 @@ template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometri
 
  private:
   static constexpr std::size_t size_by_arithmetic(unsigned c) {
-    if (c <= kSteps) return c * kQuantum;
-    const unsigned octave = (c - 1 - kSteps) >> kStepsLog2, step = (c - 1 - kSteps) & (kSteps - 1);
+    if (c <= kLinear) return c * kQuantum;
+    const unsigned octave = (c - 1 - kLinear) >> kStepsLog2, step = (c - 1 - kLinear) & (kSteps - 1);
     const std::size_t base = kLinearBytes << octave;
     return base + (base >> kStepsLog2) * (step + 1);
   }
@@ -64,6 +63,27 @@ template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB> struct Geometri
   static_assert(kCount < 256, "a class fits a byte");
   static constexpr std::array<std::uint32_t, kCount + 1> kSizes = make_sizes();
   static constexpr std::array<std::uint8_t, kMaxBytes / kQuantum + 1> kClassOf = make_class_of();
+};
+
+}  // namespace detail
+
+/// Geometric classes: equal steps between one power of two and the next, from 16 bytes on.
+/// With 8 steps a block is at most 12.5 % larger than asked above 128 bytes; below, classes are 16 bytes apart.
+/// `kSteps` (1..16, power of two): classes between one power of two and the next.
+/// `kMaxBytesT` (1 KiB..1 MiB, power of two): the largest class; larger requests are not the slabs' affair.
+template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB>
+struct Geometric : detail::Stepped<kMinAlign * kSteps, kSteps, kMaxBytesT> {
+  static constexpr const char* kName = "Geometric";
+};
+
+/// Exact and then geometric classes: every multiple of 16 bytes has a class up to a bound, where programs have most of their
+/// objects. No waste but that of alignment there; more classes, so more slabs that are filled in part.
+/// `kExactBytes` (256..2 KiB, power of two): up to here classes are 16 bytes apart.
+/// `kSteps` (1..16, power of two): classes between one power of two and the next beyond.
+/// `kMaxBytesT` (4 KiB..1 MiB, power of two): the largest class.
+template <std::size_t kExactBytes = 1_KiB, unsigned kSteps = 4, std::size_t kMaxBytesT = 256_KiB>
+struct ExactSmall : detail::Stepped<kExactBytes, kSteps, kMaxBytesT> {
+  static constexpr const char* kName = "ExactSmall";
 };
 
 /// Powers of two: the fewest classes, up to half of a block wasted.

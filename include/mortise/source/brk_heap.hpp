@@ -12,13 +12,11 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/data/hole_list.hpp"
-#include "mortise/data/meta_arena.hpp"
-#include "mortise/data/side_tables.hpp"
 #include "mortise/os/brk.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/os/window.hpp"
-#include "mortise/sync/futex_lock.hpp"
+#include "mortise/source/window_source.hpp"
 
 namespace mortise {
 
@@ -26,16 +24,16 @@ namespace mortise {
 /// Errors: an empty block when the kernel refuses or the reach above the first block is used up. O(holes).
 /// `kGranuleBytes` (4 KiB..2 MiB, power of two): sizes are multiples of it. Pages of the machine are not larger.
 /// `kReachBytes` (1 MiB..1 TiB, power of two): how far the break may move.
-template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> class BrkHeap {
+template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB>
+class BrkHeap : public WindowSource<kGranuleBytes, kReachBytes> {
+  using Window = WindowSource<kGranuleBytes, kReachBytes>;
+  using Window::lock_, Window::origin_;
+
  public:
-  struct Thread {};
-  using Classes = NoClasses;
+  using typename Window::Thread;
+  using Window::kGranule, Window::kReach;
   static constexpr const char* kName = "BrkHeap";
   static constexpr const char* kWhat = "pages from the program break";
-  static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
-  static constexpr std::size_t kGranule = kGranuleBytes;
-  static constexpr std::size_t kReach = kReachBytes;
-  static constexpr std::size_t kSideReach = kReach / 64 > 1_MiB ? kReach / 64 : 1_MiB;
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("granule_bytes", kGranule); }
 
@@ -43,7 +41,6 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> 
     Held held(lock_);
     return start_locked();
   }
-  std::byte* origin() const noexcept { return origin_; }
 
   Block allocate(Thread&, Request r) noexcept {
     Held held(lock_);
@@ -73,31 +70,9 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> 
     holes_.put(top, bytes);
   }
 
-  bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return os::purge(at, bytes); }
-
-  /// Bookkeeping memory: zeroed, never released.
-  std::byte* meta(std::size_t bytes) noexcept {
-    Held held(lock_);
-    return meta_.take(bytes);
-  }
-  std::byte* side(std::size_t bytes) noexcept {
-    Held held(lock_);
-    return start_locked() ? side_.take(bytes, kGranule) : nullptr;
-  }
-  bool back_side(std::byte* at, std::size_t bytes) noexcept {
-    Held held(lock_);
-    return side_.back(at, bytes);
-  }
-
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
-  void reset_after_fork() noexcept { lock_.reset(); }
-
   void tell(Usage& u) noexcept {
     Held held(lock_);
-    u.mapped += used_;
-    u.in_window(origin_, static_cast<std::size_t>(end_ - origin_));
-    u.meta += meta_.mapped_bytes() + side_.mapped_bytes();
+    this->tell_window(u, used_, static_cast<std::size_t>(end_ - origin_));
   }
 
  private:
@@ -106,7 +81,7 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> 
     std::byte* const place = os::find_window();
     std::byte* const now = os::break_now();
     if (!place || !now) return false;
-    side_.place(place, kSideReach);
+    this->side_.place(place, Window::kSideReach);
     end_ = origin_ = reinterpret_cast<std::byte*>(round_up(address_of(now), kGranule));
     return true;
   }
@@ -119,13 +94,9 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = 64_GiB> 
     return at;
   }
 
-  FutexLock lock_;
-  std::byte* origin_ = nullptr;
   std::byte* end_ = nullptr;  ///< of what we last took
   std::size_t used_ = 0;
   HoleList holes_;
-  SideTables side_;
-  MetaArena meta_;
 };
 
 }  // namespace mortise

@@ -12,12 +12,10 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
-#include "mortise/data/meta_arena.hpp"
-#include "mortise/data/side_tables.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/os/window.hpp"
-#include "mortise/sync/futex_lock.hpp"
+#include "mortise/source/window_source.hpp"
 
 namespace mortise {
 
@@ -25,16 +23,16 @@ namespace mortise {
 /// Thread-safe. Errors: an empty block when the kernel refuses or the window is full.
 /// `kGranuleBytes` (4 KiB..2 MiB, power of two): sizes are multiples of it. Pages of the machine are not larger.
 /// `kReachBytes` (1 MiB..4 TiB, power of two): the window; address space only.
-template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWindowBytesMax> class MmapHeap {
+template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWindowBytesMax>
+class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
+  using Window = WindowSource<kGranuleBytes, kReachBytes>;
+  using Window::lock_, Window::origin_;
+
  public:
-  struct Thread {};
-  using Classes = NoClasses;
+  using typename Window::Thread;
+  using Window::kGranule, Window::kReach;
   static constexpr const char* kName = "MmapHeap";
   static constexpr const char* kWhat = "pages from mmap, inside one window of address space";
-  static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
-  static constexpr std::size_t kGranule = kGranuleBytes;
-  static constexpr std::size_t kReach = kReachBytes;                                 ///< the window: address space only
-  static constexpr std::size_t kSideReach = kReach / 4 > 1_MiB ? kReach / 4 : 1_MiB;  ///< behind it: for tables that grow
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("granule_bytes", kGranule); }
 
@@ -42,9 +40,6 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
     Held held(lock_);
     return start_locked();
   }
-
-  /// Lowest address of any block, once started. Constant from then on.
-  std::byte* origin() const noexcept { return origin_; }
 
   Block allocate(Thread&, Request r) noexcept {
     Held held(lock_);
@@ -89,8 +84,6 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
     huge_pages_ = pages;
   }
 
-  bool purge_pages(std::byte* at, std::size_t bytes) noexcept { return os::purge(at, bytes); }
-
   /// Page-table entries move, bytes do not. What lay at `to` is lost.
   PagesMoved move_pages(std::byte* from, std::byte* to, std::size_t bytes) noexcept {
     // The kernel may have unmapped the target before it refused (a block whose mapping is in pieces, before Linux 6.17).
@@ -103,32 +96,9 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
     return moved ? PagesMoved::source_lost : PagesMoved::target_lost;
   }
 
-  /// Bookkeeping memory: zeroed, never released.
-  std::byte* meta(std::size_t bytes) noexcept {
-    Held held(lock_);
-    return meta_.take(bytes);
-  }
-
-  /// Address space for a table of at most `bytes` that grows with the heap. Nothing is mapped: call `back_side`.
-  std::byte* side(std::size_t bytes) noexcept {
-    Held held(lock_);
-    return start_locked() ? side_.take(bytes, kGranule) : nullptr;
-  }
-  /// Makes a part of a side table usable: zeroed memory. False when the system refuses.
-  bool back_side(std::byte* at, std::size_t bytes) noexcept {
-    Held held(lock_);
-    return side_.back(at, bytes);
-  }
-
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
-  void reset_after_fork() noexcept { lock_.reset(); }
-
   void tell(Usage& u) noexcept {
     Held held(lock_);
-    u.mapped += mapped_;
-    u.in_window(origin_, top_);
-    u.meta += meta_.mapped_bytes() + side_.mapped_bytes();
+    this->tell_window(u, mapped_, top_);
   }
 
  private:
@@ -138,18 +108,14 @@ template <std::size_t kGranuleBytes = 64_KiB, std::size_t kReachBytes = os::kWin
     if (origin_) [[likely]] return true;
     origin_ = os::find_window();
     if (!origin_) return false;
-    side_.place(origin_ + kReach, kSideReach);
+    this->side_.place(origin_ + kReach, Window::kSideReach);
     return true;
   }
 
-  FutexLock lock_;
-  std::byte* origin_ = nullptr;
   std::size_t next_ = 0;
   std::size_t mapped_ = 0;
   HugePages huge_pages_ = HugePages::automatic;
   std::size_t top_ = 0;   ///< nothing of ours lies beyond it
-  SideTables side_;
-  MetaArena meta_;
 };
 
 }  // namespace mortise

@@ -1,0 +1,195 @@
+// mortise-arena COUNTED.so ... [--calls N] [--seed S]: the most instructions of any malloc and of any free, library by library, each over a
+// static arena of another size. Calls are made up to be bad for a heap of chunks: arenas filled to the brim, every other block freed, frees
+// that merge on both sides, requests that just do not fit, sizes at the edges of the lists.
+//
+// If a maximum differed between arenas, or exceeded its bound, the time of a call would depend on the size of the heap or on its history.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+
+#include "counted.hpp"
+
+namespace mortise::count {
+namespace {
+
+struct Options {
+  std::uint64_t calls = std::getenv("MORTISE_TEST_ALL") ? 10'000'000 : 300'000, seed = 1;
+  std::uint64_t malloc_max = 0, free_max = 0;  // 0: only compare
+};
+struct Most {
+  std::uint64_t malloc = 0, free = 0, mallocs = 0, refused = 0, frees = 0;
+};
+
+class Adversary {
+ public:
+  Adversary(const Library& library, const Options& options, const Counters& counters)
+      : allocator_(library), options_(options), counters_(counters), random_(options.seed) {}
+
+  Most run() {
+    measure_arena();
+    while (most_.mallocs + most_.frees < options_.calls) {
+      switch (random_.below(6)) {
+        case 0: fill(); break;
+        case 1: free_every_other(); break;
+        case 2: churn(); break;
+        case 3: probe(); break;
+        case 4: merge_three(); break;
+        default: drain(); break;
+      }
+    }
+    return most_;
+  }
+
+ private:
+  static constexpr std::size_t kHeldMax = 60'000;
+
+  void* take(std::size_t size) {
+    void* const p = allocator_.malloc(size, counters_, most_.malloc);
+    ++most_.mallocs;
+    if (p) held_.push_back(p);
+    else ++most_.refused;
+    return p;
+  }
+  void give(std::size_t i) {
+    allocator_.free(held_[i], counters_, most_.free);
+    ++most_.frees;
+    held_[i] = held_.back();
+    held_.pop_back();
+  }
+  /// The largest block, by halving: what the arena has for one request.
+  void measure_arena() {
+    for (room_ = std::size_t{1} << 31; room_ && !take(room_); room_ /= 2) {
+    }
+    drain();
+  }
+  /// Any size from 1 to half of the arena, each power of two about as likely, half of them right at or beside one.
+  std::size_t size() {
+    const unsigned bits = 64 - static_cast<unsigned>(__builtin_clzll(room_));
+    const std::size_t power = std::size_t{1} << random_.below(bits);
+    return random_.below(2) ? power + random_.below(power) : power - 8 + 16 * random_.below(3) / 2 - random_.below(2);
+  }
+  /// Until nothing fits: with pieces small enough, but no more pieces than the adversary can hold.
+  void fill() {
+    for (std::size_t piece = std::max<std::size_t>(room_ / (1 + random_.below(2000)), 1); piece; piece = piece > 16 ? piece / 4 : 0)
+      while (held_.size() < kHeldMax && take(piece)) {
+      }
+  }
+  void free_every_other() {
+    std::sort(held_.begin(), held_.end());
+    const std::size_t start = random_.below(2);
+    std::vector<void*> kept;
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      if (i % 2 == start) kept.push_back(held_[i]);
+      else allocator_.free(held_[i], counters_, most_.free), ++most_.frees;
+    }
+    held_ = kept;
+  }
+  void churn() {
+    for (unsigned n = 0; n < 2000; ++n) {
+      if (held_.size() < kHeldMax && random_.below(2)) take(size());
+      else if (!held_.empty()) give(random_.below(held_.size()));
+    }
+  }
+  /// What does not fit: the search must say so as fast as it finds.
+  void probe() {
+    for (unsigned n = 0; n < 200; ++n) {
+      const std::size_t before = held_.size();
+      take(room_ + random_.below(room_));
+      if (held_.size() > before) give(held_.size() - 1);
+    }
+  }
+  /// A block between two free ones, with another kind of rest on each side.
+  void merge_three() {
+    for (unsigned n = 0; n < 200; ++n) {
+      const std::size_t before = held_.size();
+      const std::size_t one = 1 + random_.below(4000);
+      for (unsigned i = 0; i < 4; ++i)
+        if (!take(one + 16 * i)) break;
+      for (const unsigned which : {2u, 0u, 1u, 3u})
+        if (held_.size() == before + 4 || which != 2) {
+          if (held_.size() <= before) break;
+          give(std::min(before + which, held_.size() - 1));
+        }
+      while (held_.size() > before) give(held_.size() - 1);
+    }
+  }
+  void drain() {
+    while (!held_.empty()) give(random_.below(held_.size()));
+  }
+
+  Counted allocator_;
+  Options options_;
+  const Counters& counters_;
+  Random random_;
+  Most most_;
+  std::vector<void*> held_;
+  std::size_t room_ = 0;
+};
+
+/// In a process of its own: each library has its arena to itself.
+Most ask(const char* path, const Options& options) {
+  int gate[2];
+  if (::pipe(gate) != 0) std::exit(1);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    static Counters counters;
+    count_here(counters);
+    Adversary adversary(load(path), options, counters);
+    const Most most = adversary.run();
+    ::_exit(::write(gate[1], &most, sizeof most) == sizeof most ? 0 : 1);
+  }
+  ::close(gate[1]);
+  Most most;
+  const bool told = ::read(gate[0], &most, sizeof most) == sizeof most;
+  ::close(gate[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (told) return most;
+  std::fprintf(stderr, "mortise-arena: the run on %s ended early (status %d)\n", path, status);
+  std::exit(1);
+}
+
+[[noreturn]] void usage() {
+  std::fprintf(stderr, "usage: mortise-arena COUNTED.so ... [--calls N] [--seed S] [--malloc-max N] [--free-max N]\n");
+  std::exit(2);
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  std::vector<const char*> files;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "--", 2)) {
+      files.push_back(argv[i]);
+      continue;
+    }
+    const std::string option = argv[i];
+    const std::uint64_t number = i + 1 < argc ? std::strtoull(argv[++i], nullptr, 10) : 0;
+    if (number == 0) usage();
+    if (option == "--calls") options.calls = number;
+    else if (option == "--seed") options.seed = number;
+    else if (option == "--malloc-max") options.malloc_max = number;
+    else if (option == "--free-max") options.free_max = number;
+    else usage();
+  }
+  if (files.empty()) usage();
+  bool holds = true;
+  std::printf("%-44s %10s %10s %10s %12s %12s\n", "library", "mallocs", "refused", "frees", "most malloc", "most free");
+  for (const char* file : files) {
+    const Most most = ask(file, options);
+    const char* name = std::strrchr(file, '/');
+    std::printf("%-44s %10llu %10llu %10llu %12llu %12llu\n", name ? name + 1 : file, (unsigned long long)most.mallocs,
+                (unsigned long long)most.refused, (unsigned long long)most.frees, (unsigned long long)most.malloc, (unsigned long long)most.free);
+    holds = holds && (!options.malloc_max || most.malloc <= options.malloc_max) && (!options.free_max || most.free <= options.free_max);
+  }
+  if (!holds) std::printf("a call took more instructions than its bound (malloc %llu, free %llu)\n", (unsigned long long)options.malloc_max, (unsigned long long)options.free_max);
+  return holds ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mortise::count
+
+int main(int argc, char** argv) { return mortise::count::run(argc, argv); }

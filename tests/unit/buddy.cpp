@@ -1,0 +1,83 @@
+// If this failed, buddies would not find each other, and a heap that was used once could never again serve a large block.
+#include "mortise/backbone/buddy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "mortise/source/mmap_heap.hpp"
+#include "mortise/source/static_heap.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+using H = Stack<Layers<Buddy<>, MmapHeap<>>>;
+
+TEST(Buddy, BlocksAreAlignedToTheirSize) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (std::size_t size = 1; size <= 8_MiB; size = size * 3 / 2 + 1) {
+      const Block b = h.allocate(t, {.size = size});
+      ASSERT_TRUE(b);
+      EXPECT_TRUE(is_power_of_two(b.size) && b.size >= size && (b.size == 32 || b.size < 2 * size));
+      EXPECT_TRUE(is_aligned(b.ptr, b.size));
+    }
+    h.audit();
+  });
+}
+
+TEST(Buddy, HalvesBecomeWholeAgain) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block whole = h.allocate(t, {.size = 256_KiB});
+    h.release(t, whole);
+    std::vector<Block> pieces;
+    for (int i = 0; i < 8192; ++i) pieces.push_back(h.allocate(t, {.size = 32}));
+    Usage full;
+    h.tell(full);
+    for (std::size_t i = 0; i < pieces.size(); i += 2) h.release(t, pieces[i]);
+    h.audit();
+    for (std::size_t i = 1; i < pieces.size(); i += 2) h.release(t, pieces[i]);
+    h.audit();
+    EXPECT_TRUE(h.allocate(t, {.size = 256_KiB}));
+    Usage after;
+    h.tell(after);
+    EXPECT_EQ(after.mapped, full.mapped) << "pieces did not merge, and more was asked for";
+  });
+}
+
+TEST(Buddy, GrowsIntoItsUpperHalvesAndGivesThemBack) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block whole = h.allocate(t, {.size = 64_KiB});
+    h.release(t, whole);
+    Block b = h.allocate(t, {.size = 1000});
+    b = h.resize_in_place(t, b, 2000);
+    ASSERT_TRUE(b);
+    EXPECT_EQ(b.size, 2048u);
+    const Block in_the_way = h.allocate(t, {.size = 2048});
+    EXPECT_EQ(in_the_way.ptr, b.end());
+    EXPECT_FALSE(h.resize_in_place(t, b, 3000));
+    b = h.resize_in_place(t, b, 10);
+    EXPECT_EQ(b.size, 32u);
+    h.audit();
+    h.release(t, in_the_way);
+    h.release(t, b);
+    h.audit();
+  });
+}
+
+TEST(Buddy, AnArenaIsUsedToTheLastUnit) {
+  using Arena = Stack<Layers<Buddy<>, StaticHeap<1_MiB>>>;
+  Stage<Arena> stage;
+  stage.as(0, [](Arena& h, auto& t) {
+    std::size_t got = 0;
+    while (h.allocate(t, {.size = 32})) got += 32;
+    EXPECT_GE(got, 1_MiB - 1_MiB / 32 - 8_KiB) << "beside the marks nothing is lost";
+    h.audit();
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test

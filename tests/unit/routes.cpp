@@ -1,0 +1,84 @@
+// If this failed, a block would go back to a heap that it did not come from, or an arena would stand empty beside a full system.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "mortise/backbone/boundary_tag.hpp"
+#include "mortise/backbone/slab.hpp"
+#include "mortise/backbone/tlsf.hpp"
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/cache/thread_cache.hpp"
+#include "mortise/route/bypass_for.hpp"
+#include "mortise/route/fallback.hpp"
+#include "mortise/route/segregate.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "mortise/source/static_heap.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+template <class H> bool is_inside(const H& h, const Block& b) {
+  return static_cast<std::size_t>(b.ptr - reinterpret_cast<const std::byte*>(&h)) < sizeof(H);
+}
+
+TEST(Fallback, ArenaFirstThenTheSystemAndBack) {
+  using H = Stack<Layers<Fallback<Tlsf<>, StaticHeap<1_MiB>>, Tlsf<>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    std::vector<Block> inside, outside;
+    while (outside.size() < 100) {
+      const Block b = h.allocate(t, {.size = 1000});
+      ASSERT_TRUE(b && h.holds(b.ptr));
+      (is_inside(h, b) ? inside : outside).push_back(b);
+    }
+    EXPECT_GT(inside.size(), 900u) << "most of the arena is used before the system is asked";
+    for (const Block b : outside) h.release(t, h.measure(h.block_of(b.ptr)));
+    for (const Block b : inside) h.release(t, h.measure(h.block_of(b.ptr)));
+    h.audit();
+    EXPECT_TRUE(is_inside(h, h.allocate(t, {.size = 500'000}))) << "the arena is whole again";
+    EXPECT_FALSE(is_inside(h, h.allocate(t, {.size = 2_MiB})));
+  });
+}
+
+TEST(Segregate, LargeBlocksHaveAStackOfTheirOwn) {
+  using H = Stack<Layers<Segregate<LargerThan<4_KiB>, Tlsf<>, StaticHeap<1_MiB>>, BoundaryTag<>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block small = h.allocate(t, {.size = 4096}), large = h.allocate(t, {.size = 4097});
+    EXPECT_FALSE(is_inside(h, small));
+    EXPECT_TRUE(is_inside(h, large));
+    EXPECT_FALSE(h.allocate(t, {.size = 2_MiB})) << "no fallback: that is another layer";
+    EXPECT_EQ(h.measure(h.block_of(large.ptr)).size, large.size);
+    const Block grown = h.resize_in_place(t, large, 100'000);
+    EXPECT_EQ(grown.ptr, large.ptr);
+    h.release(t, small);
+    h.release(t, grown);
+    h.audit();
+  });
+}
+
+TEST(BypassFor, AThreadThatSkipsMeetsTheOthersBlocks) {
+  using H = Stack<Layers<BypassFor<RealTimeThreads, ThreadCache<>>, Slab<classes::Geometric<4, 32_KiB>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage(2);
+  const Block cached = stage.as(0, [](H& h, auto& t) {
+    EXPECT_FALSE(t.skips) << "this thread is an ordinary one";
+    const Block b = h.allocate(t, {.size = 100});
+    h.release(t, b);
+    EXPECT_TRUE(h.allocate_hit(t, {.size = 100})) << "from the cache";
+    return b;
+  });
+  stage.as(1, [&](H& h, auto& t) {
+    h.set_skips(t, true);
+    Usage before, after;
+    h.tell(before);
+    h.release(t, cached);  // straight to the slab
+    EXPECT_FALSE(h.allocate_hit(t, {.size = 100}));
+    EXPECT_FALSE(h.release_hit(t, h.allocate(t, {.size = 100})));
+    h.tell(after);
+    EXPECT_EQ(after.live, before.live) << "one came back and one went out";
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test

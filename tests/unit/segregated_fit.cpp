@@ -1,0 +1,79 @@
+// If this failed, free blocks would stay with their class for ever, or a span would go back with a block of the program's in it.
+#include "mortise/backbone/segregated_fit.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/shape/stays_mapped.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+template <class Sync> using Over = Stack<Layers<SegregatedFit<classes::Geometric<4, 32_KiB>, Sync>, SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>>;
+
+template <class Sync> class Segregated : public ::testing::Test {};
+using Bins = ::testing::Types<LockFreeBin, LockedBin<>>;
+TYPED_TEST_SUITE(Segregated, Bins);
+
+TYPED_TEST(Segregated, WholeSpansGoBackAndOthersStay) {
+  using H = Over<TypeParam>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    std::vector<Block> blocks;
+    for (int i = 0; i < 10'000; ++i) blocks.push_back(h.allocate(t, {.size = 112}));
+    const Block kept = blocks[5000];
+    std::memset(kept.ptr, 0x5a, kept.size);
+    for (const Block b : blocks)
+      if (b.ptr != kept.ptr) h.release(t, b);
+    h.trim(t);
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.live, kept.size);
+    EXPECT_LT(u.cached, 64_KiB) << "more than the span of the kept block was held";
+    for (std::size_t i = 0; i < kept.size; ++i) ASSERT_EQ(kept.ptr[i], std::byte{0x5a});
+    h.release(t, kept);
+    h.audit();
+  });
+}
+
+TYPED_TEST(Segregated, ManyReleasesAreSortedOutWithoutATrim) {
+  using H = Over<TypeParam>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    std::vector<Block> blocks;
+    for (int i = 0; i < 100'000; ++i) blocks.push_back(h.allocate(t, {.size = 64}));
+    for (const Block b : blocks) h.release(t, b);
+    Usage u;
+    h.tell(u);
+    EXPECT_LT(u.cached, 2_MiB) << "of six";
+  });
+}
+
+TYPED_TEST(Segregated, AWantForOneSizeFindsWhatLiesInAnother) {
+  using H = Over<TypeParam>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    std::vector<Block> blocks;
+    for (int i = 0; i < 3000; ++i) blocks.push_back(h.allocate(t, {.size = 300}));
+    for (const Block b : blocks) h.release(t, b);
+    Usage before, after;
+    h.tell(before);
+    h.trim(t);
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(h.allocate(t, {.size = 900}));
+    h.tell(after);
+    EXPECT_EQ(after.mapped, before.mapped);
+  });
+}
+
+TYPED_TEST(Segregated, StandsOnMemoryThatMayVanishOnlyWhereNobodyReadsWhatWasTaken) {
+  using Spans = Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>;
+  EXPECT_EQ((FitsOn<SegregatedFit<classes::Geometric<4, 32_KiB>, TypeParam>, Spans>), !TypeParam::kReadsTakenBlocks);
+}
+
+}  // namespace
+}  // namespace mortise::test
