@@ -1,12 +1,12 @@
-// latency [--threads N] [--operations N] [--warm-up SHARE]: the time of every single malloc and free, in threads that free each other's
-// blocks. One line of JSON: for each kind of call its histogram in nanoseconds.
+// latency [--threads N] [--operations N] [--warm-up SHARE]: the time of every single malloc and free, in threads that
+// free each other's blocks. One line of JSON: for each kind of call its histogram in nanoseconds.
 //
 //   each thread   slot[random]: full? half of the time free it here (own), else hand it to the next thread
 //                 ─► malloc a new block into the slot ─► free one block that was handed over (remote) ─► time nothing (empty)
 //
-// The empty operation is timed as often as malloc, in the same loop: what it shows, the machine adds to every figure. A first part
-// of the work is done untimed, so that every allocator has what it will need (warm). A call during which the kernel took the CPU from
-// its thread is torn and counted apart, for all kinds and all allocators alike.
+// The empty operation is timed as often as malloc, in the same loop: what it shows, the machine adds to every figure.
+// A first part of the work is done untimed, so that every allocator has what it will need (warm). A call during which
+// the kernel took the CPU from its thread is torn and counted apart, for all kinds and all allocators alike.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -197,8 +197,8 @@ void print(const Worker* workers, unsigned threads, double per_ns) {
       if (tally.worst_torn[kind] > worst_torn) worst_torn = tally.worst_torn[kind];
     }
     const auto ns = [=](std::uint64_t t) { return static_cast<double>(t) / per_ns; };
-    std::printf("%s\"%s\":{\"torn\":%llu,\"worst_ns\":%.1f,\"worst_torn_ns\":%.1f,\"sum_ns\":%.0f,\"histogram\":[", kind ? "," : "",
-                kNames[kind], static_cast<unsigned long long>(torn), ns(worst), ns(worst_torn), ns(sum));
+    std::printf("%s\"%s\":{\"torn\":%llu,\"worst_ns\":%.1f,\"worst_torn_ns\":%.1f,\"sum_ns\":%.0f,\"histogram\":[",
+                kind ? "," : "", kNames[kind], static_cast<unsigned long long>(torn), ns(worst), ns(worst_torn), ns(sum));
     const char* separator = "";
     for (unsigned b = 0; b < Buckets::kCount; ++b) {
       std::uint64_t count = 0;

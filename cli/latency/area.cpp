@@ -38,8 +38,8 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) noexcept {
   return value ? value : otherwise;
 }
 
-/// A new file of this process, mapped at `where` (over what is there) or anywhere. A process may have several: it may execute
-/// another program.
+/// A new file of this process, mapped at `where` (over what is there) or anywhere. A process may have several: it may
+/// execute another program.
 Header* new_file(void* where) noexcept {
   char path[sizeof prefix + 64];
   int file = -1;
@@ -121,8 +121,8 @@ bool attach(Thread& t) noexcept {
     if (!is_found) continue;
     t.index = i;
     t.record = record_at(i);
-    for (std::uint32_t used = h.records_used;
-         used <= i && !__atomic_compare_exchange_n(&h.records_used, &used, i + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);) {
+    std::uint32_t used = h.records_used;
+    while (used <= i && !__atomic_compare_exchange_n(&h.records_used, &used, i + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
   }
   if (is_found) {

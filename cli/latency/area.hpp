@@ -12,7 +12,8 @@ struct Area {
 };
 extern constinit Area area;
 
-/// Gives `t` a record that no thread has. False: there is none, the thread stays untimed for now. Wait-free, O(records).
+/// Gives `t` a record that no thread has. False: there is none, the thread stays untimed for now. Wait-free,
+/// O(records).
 bool attach(Thread& t) noexcept;
 
 /// Gives its record back; what it counted stays.

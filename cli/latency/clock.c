@@ -64,8 +64,8 @@ static void* hand_over(void* which) {
   return NULL;
 }
 
-// The least distance between two differences that each make at least 1 % of all (some CPUs add 1 to a reading that would repeat the
-// one before, so distances of 1 do not count); where all are the same, that difference.
+// The least distance between two differences that each make at least 1 % of all (some CPUs add 1 to a reading that
+// would repeat the one before, so distances of 1 do not count); where all are the same, that difference.
 static uint64_t step_of(const uint64_t* sorted) {
   uint64_t step = UINT64_MAX, before = 0;
   int is_first = 1;

@@ -1,5 +1,6 @@
-// What an allocator asks of the kernel through libc, marked while a call is being timed. glibc's own malloc calls the kernel from
-// within, past these; for it, and for allocators with system calls of their own, examine() looks at the block afterwards.
+// What an allocator asks of the kernel through libc, marked while a call is being timed. glibc's own malloc calls the
+// kernel from within, past these; for it, and for allocators with system calls of their own, examine() looks at the
+// block afterwards.
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -31,7 +32,9 @@ MORTISE_EXPORT void* mmap(void* at, size_t bytes, int protection, int flags, int
 MORTISE_EXPORT void* mmap64(void* at, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
   return reinterpret_cast<void*>(call(kMmap, SYS_mmap, at, bytes, protection, flags, file, offset));
 }
-MORTISE_EXPORT int munmap(void* at, size_t bytes) noexcept { return static_cast<int>(call(kMunmap, SYS_munmap, at, bytes)); }
+MORTISE_EXPORT int munmap(void* at, size_t bytes) noexcept {
+  return static_cast<int>(call(kMunmap, SYS_munmap, at, bytes));
+}
 MORTISE_EXPORT int madvise(void* at, size_t bytes, int advice) noexcept {
   return static_cast<int>(call(kMadvise, SYS_madvise, at, bytes, advice));
 }

@@ -12,7 +12,8 @@ using namespace mortise::latency;
 
 namespace {
 
-/// True: this call is not timed. Until the allocator is known nothing is left to count down, so that path needs no check.
+/// True: this call is not timed. Until the allocator is known nothing is left to count down, so that path needs no
+/// check.
 MORTISE_HOT bool passes(Kind kind) noexcept {
   std::uint32_t& left = self.left[kind];
   if (left == 0) return false;

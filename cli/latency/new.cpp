@@ -1,5 +1,5 @@
-// The operators of C++ in front of the allocator's malloc and free, so that a call's site is the program and not libstdc++. Without
-// memory the C++ library's own operator decides what happens (new-handler, std::bad_alloc).
+// The operators of C++ in front of the allocator's malloc and free, so that a call's site is the program and not
+// libstdc++. Without memory the C++ library's own operator decides what happens (new-handler, std::bad_alloc).
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -54,28 +54,28 @@ template <class... A> void* failed(const char* name, A... arguments) {
 
 }  // namespace
 
-#define NEW(letter, brackets)                                                                                               \
-  MORTISE_EXPORT void* operator new brackets(std::size_t size) {                                                            \
-    void* const block = allocate(size, SITE);                                                                               \
-    return block ? block : failed("_Z" letter "m", size);                                                                   \
-  }                                                                                                                         \
-  MORTISE_EXPORT void* operator new brackets(std::size_t size, const std::nothrow_t&) noexcept {                            \
-    return allocate(size, SITE);                                                                                            \
-  }                                                                                                                         \
-  MORTISE_EXPORT void* operator new brackets(std::size_t size, std::align_val_t align) {                                    \
-    void* const block = allocate(size, align, SITE);                                                                        \
-    return block ? block : failed("_Z" letter "mSt11align_val_t", size, align);                                             \
-  }                                                                                                                         \
-  MORTISE_EXPORT void* operator new brackets(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {    \
-    return allocate(size, align, SITE);                                                                                     \
+#define NEW(letter, brackets)                                                                                        \
+  MORTISE_EXPORT void* operator new brackets(std::size_t size) {                                                     \
+    void* const block = allocate(size, SITE);                                                                        \
+    return block ? block : failed("_Z" letter "m", size);                                                            \
+  }                                                                                                                  \
+  MORTISE_EXPORT void* operator new brackets(std::size_t size, const std::nothrow_t&) noexcept {                     \
+    return allocate(size, SITE);                                                                                     \
+  }                                                                                                                  \
+  MORTISE_EXPORT void* operator new brackets(std::size_t size, std::align_val_t align) {                             \
+    void* const block = allocate(size, align, SITE);                                                                 \
+    return block ? block : failed("_Z" letter "mSt11align_val_t", size, align);                                      \
+  }                                                                                                                  \
+  MORTISE_EXPORT void* operator new brackets(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {\
+    return allocate(size, align, SITE);                                                                              \
   }
 
-#define DELETE(brackets)                                                                                                    \
-  MORTISE_EXPORT void operator delete brackets(void* p) noexcept { release(p, SITE); }                                      \
-  MORTISE_EXPORT void operator delete brackets(void* p, std::size_t) noexcept { release(p, SITE); }                         \
-  MORTISE_EXPORT void operator delete brackets(void* p, const std::nothrow_t&) noexcept { release(p, SITE); }               \
-  MORTISE_EXPORT void operator delete brackets(void* p, std::align_val_t) noexcept { release(p, SITE); }                    \
-  MORTISE_EXPORT void operator delete brackets(void* p, std::size_t, std::align_val_t) noexcept { release(p, SITE); }       \
+#define DELETE(brackets)                                                                                             \
+  MORTISE_EXPORT void operator delete brackets(void* p) noexcept { release(p, SITE); }                               \
+  MORTISE_EXPORT void operator delete brackets(void* p, std::size_t) noexcept { release(p, SITE); }                  \
+  MORTISE_EXPORT void operator delete brackets(void* p, const std::nothrow_t&) noexcept { release(p, SITE); }        \
+  MORTISE_EXPORT void operator delete brackets(void* p, std::align_val_t) noexcept { release(p, SITE); }             \
+  MORTISE_EXPORT void operator delete brackets(void* p, std::size_t, std::align_val_t) noexcept { release(p, SITE); }\
   MORTISE_EXPORT void operator delete brackets(void* p, std::align_val_t, const std::nothrow_t&) noexcept { release(p, SITE); }
 
 NEW("nw", )

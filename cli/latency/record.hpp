@@ -1,5 +1,6 @@
-// What the latency layer leaves behind: one file a process, MORTISE_LATENCY.PID.N, mapped and written in place, so that it is whole
-// however the process ends. The command line reads it afterwards (cli/mortise/latency_file.py); both change together.
+// What the latency layer leaves behind: one file a process, MORTISE_LATENCY.PID.N, mapped and written in place, so
+// that it is whole however the process ends. The command line reads it afterwards (cli/mortise/latency_file.py); both
+// change together.
 //
 //   Header, padded to 8 KiB | Record 0 | Record 1 | ...        a record belongs to one thread at a time
 #pragma once

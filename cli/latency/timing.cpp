@@ -33,7 +33,8 @@ std::uint64_t next_random(Thread& t) noexcept {
 }
 
 /// How many calls go untimed: geometric with mean every - 1. -log2 of a uniform number is its leading zeros plus a
-/// fraction, here on a straight line, which is off by less than 0.09; its mean is 3/2 where the logarithm's is 1 / ln 2.
+/// fraction, here on a straight line, which is off by less than 0.09; its mean is 3/2 where the logarithm's is 1 / ln
+/// 2.
 std::uint32_t gap(Thread& t, std::uint64_t every) noexcept {
   if (every <= 1) return 0;
   const std::uint64_t r = next_random(t) | 1;
@@ -96,8 +97,8 @@ Call& least(Call* calls) noexcept {
 }
 
 /// A slow call: what happened to its thread meanwhile. Returns whether a preemption tore it.
-MORTISE_COLD bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
-                          const void* site) noexcept {
+MORTISE_COLD bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
+                          std::size_t size, const void* site) noexcept {
   const int kept = errno;
   Record& r = *t.record;
   const Snapshot before = r.known;

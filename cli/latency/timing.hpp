@@ -3,8 +3,8 @@
 //   malloc ─► left[kMalloc] > 0: count down ─► the allocator
 //      └─ else ─► Timing: clock ─► the allocator ─► clock ─► bucket ─► slow? what did the kernel do meanwhile (examine)
 //
-// Which calls are timed is drawn anew each time, from a geometric distribution: a fixed period would meet the program's own, and an
-// alternating program would have all its frees timed and none of its mallocs.
+// Which calls are timed is drawn anew each time, from a geometric distribution: a fixed period would meet the
+// program's own, and an alternating program would have all its frees timed and none of its mallocs.
 #pragma once
 
 #include <time.h>
@@ -36,8 +36,8 @@ MORTISE_HOT std::uint64_t clock_now() noexcept {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// Gives the thread a record, if timing is on and one is to be had, and draws how many calls of `kind` go untimed after this one.
-/// False: this call is not timed.
+/// Gives the thread a record, if timing is on and one is to be had, and draws how many calls of `kind` go untimed
+/// after this one. False: this call is not timed.
 bool begin(Thread& t, Kind kind) noexcept;
 
 /// Refreshes what is known of the thread's faults and switches, unless it is fresh. Gives the moment to time from.

@@ -1,6 +1,6 @@
-// mortise-calls FILE PROGRAM ARGV0 [ARGUMENT]...: runs the program and all it starts to the end, counts their system calls, and writes
-// the counts as one line of JSON. For a run that is never timed: every call stops twice. Exit status: the program's own, 128 + signal if
-// one ended it.
+// mortise-calls FILE PROGRAM ARGV0 [ARGUMENT]...: runs the program and all it starts to the end, counts their system
+// calls, and writes the counts as one line of JSON. For a run that is never timed: every call stops twice. Exit
+// status: the program's own, 128 + signal if one ended it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -82,7 +82,8 @@ int main(int words, char** values) {
     fprintf(stderr, "mortise-calls: cannot execute '%s': %s\n", values[2], strerror(errno));
     _exit(127);
   }
-  long wanted = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+  long wanted = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
+                PTRACE_O_EXITKILL;
   if (program < 0 || ptrace(PTRACE_SEIZE, program, 0, wanted) != 0) {
     fprintf(stderr, "mortise-calls: the program cannot be traced here: %s\n", strerror(errno));
     if (program > 0) kill(program, SIGKILL);

@@ -1,4 +1,5 @@
-// Buckets on a logarithmic scale: how 64-bit values that spread over many orders of magnitude are counted in little room.
+// Buckets on a logarithmic scale: how 64-bit values that spread over many orders of magnitude are counted in little
+// room.
 //
 //   value   0 1 2 ... 15 | 16 17 ... 31 | 32 34 ... 62 | 64 68 ... |       each octave is cut into kParts equal buckets,
 //   bucket  0 1 2 ... 15 | 16 17 ... 31 | 32 33 ... 47 | 48 49 ... |       so that a bucket is at most 1/kParts of its value wide
@@ -12,8 +13,8 @@
 
 namespace mortise {
 
-/// Arithmetic only: where the counters lie, and how threads share them, is the user's. Every value below 2^kOctaves has a
-/// bucket; larger ones share the last.
+/// Arithmetic only: where the counters lie, and how threads share them, is the user's. Every value below 2^kOctaves
+/// has a bucket; larger ones share the last.
 template <unsigned kPartsLog2 = 4, unsigned kOctaves = 40> struct LogBuckets {
   static constexpr unsigned kParts = 1u << kPartsLog2;
   static constexpr unsigned kCount = (kOctaves - kPartsLog2 + 1) * kParts;

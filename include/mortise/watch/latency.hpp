@@ -1,11 +1,12 @@
-// Times the blocks that go by: how long the layers below take for one allocate and for one release, in logarithmic buckets.
+// Times the blocks that go by: how long the layers below take for one allocate and for one release, in logarithmic
+// buckets.
 //
-// Where it stands is part of the question: on top it times what the program feels, below a cache what the cache's misses cost.
-// For programs that are not composed of layers, and for allocators that are not ours, `mortise latency` puts the same buckets in
-// front of malloc (cli/latency/).
+// Where it stands is part of the question: on top it times what the program feels, below a cache what the cache's
+// misses cost. For programs that are not composed of layers, and for allocators that are not ours, `mortise latency`
+// puts the same buckets in front of malloc (cli/latency/).
 //
-// Progress: as below; counting is an atomic addition, which threads share. Two readings of the CPU's counter a call, some 20 ns. For
-// instruments and tests, not for the allocators that ship. Placement: anywhere.
+// Progress: as below; counting is an atomic addition, which threads share. Two readings of the CPU's counter a call,
+// some 20 ns. For instruments and tests, not for the allocators that ship. Placement: anywhere.
 #pragma once
 
 #include "mortise/core/core.hpp"
@@ -34,7 +35,8 @@ class LatencyHistogram {
   }
   std::uint64_t worst() const noexcept { return worst_.load(Order::relaxed); }
 
-  /// The duration that at most one in `one_in` calls exceeded, rounded up to its bucket's end; 0 without calls. O(buckets).
+  /// The duration that at most one in `one_in` calls exceeded, rounded up to its bucket's end; 0 without calls.
+  /// O(buckets).
   std::uint64_t exceeded_by_one_in(std::uint64_t one_in) const noexcept {
     const std::uint64_t all = count(), above_max = all / one_in;
     std::uint64_t above = 0;
