@@ -67,3 +67,12 @@ def test_hslab_serves_a_comparison(cli, tmp_path, churn):
         "hslab": 1,
         "hslab:purge_ms=1": 1,
     }
+
+
+def test_every_allocator_can_be_timed_call_by_call(cli, churn):
+    names = [a["name"] for a in json.loads(cli("list", "--json").stdout)["allocators"]]
+    done = cli("latency", "--full", "--json", "-", "--arms", ",".join(names), "--", str(churn), "20000", "2")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0, {name: entry["failure"] for name, entry in document["arms"].items()}
+    for name, entry in document["arms"].items():
+        assert entry["served_by"][0].endswith(f"libmortise-{name}.so") and entry["kinds"]["malloc"]["timed"] >= 20000
