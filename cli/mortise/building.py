@@ -152,8 +152,7 @@ def fold(made: Composition, layers: list[Placed], below: str | None, under: str,
             out.append(f"{at(made, p)}using {name} = {p.cpp};\n")
         else:
             if p.inside:
-                stands_alone = p.inside[-1].entry.family == "source"
-                fold(made, p.inside, None if stands_alone else below, under, out)
+                fold(made, p.inside, None if p.entry.holds_a_stack else below, under, out)
                 name = f"Heap{sum('using Heap' in line for line in out)}"
             why = f"{p.entry.name} does not fit on {under}: it needs {p.entry.needs or 'another layer below'}"
             out.append(f'{at(made, p)}static_assert(FitsOn<{p.cpp}, {below}>, "{why}");\n')

@@ -237,11 +237,15 @@ class Reader:
     def judge_order(self, layers: list[Placed]) -> None:
         """Sources stand at the bottom, and nothing else does; a list inside a route may be a whole stack of its own."""
         for p in (p for layer in layers for p in layer.all()):
-            for inner in p.inside[:-1]:
+            for inner in p.inside[:-1] if p.entry.holds_a_stack else p.inside:
                 self.expect_no_source(inner)
+            if p.entry.holds_a_stack:
+                self.expect_source(p.inside[-1] if p.inside else p)
         for p in layers[:-1]:
             self.expect_no_source(p)
-        last = layers[-1]
+        self.expect_source(layers[-1])
+
+    def expect_source(self, last: Placed) -> None:
         if last.entry.family != "source":
             sources = [e.name for e in self.catalogue.layers.values() if e.family == "source"]
             raise WrongUse(

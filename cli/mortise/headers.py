@@ -59,6 +59,11 @@ class Entry:
     slot: str = ""
     members: set[str] = field(default_factory=set)
 
+    @property
+    def holds_a_stack(self) -> bool:
+        """Whether the layers inside stand on a source of their own, not on what is below; its kNeeds says so."""
+        return self.needs.startswith("a whole stack inside")
+
     def document(self) -> dict[str, Any]:
         parameters = [
             {k: v for k, v in (asdict(p) | {"range": p.range}).items() if v not in (None, "") and k not in ("cpp", "concept")}

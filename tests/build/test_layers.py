@@ -11,7 +11,7 @@ from support.allocators import ROOT
 CATALOGUE = headers.Catalogue(ROOT / "include")
 # Stacks on which layers are tried, the first that fits: each gives what some layers need.
 UNDER = ["Stack<Layers<Slab<>, SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>", "Stack<Layers<SpanReserve<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>",
-         "Stack<Layers<PageIndex, MmapHeap<>>>", "MmapHeap<>", "SharedHeap<>"]
+         "Stack<Layers<SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>>", "Stack<Layers<PageIndex, MmapHeap<>>>", "MmapHeap<>", "SharedHeap<>"]
 TRIAL = """
 #include "mortise/mortise.hpp"
 namespace mortise {{
@@ -51,7 +51,7 @@ def argument(p: headers.Parameter) -> str:
 
 
 def type_of(e: headers.Entry, **given: int) -> str:
-    inside = ["Slab<>"] * any(p.kind == "layers" for p in e.parameters)
+    inside = (["Tlsf<>", "MmapHeap<>"] if e.holds_a_stack else ["Slab<>"]) * any(p.kind == "layers" for p in e.parameters)
     arguments = [str(given.get(p.name, argument(p))) for p in e.parameters if p.kind != "layers"]
     return f"{e.cpp}<{', '.join(arguments + inside)}>" if e.parameters else e.cpp
 

@@ -35,6 +35,8 @@ BROKEN = {
     "a source in the middle": ('layers = [\n  "MmapHeap",\n  "Tlsf",\n  "MmapHeap" ]\n', 2, "the source 'MmapHeap' has layers below it"),
     "a source inside a route": ('layers = [ { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 }, wrapped = [\n "MmapHeap" ] },\n ' + SLABS + "]\n", 2,
                                 "the source 'MmapHeap' has layers below it"),
+    "a stack inside a route without a source": ('layers = [\n { layer = "Fallback", first = [\n "Tlsf" ] },\n "Tlsf", "MmapHeap" ]\n', 3,
+                                               "the last layer is 'Tlsf', which is no source"),
     "a cache without classes below": ('layers = [\n  "CoreCache",\n  "MmapHeap" ]\n', 2,
                                       "CoreCache does not fit on 'MmapHeap': it needs size classes and batches below (BatchedFree or Slab)"),
     "slabs without an index": ('layers = [\n  "Aligned",\n  "Slab",\n  "MmapHeap" ]\n', 3, "Slab does not fit on 'MmapHeap': it needs"),
