@@ -272,7 +272,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
 
     /// A span with room of another colour of this class, if that colour can do without: it has served nobody since it was last
-    /// asked, or the span is empty. So a program that moves to another core takes its memory along. Null while a neighbour is busy: it is asked, never waited for.
+    /// asked, or the span is empty. So a program that moves to another core takes its memory along. Null while a neighbour is
+    /// busy: it is asked, never waited for.
     Span* adopt(PerClass& k, unsigned c) noexcept {
       if constexpr (ColouredMap<Classes>) {
         if (Classes::plain(c) > Classes::kPerColour) return nullptr;
