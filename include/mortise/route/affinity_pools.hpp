@@ -105,7 +105,8 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
           }
       }
       const Block b = allocate_below(t, r);
-      if (!h && !choice.pool && b) {
+      if (!b) [[unlikely]] return from_another_pool(t, r);
+      if (!h && !choice.pool) {
         const Inside inside(t);
         chooser_.gave(site, choice, b.ptr, r.size);
       }
@@ -249,6 +250,19 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (!p) [[unlikely]] return h->is_forwarding ? hit_below(this->below, t.below, r) : Block{};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, class_of(r.size) * kMinAlign, kPooled};
+    }
+    /// When nobody finds memory: an object of the same size that another of this thread's pools has room for.
+    Block from_another_pool(Thread& t, Request r) noexcept {
+      if (t.busy) return {};
+      const Inside inside(t);
+      for (PoolHead* h = t.heads; h; h = h->next_of_thread) {
+        if (h->is_forwarding || h->pool->size_class != class_of(r.size)) continue;
+        std::byte* const p = pools_.take(*h);
+        if (!p) continue;
+        if (r.zeroed) std::memset(p, 0, r.size);
+        return {p, h->pool->stride(), kPooled};
+      }
+      return {};
     }
     /// When the heap below finds no memory, our empty segments may be what it lacks.
     Block allocate_below(Thread& t, Request r) noexcept {
