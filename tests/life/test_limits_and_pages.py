@@ -36,7 +36,7 @@ def test_memory_ends_at_the_limit(name, low, high, below):
     seen = filled(name, low, high, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1")
     assert seen["errno"] == seen["again_errno"] == ENOMEM
     stats = seen["stats"]
-    below = max(below, 0.13) if name == "wfslab" else below  # it counts slabs whole, and some are never filled
+    below = max(below, 0.13) if name.startswith("wfslab") else below  # it counts slabs whole, and some are never filled
     assert stats["limit_bytes"] == LIMIT and stats["refused"] > 0
     assert (1 - below) * LIMIT <= stats["resident_bytes"] <= 1.02 * LIMIT
     assert seen["again_bytes"] >= 0.95 * seen["bytes"], "what was freed can be had again"
