@@ -20,7 +20,6 @@
 #include "mortise/cache/thread_cache.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/source/brk_heap.hpp"
-#include "mortise/source/huge_page_heap.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/source/static_heap.hpp"
 #include "mortise/sync/combining_lock.hpp"
@@ -124,7 +123,6 @@ constexpr Arm kArms[] = {
     {"source below Tlsf", "MmapHeap", run<Over<MmapHeap<>>>},
     {"source below Tlsf", "BrkHeap", run<Over<BrkHeap<>>>},
     {"source below Tlsf", "StaticHeap<4 MiB>", run<Over<StaticHeap<4_MiB>>>},
-    {"source below Tlsf", "HugePageHeap", run<Over<HugePageHeap<>>>},
 };
 
 int all(int argc, char** argv) {
