@@ -87,6 +87,7 @@ struct Recording {
     Block allocate_in(Thread& t, unsigned slot, Request r) noexcept requires Slotted<Below> {
       return recorded(r, [&] { return this->below.allocate_in(t, slot, r); });
     }
+    void release_part(Thread&, Block) = delete;  // what is given here comes back as it was given
     void release(Thread& t, Block b) noexcept {
       const std::lock_guard guard(lock_);
       const auto it = held_.find(b.ptr);
