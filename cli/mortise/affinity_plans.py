@@ -12,6 +12,7 @@ from mortise import formats
 from mortise.errors import WrongUse
 
 FIRST_LINE = "mortise-affinity-plan 1"
+SAMPLES_ENOUGH = 1000  # fewer tell nothing of what is cold
 COLD_SHARE = 0.002  # of all samples: a profiled node below it stays in the pool of its size class
 
 Chain = tuple[tuple[str, int], ...]  # (build id, offset), malloc's caller first
@@ -151,7 +152,7 @@ def merged(old: AffinityPlan, new: AffinityPlan) -> AffinityPlan:
 def cooled(plan: AffinityPlan) -> AffinityPlan:
     """After a profile: pools whose nodes are hardly ever visited give their objects back to the size class."""
     total = sum(n.heat for n in plan.nodes.values())
-    if not total:
+    if total < SAMPLES_ENOUGH:
         return plan
     heat: dict[int, int] = {}
     for n in plan.nodes.values():

@@ -142,6 +142,8 @@ def test_cold_pools_go_back_to_the_size_class(process, tmp_path):
     plan = affinity_plans.update(tmp_path / "p.plan", [hot])
     assert [n.pool for n in plan.nodes.values()] == [1, 1, 1, 0]
     assert "pair 1 2 7" in (tmp_path / "p.plan").read_text()
+    barely = process | {"heat": [{"node": 1, "samples": 20}]}
+    assert [n.pool for n in affinity_plans.update(tmp_path / "q.plan", [barely]).nodes.values()] == [1, 1, 1, 2], "too few to tell"
 
 
 @pytest.mark.parametrize("text", ["", "something else\n", "mortise-affinity-plan 1\nnode class=1\n",
