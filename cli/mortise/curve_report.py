@@ -39,6 +39,9 @@ def swept(document: Document) -> bool:
     return any(run.get("knob") is not None for entry in document["arms"].values() for run in entry["runs"])
 
 
+POINT_ROUNDS_MIN = 5  # intervals resampled from fewer runs a point are too narrow for a verdict
+
+
 def conclude(document: Document) -> tuple[Document, Document]:
     """The curves of all arms, and their comparison with the reference's; empty without a sweep."""
     if not swept(document):
@@ -79,10 +82,16 @@ def law_document(law: curves.Law) -> Document:
 
 def comparison(shape: list[curves.Point], reference: list[curves.Point], seed: int) -> Document:
     found = asdict(curves.compare(shape, reference, seed))
+    if fewest_rounds(shape + reference) < POINT_ROUNDS_MIN:
+        found["verdict"] = "cannot tell"
     for axis in ("time", "memory"):
         found[axis] = found[axis] and {key: rounded(value) for key, value in found[axis].items()}
     found["crosses_at"] = found["crosses_at"] and rounded(found["crosses_at"])
     return found
+
+
+def fewest_rounds(shape: list[curves.Point]) -> int:
+    return min(len(point.times) for point in shape)
 
 
 def rounded(value: float) -> float | None:
@@ -116,6 +125,9 @@ def lines(document: Document) -> list[str]:
     said = []
     for name, result in document["dominance"].items():
         said += verdict_lines(name, document["reference"], result)
+        rounds = min(p["rounds"] for n in (name, document["reference"]) for p in document["curves"][n]["points"])
+        if rounds < POINT_ROUNDS_MIN:
+            said.append(f"    a verdict on curves needs {POINT_ROUNDS_MIN} rounds of every point; there were {rounds}: raise --budget")
     for name, report in document["curves"].items():
         said.append(law_line(name, report))
         said += [f"{name}: at {knob} it {reason}" for knob, reason in report["died"].items()]

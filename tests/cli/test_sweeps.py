@@ -164,3 +164,16 @@ def test_parse_all_needs_arms_that_exist():
     with pytest.raises(WrongUse):
         sweeps.parse_all(["nobody:X={1}"], [Arm("a", "shipped")], ["p"])
     assert os.environ.get("KNOB") is None
+
+
+def test_few_rounds_of_a_point_carry_no_verdict_on_curves():
+    """One run a point resamples to itself: an interval without width would name a winner."""
+    import numpy as np
+    from mortise import curve_report, curves
+
+    def shape(scale, rounds):
+        return [curves.Point(str(k), np.full(rounds, scale * (1 + 8 / k)), np.full(rounds, scale * (20.0 + k))) for k in (2, 4, 8, 16, 32)]
+
+    few = curve_report.comparison(shape(0.7, 1), shape(1.0, 1), 1)
+    enough = curve_report.comparison(shape(0.7, 5), shape(1.0, 5), 1)
+    assert few["verdict"] == "cannot tell" and enough["verdict"] == "dominates"
