@@ -209,7 +209,7 @@ def main() -> None:
                 cell = document["times"][program][name]
                 cell["cpu_s"].append(round(once["cpu_s"], 4))
                 cell["outputs"] = sorted({*cell["outputs"], once["output"]})
-        save(document)
+            save(document)
     check_outputs(document, "counts")
     check_outputs(document, "times")
     show_counts(document, console)
