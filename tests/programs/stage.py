@@ -13,6 +13,7 @@ from pathlib import Path
 
 from programs.proof import Proof, maps_library
 
+EXCEPTIONS = Path(__file__).resolve().parents[2] / "packaging/exceptions"  # programs that are known to misuse the heap
 HANG_SECONDS = 300  # a watchdog: it turns a hang into a failure and measures nothing
 POLL_SECONDS = 0.02
 
@@ -226,7 +227,7 @@ class Stage:
         if under_test:
             environment |= self.proof.environment
         if under_test and self.library:
-            environment |= {"LD_PRELOAD": str(self.library)} | self.settings
+            environment |= {"LD_PRELOAD": str(self.library), "MORTISE_EXCEPTIONS": str(EXCEPTIONS)} | self.settings
         words = [str(word) for word in argv]
         found = shutil.which(words[0], path=environment["PATH"]) if "/" not in words[0] else words[0]
         if found is None:
