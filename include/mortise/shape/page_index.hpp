@@ -150,7 +150,8 @@ struct PageIndex {
     MORTISE_HOT std::uint64_t* bits_at(std::uint32_t number) const noexcept {
       return reinterpret_cast<std::uint64_t*>(bits_.at + std::size_t{number} * kBitmapBytes);
     }
-    std::uint32_t covered() const noexcept { return covered_; }
+    /// Granules that the tables reach: for whoever walks them all, under any lock or none.
+    std::uint32_t covered() const noexcept { return covered_.load(Order::acquire); }
 
     /// Makes granules [head, head + n) a span, its two ends true.
     Span* set_span(std::uint32_t head, std::uint32_t granules, SpanState state) noexcept {
@@ -210,9 +211,9 @@ struct PageIndex {
     /// Sees to it that the tables reach granule number `end`.
     bool cover(std::uint32_t end) noexcept {
       Held held(lock_);
-      if (end <= covered_) return true;
+      if (end <= covered_.load(Order::relaxed)) return true;
       if (!back(class_map_, end) || !back(spans_, end * sizeof(Span)) || !back(bits_, end * kBitmapBytes)) return false;
-      covered_ = end;
+      covered_.store(end, Order::release);
       // Whoever asks about a block got it after this; read without the lock in holds().
       __atomic_store_n(&extent_, std::size_t{end} << kGranuleLog2, __ATOMIC_RELAXED);
       return true;
@@ -225,7 +226,7 @@ struct PageIndex {
     Table spans_;
     Table bits_;
     FutexLock lock_;
-    std::uint32_t covered_ = 0;
+    Atomic<std::uint32_t> covered_{0};
   };
 };
 
