@@ -17,8 +17,9 @@ template <class List> struct Padded;
 template <class Source> struct Padded<Layers<Source>> { using type = Layers<Source>; };
 template <class First, class... Rest> struct Padded<Layers<First, Rest...>> {
 #ifdef PADDED
-  // PageIndex stands directly on its source; between all others there is room.
-  using Pad = std::conditional_t<std::is_same_v<First, PageIndex>, Layers<>, Layers<DoesNothing, DoesNothing>>;
+  // PageIndex and a limit stand directly on their source; between all others there is room.
+  static constexpr bool kOnSource = std::is_same_v<First, PageIndex> || std::is_same_v<First, LimitedTo<>>;
+  using Pad = std::conditional_t<kOnSource, Layers<>, Layers<DoesNothing, DoesNothing>>;
 #else
   using Pad = Layers<>;
 #endif
