@@ -1,6 +1,6 @@
 // A server that gives each request a heap: what a request leaves behind goes with it, in one step, however it ended.
 //
-//   c++ -std=c++20 -Iinclude examples/heaps.cpp -Lbuild/lib -lmortise -o heaps && ./heaps
+//   c++ -std=c++20 -Iinclude examples/heaps.cpp -Lbuild/lib -lmortise -Wl,-rpath,$PWD/build/lib -o heaps && ./heaps
 #include <cstdio>
 #include <map>
 #include <memory_resource>

@@ -16,7 +16,7 @@ from mortise.errors import Refusal, WrongUse
 
 UNSUPPORTED = 78
 INSTEAD = {
-    "static": "statically linked: cannot isolate threads; link it dynamically",
+    "static": "is statically linked: cannot isolate threads; link it dynamically",
     "machine": "built for another machine: isolated threads need x86-64 with glibc",
     "musl": "linked with musl: isolated threads need glibc",
 }

@@ -1,6 +1,6 @@
 // A cache of free blocks for each core: the hit path of malloc and free. No lock, no atomic read-modify-write.
 //
-//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            23 instructions
+//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            21 instructions
 //                  │ no: larger class by arithmetic            │ empty: refill() ── a batch from below
 //   free(p)    ── class map (PageIndex) ──────────── section: push to this core's magazine ── done             23 instructions
 //                                                              │ full: spill() ── half of it below
