@@ -9,6 +9,7 @@
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/futex.hpp"
+#include "mortise/os/guards.hpp"
 #include "mortise/os/isolation.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/os/print_and_abort.hpp"

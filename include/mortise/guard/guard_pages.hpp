@@ -5,16 +5,17 @@
 //   │ the slab, or the large block │ not used  │ no access │   ◄ what is below gives: whole granules
 //   └──────────────────────────────┴ ─ ─ ─ ─ ─┴───────────┘
 //
-// The page takes address space and no memory. A protected page splits a mapping, of which a process may have some 65 000: after
-// kGuardsMax spans further ones go without.
+// The page takes address space and no memory. Before Linux 6.13 a protected page splits a mapping, of which a process may have some
+// 65 000: after kGuardsMax spans further ones go without. There, too, a limit on memory (RLIMIT_DATA) may keep a page from being opened
+// again; its span then stays out of use.
 //
-// Bound: two system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
+// Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
 // Placement: between the backbone and the span cache, under Bypass.
 #pragma once
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
-#include "mortise/os/pages.hpp"
+#include "mortise/os/guards.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/atomics.hpp"
 
@@ -37,12 +38,15 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
       return start_below(this->below, facts);
     }
     Block allocate(Thread& t, Request r) noexcept { return guarded(this->below.allocate(t, r.grown_by(page_))); }
-    void release(Thread& t, Block b) noexcept { this->below.release(t, opened(whole(b))); }
+    void release(Thread& t, Block b) noexcept {
+      if (const Block outer = opened(whole(b))) this->below.release(t, outer);
+    }
     Block measure(Block b) noexcept { return this->below.measure({b.ptr, 0}).shrunk_by(page_); }
 
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
       if (n > SIZE_MAX / 2) return {};
       const Block old = opened(whole(b));
+      if (!old) return {};
       const Block resized = this->below.resize_in_place(t, old, n + page_);
       const Block now = guarded(resized ? resized : old);
       return resized ? now : Block{};
@@ -50,6 +54,7 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
       if (n > SIZE_MAX / 2) return {};
       const Block old = opened(whole(b));
+      if (!old) return {};
       const Block moved = this->below.resize_by_moving(t, old, n + page_);
       const Block now = guarded(moved ? moved : old);
       return moved ? now : Block{};
@@ -80,12 +85,13 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
     Block guarded(Block outer) noexcept {
       if (!outer) return outer;
       spans_.fetch_add(1, Order::relaxed);
-      if (spans_.load(Order::relaxed) <= kGuardsMax) os::forbid(outer.end() - page_, page_);
+      if (spans_.load(Order::relaxed) <= kGuardsMax) os::set_guard(outer.end() - page_, page_);
       return outer.shrunk_by(page_);
     }
+    /// Empty when the system refuses: the guard then stays where it is.
     Block opened(Block outer) noexcept {
+      if (!os::remove_guard(outer.end() - page_, page_)) return {};
       spans_.fetch_sub(1, Order::relaxed);
-      os::permit(outer.end() - page_, page_);
       return outer;
     }
     std::size_t page_ = 4096;
