@@ -112,7 +112,7 @@ inline bool rseq_restart_all() noexcept {
   return !may_be_isolated() && syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
 
 // One section: its descriptor, the announcement to the kernel, and the way back to `again` when it was interrupted.
 // The flag `?` keeps what belongs to a function in its group, so that the linker drops or keeps both.
@@ -192,7 +192,7 @@ again:
 
 #else
 
-// Elsewhere the area is always the thread's own, so plain code is enough.
+// Elsewhere, and under sanitizers, the area is always the thread's own, so plain code is enough; statistics glance at the count.
 namespace detail {
 MORTISE_HOT Magazine& own_magazine(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
   return *reinterpret_cast<Magazine*>(table[rseq_index(where)] + bin);
@@ -201,24 +201,33 @@ MORTISE_HOT Magazine& own_magazine(const RseqArea& where, std::byte* const* tabl
 
 MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
-  return m.count ? m.slot[--m.count] : nullptr;
+  const std::uint32_t count = m.count_now();
+  if (!count) return nullptr;
+  m.set_count(count - 1);
+  return m.slot[count - 1];
 }
 MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
-  if (m.count >= m.limit) return false;
-  m.slot[m.count++] = block;
+  const std::uint32_t count = m.count_now();
+  if (count >= m.limit) return false;
+  m.slot[count] = block;
+  m.set_count(count + 1);
   return true;
 }
 inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
   unsigned i = 0;
-  while (i < n && m.count) out[i++] = m.slot[--m.count];
+  std::uint32_t count = m.count_now();
+  while (i < n && count) out[i++] = m.slot[--count];
+  m.set_count(count);
   return i;
 }
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
   unsigned left = n;
-  while (left && m.count < m.limit) m.slot[m.count++] = in[--left];
+  std::uint32_t count = m.count_now();
+  while (left && count < m.limit) m.slot[count++] = in[--left];
+  m.set_count(count);
   return n - left;
 }
 

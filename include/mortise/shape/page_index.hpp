@@ -125,7 +125,7 @@ struct PageIndex {
 
     /// The block at `p`, which `holds`: its class from the class map; unsized when it is a large one.
     MORTISE_HOT Block block_of(std::byte* p) const noexcept {
-      return {p, 0, reinterpret_cast<const std::uint8_t*>(class_map_.at)[static_cast<std::size_t>(p - origin_) >> kGranuleLog2]};
+      return {p, 0, glance(reinterpret_cast<const std::uint8_t*>(class_map_.at)[static_cast<std::size_t>(p - origin_) >> kGranuleLog2])};
     }
 
     /// The same with its size. Reports invalid_free for a pointer into memory that no span covers.
@@ -168,7 +168,9 @@ struct PageIndex {
     void set_class(Span* s, unsigned size_class) noexcept {
       const std::uint32_t head = s->head;
       for (std::uint32_t i = 0; i < s->granules; ++i) spans()[head + i].head = head;
-      std::memset(class_map_.at + head, static_cast<int>(size_class), s->granules);
+      // Relaxed: free() may be reading the class of a block whose span changes its colour. Both values are right ones.
+      for (std::uint32_t i = 0; i < s->granules; ++i)
+        __atomic_store_n(reinterpret_cast<std::uint8_t*>(class_map_.at) + head + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
     }
 
     /// The same for a slab that ends, in as few steps as can be: its granules have no class.
