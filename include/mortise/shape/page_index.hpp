@@ -169,8 +169,9 @@ struct PageIndex {
       const std::uint32_t head = s->head;
       for (std::uint32_t i = 0; i < s->granules; ++i) spans()[head + i].head = head;
       // Relaxed: free() may be reading the class of a block whose span changes its colour. Both values are right ones.
+      auto* const classes = reinterpret_cast<std::uint8_t*>(class_map_.at) + head;
       for (std::uint32_t i = 0; i < s->granules; ++i)
-        __atomic_store_n(reinterpret_cast<std::uint8_t*>(class_map_.at) + head + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
+        __atomic_store_n(classes + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
     }
 
     /// The same for a slab that ends, in as few steps as can be: its granules have no class.
