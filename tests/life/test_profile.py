@@ -54,10 +54,10 @@ def test_every_planted_leak_is_found_at_its_size(files):
 
 
 def test_samples_find_each_place_too(files):
-    """Of 6 MB in small blocks about 11 are sampled: fewer than two of a place are seen in one run of a thousand."""
+    """Of 6 MB in small blocks about 11 are sampled: within a factor of three in all but one run of thousands."""
     found = by_function(heapprofile.read_pprof(files / "sampled.pb.gz"))
     for name, size in PLANTED.items():
-        assert size / 8 <= found[name] <= size * 3, (name, found)
+        assert size / 3 <= found[name] <= size * 3, (name, found)
     assert found["churn"] <= 1 << 20
     asked = by_function(heapprofile.read_pprof(files / "sampled.pb.gz"), "alloc_space")["churn"]
     assert 0.8 * CHURNED <= asked <= 1.2 * CHURNED, "some 1100 samples of it"
