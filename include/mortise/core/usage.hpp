@@ -67,6 +67,11 @@ struct Usage {
       caches[core].bytes += blocks * block_bytes;
     }
   }
+  /// Blocks without a size class that wait somewhere: `bytes` of them.
+  void move_to_cache(std::size_t bytes) noexcept {
+    cached += bytes;
+    live -= bytes;
+  }
   void in_transit(unsigned c, std::size_t block_bytes, std::size_t blocks) noexcept {
     move_to_cache(blocks * block_bytes);
     if (ClassUsage* k = of_class(c)) {
@@ -82,10 +87,6 @@ struct Usage {
 
  private:
   ClassUsage* of_class(unsigned c) noexcept { return classes && c < classes_max ? &classes[c] : nullptr; }
-  void move_to_cache(std::size_t bytes) noexcept {
-    cached += bytes;
-    live -= bytes;
-  }
 };
 
 }  // namespace mortise

@@ -56,11 +56,12 @@ struct DelayedFree {
    public:
     static constexpr bool kTakesUnsized = true;
 
-    /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others read `bytes`
-    /// and, for a report, entries.
+    /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others read `unclassed`
+    /// and entries, but never the blocks in them, which may be gone.
     struct Thread {
       std::uint64_t bytes = 0;
       std::uint64_t limit = 0;
+      std::uint64_t unclassed = 0;  ///< bytes of the waiting blocks that have no size class
       std::uint32_t newest = 0;  ///< where the next one goes; counts on and on
       std::uint32_t oldest = 0;
       bool is_draining = false;
@@ -101,7 +102,7 @@ struct DelayedFree {
     const void* freed_at(const std::byte* p) noexcept {
       for (const Thread* t = first_; t; t = t->next)
         for (const Entry& e : t->entry)
-          if (pointer_of(e) == p) return e.freed_at;
+          if (pointer_in(e.block) == p) return e.freed_at;
       return nullptr;
     }
 
@@ -146,16 +147,11 @@ struct DelayedFree {
       tell_below(this->below, u);
       Held held(lock_);
       for (Thread* t = first_; t; t = t->next) {
-        for (const Entry& e : t->entry) {
-          if (!e.block) continue;
-          const Block b = this->below.measure(block_in(e));
-          if (b.size_class != kNoClass) {
-            u.in_transit(b.class_index(), b.size, 1);
-          } else {
-            u.cached += b.size;
-            u.live -= b.size;
-          }
-        }
+        if constexpr (Classed<Below>)
+          for (const Entry& e : t->entry)
+            if (const Block b = block_in(glance(e.block)); b.size_class != kNoClass)
+              u.in_transit(b.class_index(), Below::Classes::size_of(b.class_index()), 1);
+        u.move_to_cache(glance(t->unclassed));
       }
     }
     std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
@@ -163,7 +159,7 @@ struct DelayedFree {
     /// Looks at the blocks that wait here, which stay. O(blocks).
     void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
       for (const Entry& e : t.entry)
-        if (e.block) check(this->below.measure(block_in(e)), e.freed_at);
+        if (e.block) check(this->below.measure(block_in(e.block)), e.freed_at);
     }
 
    private:
@@ -182,10 +178,10 @@ struct DelayedFree {
     }
     static constexpr auto kCostOf = make_costs();
 
-    static std::byte* pointer_of(const Entry& e) noexcept {
-      return reinterpret_cast<std::byte*>(e.block & ((std::uint64_t{1} << kPointerBits) - 1));
+    static std::byte* pointer_in(std::uint64_t block) noexcept {
+      return reinterpret_cast<std::byte*>(block & ((std::uint64_t{1} << kPointerBits) - 1));
     }
-    static Block block_in(const Entry& e) noexcept { return {pointer_of(e), 0, static_cast<unsigned>(e.block >> kPointerBits)}; }
+    static Block block_in(std::uint64_t block) noexcept { return {pointer_in(block), 0, static_cast<unsigned>(block >> kPointerBits)}; }
 
     /// One instruction: a handler that comes after it claims the next slot.
     MORTISE_HOT static std::uint32_t claim(std::uint32_t& counter) noexcept {
@@ -210,6 +206,7 @@ struct DelayedFree {
       if constexpr (Fill::kFillBytes) wipe(b.ptr, filled(b));
       const std::size_t cost = cost_of(b.size);
       if (t.bytes + cost > t.limit) drain(t, kBytes - kBytes / 8 > cost ? kBytes - kBytes / 8 - cost : 0);
+      if (b.size_class == kNoClass) show(t.unclassed, t.unclassed + b.size);
       enter(t, b, cost, site);
     }
 
@@ -221,16 +218,17 @@ struct DelayedFree {
         if constexpr (Order::kDraws) draw(t);
         Entry& e = t.entry[t.oldest++ % kBlocks];
         if (!e.block) continue;  // claimed, and not written yet, by what we interrupted
-        const Block b = sized(block_in(e));
+        const Block b = sized(block_in(e.block));
         const void* const site = e.freed_at;
         e.block = 0;
         t.bytes -= cost_of(b.size);
+        if (b.size_class == kNoClass) show(t.unclassed, t.unclassed - b.size);
         if constexpr (Fill::kFillBytes) check(b, site);
         if constexpr (Hits<Below>)
           if (b.size_class != kNoClass && this->below.release_hit(t.below, b)) continue;
         this->below.release(t.below, b);
       }
-      if (t.oldest == t.newest) t.bytes = 0;
+      if (t.oldest == t.newest) t.bytes = t.unclassed = 0;
       t.is_draining = false;
     }
     /// Brings one of the waiting to where the oldest is.

@@ -104,6 +104,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
 
    private:
     static constexpr std::size_t kSampleAlign = 4_KiB, kSlabAlign = 64_KiB, kExactBelow = 16_KiB;
+    static constexpr unsigned kTries = 32;  // more than a magazine holds of starts of slabs
 
     MORTISE_HOT bool may_be_sample(const std::byte* p) const noexcept { return (address_of(p) & filter_) == 0; }
 
@@ -117,18 +118,24 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       if (is_first && t.left >= 0) return this->below.allocate(t.below, r);  // where a thread starts is no sample by itself
       if (t.left < 0) t.left = distance(t);  // a block larger than its distance is one sample
       if (filter_ && r.align <= filter_) r.align = filter_ + 1;
-      const Block b = off_start(t, r, this->below.allocate(t.below, r));
-      if (b) remember(t, b.ptr, r.size);
-      return b;
+      if (const Block b = off_start(t, r)) {
+        remember(t, b.ptr, r.size);
+        return b;
+      }
+      return this->below.allocate(t.below, r);
     }
-    /// Another block for one at the start of a slab, which hits of free do not look at. Two in a row happen once in hundreds; then
-    /// nothing is lost but that its release goes unseen until the place is sampled again.
-    Block off_start(Thread& t, Request r, Block b) noexcept {
-      if (!b || b.size_class == kNoClass || (address_of(b.ptr) & starts_)) return b;
-      const Block other = this->below.allocate(t.below, r);
-      if (!other) return b;
-      this->below.release(t.below, b);
-      return other;
+    /// A block, but none at the start of a slab, which hits of free do not look at. Caches hand out first what came last, so starts
+    /// that were refused lie on top: they are kept aside until another block comes. Null when none did: this one is no sample then.
+    Block off_start(Thread& t, Request r) noexcept {
+      Block aside[kTries];
+      unsigned kept = 0;
+      Block b = this->below.allocate(t.below, r);
+      while (b && b.size_class != kNoClass && !(address_of(b.ptr) & starts_)) {
+        aside[kept++] = b;
+        b = kept < kTries ? this->below.allocate(t.below, r) : Block{};
+      }
+      while (kept) this->below.release(t.below, aside[--kept]);
+      return b;
     }
     MORTISE_COLD void remember(Thread& t, const std::byte* p, std::size_t bytes) noexcept {
       std::uintptr_t address[HeapProfile::kDepthMax];
