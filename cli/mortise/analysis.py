@@ -7,7 +7,7 @@ import numpy as np
 
 from mortise import curve_report, formats, gates, stats
 from mortise.errors import CANNOT_TELL, DECIDED, GATE_HIT, RUN_FAILED
-from mortise.figures import Document, memory_of, runs_of, time_of
+from mortise.figures import Document, memory_of, peaks_are_exact, runs_of, time_of
 
 HUGE_WORTH_SAYING = 4 << 20
 
@@ -38,9 +38,7 @@ def memory_pairs(document: Document, entry: Document) -> np.ndarray:
     """As `paired` for memory. The peak of a single process is known in time rounds too, so that these count as well."""
     figure = memory_of(document)
     differences = paired(document, entry, "memory", figure)
-    watched = [run for e in (entry, document["arms"][document["reference"]]) for run in runs_of(e, "memory")]
-    single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
-    if document["settings"]["memory"] == "peak" and single:
+    if peaks_are_exact(document, [entry, document["arms"][document["reference"]]]):
         differences = np.concatenate([differences, paired(document, entry, "time", figure)])
     return differences
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from mortise import curves, formats
-from mortise.figures import Document, memory_of, runs_of, time_of
+from mortise.figures import Document, memory_of, peaks_are_exact, runs_of, time_of
 from mortise.sweeps import UNSET
 
 
@@ -26,10 +26,11 @@ def knobs_of(entry: Document) -> list[str | None]:
 def points(document: Document, entry: Document) -> list[curves.Point]:
     """One point a value with runs of both kinds; memory is above the bare image as everywhere."""
     time, memory = time_of(document), memory_of(document)
+    weighed = ("memory", "time") if peaks_are_exact(document, [entry]) else ("memory",)
     found = []
     for knob in knobs_of(entry):
         times = [time(run) for run in runs_of(entry, "time", knob)]
-        memories = [memory(run) for run in runs_of(entry, "memory", knob)]
+        memories = [memory(run) for kind in weighed for run in runs_of(entry, kind, knob)]
         if times and memories:
             found.append(curves.Point(knob or UNSET, np.array(times), np.array(memories)))
     return found

@@ -33,3 +33,10 @@ def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
     key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
     base = document["baseline_bytes"]
     return lambda run: max(run[key] - base, FLOOR_BYTES)
+
+
+def peaks_are_exact(document: Document, entries: list[Document]) -> bool:
+    """Whether each run was one process whose peak was read at its exit: then time rounds know it as well as memory rounds do."""
+    watched = [run for entry in entries for run in entry["runs"] if run["kind"] == "memory"]
+    single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
+    return document["settings"]["memory"] == "peak" and single

@@ -59,6 +59,16 @@ class Line:
         if said:
             self.say(f"so far     time against {document['reference']} after {rounds} rounds ({level * 100:.3g} %): {', '.join(said)}")
 
+    def decided(self, document: dict[str, Any], name: str, elapsed: float) -> None:
+        """A verdict as soon as there is one; the table says it again, with the control beside it."""
+        from mortise import analysis, formats
+
+        found = analysis.time_result(document, document["arms"][name])
+        if found:
+            within = f"{formats.ratio(found['ratio'])} [{found['low']:.3f},{found['high']:.3f}]"
+            against = f"{name} against {document['reference']}"
+            self.say(f"decided    {against}: time {analysis.word(found)}, {within}, after {found['rounds']} rounds and {elapsed:.0f} s")
+
     def __call__(self, document: dict[str, Any], doing: str, elapsed: float) -> None:
         self.bar.update(self.task, completed=min(elapsed, self.budget_s), description=doing)
         if not screen.progress.is_terminal and time.monotonic() - self.last > 10:

@@ -7,7 +7,7 @@ verdicts, both while measuring, to know when to stop, and afterwards, so that a 
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ SWEEP_FIRST_LOOK = 6
 SWEEP_ROUNDS_ENOUGH = 12
 DEATHS_MAX = 3
 FIRST_WORD, TELL_EVERY_S = 5, 30.0  # rounds, and how often at most it is said how things stand
+FIRST_VERDICT_S = 110.0  # by when the first arms should be decided: nobody waits longer to see whether this is of any use
 PADDING_MAX = 4096
 
 
@@ -119,8 +120,11 @@ class Session:
         self.launcher = Launcher()
         self.started = self.told = time.monotonic()
         self.tell = getattr(progress, "so_far", lambda document: None)
+        self.tell_decided = getattr(progress, "decided", lambda document, name, elapsed: None)
         self.expected = faults.Expected()
         self.retired: set[str] = set()
+        self.waves: list[list[str]] = []  # arms whose turn it is, then those after them; none: everyone's turn
+        self.wave_began = 0
         self.latest: dict[tuple[str, str | None, str], float] = {}
         self.document: dict[str, Any] = {
             "schema": formats.COMPARE, "mortise": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -157,6 +161,7 @@ class Session:
         for number in range(self.settings.warmup):
             self.round("warmup", number)
         rounds = memory_rounds = 0
+        self.waves = self.in_waves()
         while rounds < self.settings.rounds_max and (rounds == 0 or self.affords("time", memory_rounds)):
             rounds += 1
             self.round("time", rounds)
@@ -165,17 +170,51 @@ class Session:
                 self.round("memory", memory_rounds)
             if self.done(rounds):
                 break
+            self.next_wave(rounds)
             if rounds >= FIRST_WORD and not self.swept and time.monotonic() - self.told > TELL_EVERY_S:
                 self.told = time.monotonic()
                 self.tell(self.document)
-        least, enough = (1, 1) if self.settings.fixed else (MEMORY_ROUNDS_MIN, self.memory_rounds_enough())
-        while memory_rounds < enough and (
+        self.waves = []
+        least = 1 if self.settings.fixed else MEMORY_ROUNDS_MIN
+        while (memory_rounds < least or not self.memory_known()) and (
             memory_rounds == 0
             or (memory_rounds < least and time.monotonic() - self.started < self.settings.budget_s)
             or self.affords("memory", memory_rounds)
         ):
             memory_rounds += 1
             self.round("memory", memory_rounds)
+
+    def in_waves(self) -> list[list[str]]:
+        """Which arms have their first look first, where all of them together would come to it late and in two halves they still all
+        come to it within the budget. What the warm-up took tells; the reference and its twin run with either half.
+        """
+        others = analysis.others(self.document)
+        taken, budget = time.monotonic() - self.started, 0.9 * self.settings.budget_s
+
+        def until(*arms: str) -> float:
+            return taken + self.look_cost(arms)
+
+        few = self.settings.rounds_max < 2 * self.rounds_enough()
+        if self.swept or self.settings.fixed or few or not self.latest or until(*others) <= FIRST_VERDICT_S:
+            return []
+        fit = max((n for n in range(1, len(others)) if until(*others[:n]) <= FIRST_VERDICT_S), default=0)
+        first, rest = others[:fit], others[fit:]
+        return [first, rest] if fit and until(*first) + self.look_cost(rest) <= budget else []
+
+    def look_cost(self, arms: Sequence[str]) -> float:
+        """Seconds until these arms, the reference and its twin have had as many rounds as a verdict takes."""
+        runs = {name: self.latest.get((name, None, "warmup"), 0.0) for name in (self.document["reference"], CONTROL, *arms)}
+        rounds = self.rounds_enough()
+        watched = sum(seconds for name, seconds in runs.items() if name != CONTROL)
+        return rounds * sum(runs.values()) + rounds // MEMORY_EVERY * watched
+
+    def next_wave(self, rounds: int) -> None:
+        """The turn goes on once those whose turn it is have been looked at, or are out."""
+        if not self.waves:
+            return
+        out = all(name in self.retired or self.entry(name)["failure"] for name in self.waves[0])
+        if out or rounds - self.wave_began >= self.rounds_enough():
+            self.waves, self.wave_began = self.waves[1:], rounds
 
     def baseline(self) -> None:
         """What the program's image holds before main, as it ships: the same figure is taken off every arm."""
@@ -231,6 +270,8 @@ class Session:
             entry = self.entry(place.arm.name)
             dead = entry["failure"] or entry["died"].get(place.knob or "", {}).get("deaths", 0) >= DEATHS_MAX
             idle = place.arm.name in self.retired if kind == "time" else place.arm.name == CONTROL
+            if self.waves and place.arm.name not in (*self.waves[0], self.document["reference"], CONTROL):
+                idle = True
             if not dead and not (idle and kind != "warmup"):
                 found.append(place)
         return found
@@ -300,8 +341,9 @@ class Session:
         waiting = {gates.parse(text, list(self.document["arms"])).arm
                    for text, state in gates.states(self.document).items() if state == "open"}  # fmt: skip
         for name, verdict in analysis.verdicts(self.document).items():
-            if verdict.ending != stats.CANNOT_TELL and name not in waiting:
+            if verdict.ending != stats.CANNOT_TELL and name not in waiting and name not in self.retired:
                 self.retired.add(name)
+                self.tell_decided(self.document, name, time.monotonic() - self.started)
         others = [name for name in analysis.others(self.document) if not self.entry(name)["failure"]]
         return all(name in self.retired for name in others)
 
@@ -323,8 +365,20 @@ class Session:
             total += known[0] if known else 0.0
         return total
 
-    def memory_rounds_enough(self) -> int:
-        """Enough for the level that a verdict asks for, where time rounds do not tell about memory."""
+    def rounds_enough(self) -> int:
+        """So many pairs can reach the level that a verdict asks for."""
+        return max(stats.FIRST_LOOK, math.ceil(1 - math.log2(1 - analysis.level(self.document))))
+
+    def memory_known(self) -> bool:
+        """Whether memory needs no more rounds: every arm is decided or has the pairs for it; every point has its runs."""
+        if self.settings.fixed:
+            return True
+        entries = [entry for entry in self.document["arms"].values() if not entry["failure"]]
         if self.swept:
-            return 5
-        return math.ceil(1 - math.log2(1 - analysis.level(self.document)))
+            points = [point for entry in entries for point in curve_report.points(self.document, entry)]
+            return all(len(point.memories) >= curve_report.POINT_ROUNDS_MIN for point in points)
+        for entry in entries:
+            found = None if entry["name"] == self.document["reference"] else analysis.memory_result(self.document, entry)
+            if found and found["verdict"] == stats.CANNOT_TELL and found["rounds"] < self.rounds_enough():
+                return False
+        return True

@@ -9,6 +9,7 @@ from rich.text import Text
 from mortise import analysis, curve_report, formats, profiles, scatter, screen, stats
 from mortise.figures import rounds_of
 
+PAIRED = "a ratio pairs the runs of one round and is the Hodges-Lehmann median over the rounds, not the quotient of the medians shown"
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
 
 
@@ -18,7 +19,7 @@ def headings(document: dict[str, Any]) -> list[str]:
         "its own number" if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
     )
     memory = {"peak": "peak memory", "avg": "average memory"}[settings["memory"]]
-    against = f"against {document['reference']}"
+    against = f"against {document['reference']}, paired"
     return ["arm", "served", first, against, memory, against]
 
 
@@ -66,7 +67,8 @@ def verdict(result: dict[str, Any] | None, is_reference: bool) -> str:
 
 
 def show(document: dict[str, Any]) -> None:
-    table = Table(box=screen.LINES, title=title(document), title_justify="left", pad_edge=False)
+    screen.out.print(title(document), style="italic", markup=False, soft_wrap=True)
+    table = Table(box=screen.LINES, pad_edge=False)
     for heading in headings(document):
         table.add_column(heading, overflow="fold", min_width=13 if heading.startswith("against") else 6)
     for name, cells in zip(document["arms"], rows(document), strict=True):
@@ -74,7 +76,7 @@ def show(document: dict[str, Any]) -> None:
         table.add_row(*(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True)))
     screen.out.print(table)
     for line in scatter.draw(document):
-        screen.out.print(line, markup=False)
+        screen.out.print(line, markup=False, soft_wrap=True)
     for line in notes(document):
         screen.out.print(line, markup=False, soft_wrap=True)
 
@@ -104,6 +106,8 @@ def notes(document: dict[str, Any]) -> list[str]:
         f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, "
         f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
     ]
+    if analysis.others(document):
+        lines.insert(1, PAIRED)
     lines += ["interrupted: what had been measured until then"] * bool(document.get("interrupted"))
     lines += analysis.warnings(document)
     lines += analysis.node_lines(document)

@@ -1,0 +1,121 @@
+"""When words are said: a user with a two-second program and every allocator of the machine has a first verdict within two minutes,
+and nobody's verdict is lost for it. The clock is simulated, the sessions are whole ones.
+"""
+
+import dataclasses
+import random
+import subprocess
+import sys
+
+import pytest
+from mortise import session
+from mortise.arms import Arm
+from mortise.launching import Launcher, Request
+
+from cli.conftest import ROOT
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Listening:
+    """Progress that keeps what was decided, and when."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[str, float] = {}
+
+    def __call__(self, *_: object) -> None:
+        pass
+
+    def decided(self, document: dict, name: str, elapsed: float) -> None:
+        self.verdicts[name] = elapsed
+
+
+@pytest.fixture
+def simulated(churn, monkeypatch):
+    """A session of arms that take so many seconds a run, within one percent, and how it went."""
+    like = Launcher().run(Request([str(churn), "1000"], Arm("shipped", "shipped")))
+    clock, noise = Clock(), random.Random(1)
+
+    class Simulated:
+        def run(self, request: Request) -> object:
+            taken = seconds.get(request.arm.name, seconds["a"]) * noise.uniform(0.99, 1.01)
+            clock.now += taken
+            facts = like.facts | {"cpu_s": taken, "wall_s": taken}
+            return dataclasses.replace(like, facts=facts | {"peak_source": "exit_stop"} if request.memory else facts)
+
+    def run(times: dict[str, float], **settings: object) -> tuple[dict, Listening]:
+        nonlocal seconds
+        seconds, heard = times, Listening()
+        monkeypatch.setattr(session, "Launcher", Simulated)
+        monkeypatch.setattr(session.time, "monotonic", clock.monotonic)
+        arms = [Arm(name, "environment", env={"X": name}) for name in times]
+        return session.Session([str(churn)], arms, session.Settings(**settings), {}, heard).run(), heard
+
+    seconds: dict[str, float] = {}
+    return run
+
+
+def rounds(document: dict, name: str, kind: str = "time") -> list[int]:
+    return [run["round"] for run in document["arms"][name]["runs"] if run["kind"] == kind]
+
+
+def test_a_first_verdict_on_a_two_second_program_within_two_minutes(simulated):
+    document, heard = simulated({"a": 2.0, "b": 1.5, "c": 1.8, "d": 2.5, "e": 2.2, "f": 1.7})
+    assert min(heard.verdicts.values()) <= 120
+    assert set(heard.verdicts) == {"b", "c", "d", "e", "f"} and document["elapsed_s"] <= 300
+    for name in heard.verdicts:
+        assert len(rounds(document, name)) >= 10 and set(rounds(document, name)) <= set(rounds(document, "a")), name
+        assert len(rounds(document, name, "memory")) >= 3
+
+
+def test_two_arms_end_within_two_minutes(simulated):
+    document, heard = simulated({"a": 2.0, "b": 1.5})
+    assert heard.verdicts["b"] <= 90 and document["elapsed_s"] <= 100
+
+
+def test_nobody_waits_where_all_have_their_look_in_time(simulated):
+    document, _ = simulated({"a": 0.3, "b": 0.25, "c": 0.27, "d": 0.35})
+    assert all(rounds(document, name)[0] == 1 for name in document["arms"])
+
+
+def test_nobody_goes_without_where_the_budget_is_short(simulated):
+    """Waves in a budget that holds few rounds would leave the later ones without any: then all take part from the start."""
+    document, _ = simulated({"a": 8.0, "b": 7.0, "c": 9.0, "d": 8.5})
+    counts = [len(rounds(document, name)) for name in document["arms"]]
+    assert min(counts) >= 3 and max(counts) - min(counts) <= 1
+    few, _ = simulated({"a": 2.0, "b": 1.5, "c": 1.8, "d": 2.5, "e": 2.2, "f": 1.7}, rounds_max=12)
+    assert {rounds(few, name)[0] for name in few["arms"]} == {1}
+
+
+def test_an_undecided_arm_of_the_first_wave_goes_on_after_the_second(simulated):
+    document, heard = simulated({"a": 2.0, "b": 2.042, "c": 1.5, "d": 2.5, "e": 2.6, "f": 1.7})
+    assert "c" in heard.verdicts and heard.verdicts["c"] <= 120
+    numbers = rounds(document, "b")
+    assert numbers[:10] == list(range(1, 11)) and min(rounds(document, "f")) == 11
+    assert "b" in heard.verdicts or numbers[-1] > 20
+
+
+def test_a_decided_arm_is_said_at_once(churn):
+    """The line with the verdict stands on stderr, before the table."""
+    arms = ["--arms", f"light=cmd:{churn} 100000", "--arms", f"heavy=cmd:{churn} 400000"]
+    command = [sys.executable, str(ROOT / "cli"), "compare", "--check", "exit", "--rounds", "10", *arms, "--", str(churn)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "decided    heavy against light: time " in done.stderr and "after 10 rounds" in done.stderr
+
+
+def test_what_is_piped_is_not_folded(churn, monkeypatch):
+    """A file or a pipe has no width: every row is one line, and so is the title, however long the command."""
+    monkeypatch.delenv("COLUMNS")
+    words = [str(churn), "100", "0", *(f"a-long-argument-{n}" for n in range(9))]
+    arms = ["--arms", "a-name-of-forty-letters-that-needs-a-column=env:X=1,b=env:X=2"]
+    command = [sys.executable, str(ROOT / "cli"), "compare", "--rounds", "2", "--warmup", "0", *arms, "--", *words]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
+    assert f"mortise compare -- {' '.join(words)}\n" in said
+    row = next(line for line in said.splitlines() if "a-name-of-forty-letters-that-needs-a-column" in line and "reference" in line)
+    assert row.count("reference") == 2
+    assert "a ratio pairs the runs of one round" in said and ", paired" in said
