@@ -1,13 +1,15 @@
-"""The bars of a comparison that need real runs, measured on this machine: bars.py FOLDER SERVER TOUCH [PART...]
+"""The bars of a comparison that need real runs, measured on this machine: bars.py FOLDER SECONDS SERVER TOUCH [PART...]
 
     sampling   memory rounds against time rounds of the same program: does watching it change it?
     layer      the latency layer in front of a server, one call in 64 and every call: what does timing cost?
     itself     whole comparisons of a program with itself: how often does one of two identical arms win?
 
-Runs are paired and interleaved, intervals are those of every comparison (99 %).
+Runs are paired and interleaved, intervals are those of every comparison (99 %). How many there are is fixed beforehand; what a slice of
+SECONDS does not reach stays to be done, and bars.json in FOLDER keeps what was measured for the next slice.
 """
 
 import json
+import math
 import random
 import sys
 import tempfile
@@ -17,78 +19,92 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import numpy as np  # noqa: E402
 from mortise import analysis, latency, stats  # noqa: E402
 from mortise.arms import Arm  # noqa: E402
 from mortise.launching import Launcher, Request  # noqa: E402
 from mortise.session import Session, Settings  # noqa: E402
 
-PAIRS, SESSIONS = 40, 20
+SESSIONS, QUADS, TRIPLES = 20, 200, 150
 ARM = Arm("shipped", "shipped")
 
 
-def paired(variants: list[Any], pairs: int) -> list[list[float]]:
-    """CPU seconds of each variant, every round in an order of its own."""
-    launcher, found = Launcher(), [[] for _ in variants]
-    for _ in range(pairs):
-        for place in random.sample(range(len(variants)), len(variants)):
-            found[place].append(launcher.run(variants[place]()).facts)
-    return found
-
-
-def ratio(facts: list[dict[str, Any]], reference: list[dict[str, Any]]) -> dict[str, float]:
-    found = stats.interval([f["cpu_s"] for f in facts], [f["cpu_s"] for f in reference])
+def summary(found: stats.Interval) -> dict[str, float]:
     return {"ratio": found.ratio, "low": found.low, "high": found.high, "rounds": found.rounds}
 
 
-def sampling(server: list[str], touch: list[str]) -> dict[str, Any]:
-    found = {}
-    for name, argv in (("server", server), ("touch", touch)):
-        plain, watched = paired([lambda a=argv: Request(a, ARM), lambda a=argv: Request(a, ARM, memory=True)], PAIRS)
-        duty = max(f["sampling_cost_s"] / f["wall_s"] for f in watched)
-        found[name] = ratio(watched, plain) | {"duty_at_most": duty}
+def quad(launcher: Launcher, argv: list[str]) -> dict[str, float]:
+    """Two plain and two watched runs, the same kind outside: what drifts evenly over the four cancels in the log ratio."""
+    outer, logs, duty = random.random() < 0.5, {False: 0.0, True: 0.0}, 0.0
+    for watched in (outer, not outer, not outer, outer):
+        facts = launcher.run(Request(argv, ARM, memory=watched)).facts
+        logs[watched] += math.log(facts["cpu_s"]) / 2
+        duty = max(duty, facts["sampling_cost_s"] / facts["wall_s"])
+    return {"difference": logs[True] - logs[False], "duty": duty}
+
+
+def sampling(server: list[str], touch: list[str], before: dict[str, Any], until: float) -> dict[str, Any]:
+    launcher, found = Launcher(), {}
+    programs = {"server": server, "touch": touch}
+    quads = {name: before.get(name, {}).get("quads", []) for name in programs}
+    while min(map(len, quads.values())) < QUADS and time.monotonic() < until:
+        for name, argv in programs.items():
+            quads[name].append(quad(launcher, argv))
+    for name, measured in quads.items():
+        middle = stats.of_differences(np.array([one["difference"] for one in measured]))
+        duty = max(one["duty"] for one in measured)
+        found[name] = summary(middle) | {"duty_at_most": duty, "still_to_do": QUADS - len(measured), "quads": measured}
     return found
 
 
-def layer(server: list[str], _: list[str]) -> dict[str, Any]:
-    measured = latency.clock()
+def layer(server: list[str], _: list[str], before: dict[str, Any], until: float) -> dict[str, Any]:
+    measured, launcher, runs = latency.clock(), Launcher(), before.get("server", {}).get("cpu_s", [])
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        variables = {str(every): measured.variables(every, Path(folder) / "calls") for every in (64, 1)} | {"none": None}
+        while len(runs) < TRIPLES and time.monotonic() < until:
+            order = random.sample(list(variables), len(variables))
+            runs.append({name: launcher.run(Request(server, ARM, latency=variables[name])).facts["cpu_s"] for name in order})
+    found: dict[str, Any] = {"server": {"cpu_s": runs, "still_to_do": TRIPLES - len(runs)}}
+    for every in (64, 1):
+        behind = stats.interval(*([run[name] for run in runs] for name in (str(every), "none")))
+        found[f"one in {every}"] = {"ns_per_call": latency.overhead(measured, every)} | summary(behind)
+    return found
 
-        def behind(every: int) -> Any:
-            return lambda: Request(server, ARM, latency=measured.variables(every, Path(folder) / "calls"))
 
-        plain, sampled, full = paired([lambda: Request(server, ARM), behind(64), behind(1)], PAIRS)
-    costs = {f"one in {n}": {"ns_per_call": latency.overhead(measured, n)} for n in (64, 1)}
-    return {name: cost | ratio(facts, plain) for (name, cost), facts in zip(costs.items(), (sampled, full), strict=True)}
-
-
-def itself(server: list[str], _: list[str]) -> dict[str, Any]:
-    false = []
-    for seed in range(SESSIONS):
+def itself(server: list[str], _: list[str], before: dict[str, Any], until: float) -> dict[str, Any]:
+    endings = before.get("itself", {}).get("endings", [])
+    while len(endings) < SESSIONS and time.monotonic() < until:
         arms = [Arm("a", "environment", env={"X": "1"}), Arm("b", "environment", env={"X": "2"})]
-        settings = Settings(rounds_max=14, budget_s=30, seed=seed, warmup=1)
+        settings = Settings(rounds_max=14, budget_s=30, seed=len(endings), warmup=1)
         document = analysis.conclude(Session(server, arms, settings, {"findings": []}, lambda *_: None).run())
-        ending = document["arms"]["b"]["vs_reference"]["time"]["verdict"]
-        if ending in (stats.FASTER, stats.SLOWER):
-            false.append(seed)
-    return {"sessions": SESSIONS, "false_verdicts": len(false), "seeds": false}
+        endings.append(document["arms"]["b"]["vs_reference"]["time"]["verdict"])
+    false = sum(ending in (stats.FASTER, stats.SLOWER) for ending in endings)
+    return {"itself": {"sessions": len(endings), "false_verdicts": false, "still_to_do": SESSIONS - len(endings), "endings": endings}}
 
 
 PARTS = {"sampling": sampling, "layer": layer, "itself": itself}
 
 
+def shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def main(words: list[str]) -> None:
-    if len(words) < 3 or not set(words[3:]) <= set(PARTS):
-        raise SystemExit(f"bars: expected FOLDER SERVER TOUCH [{'|'.join(PARTS)}]..., got {' '.join(words) or 'nothing'}")
-    folder, server, touch = Path(words[0]), words[1].split(), words[2].split()
+    if len(words) < 4 or not words[1].isdigit() or not set(words[4:]) <= set(PARTS):
+        raise SystemExit(f"bars: expected FOLDER SECONDS SERVER TOUCH [{'|'.join(PARTS)}]..., got {' '.join(words) or 'nothing'}")
+    folder, until = Path(words[0]), time.monotonic() + int(words[1])
+    server, touch = words[2].split(), words[3].split()
     kept = folder / "bars.json"
     found = json.loads(kept.read_text()) if kept.exists() else {}
-    for part in words[3:] or PARTS:
+    for part in words[4:] or PARTS:
+        if time.monotonic() > until:
+            print(f"{part}: still to be measured")
+            continue
         begun = time.monotonic()
-        found[part] = PARTS[part](server, touch)
+        found[part] = PARTS[part](server, touch, found.get(part, {}), until)
         print(f"{part} ({time.monotonic() - begun:.0f} s):")
-        entries = found[part].items() if part != "itself" else [("itself", found[part])]
-        for name, facts in entries:
-            print(f"  {name}: " + ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in facts.items()))
+        for name, facts in found[part].items():
+            print(f"  {name}: " + ", ".join(f"{k} {shown(v)}" for k, v in facts.items() if not isinstance(v, list)))
         kept.write_text(json.dumps(found, indent=1) + "\n")
 
 

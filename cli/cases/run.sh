@@ -96,7 +96,11 @@ classic_fits() {
 bars() {  # what a comparison itself must keep to
   cc -O2 $cases/server.c -o "$work/server"
   cc -O2 $cases/touch.c -o "$work/touch"
-  build/venv/bin/python $cases/bars.py "$out" "$work/server 4 100000 5 40000" "$work/touch 2" ${BARS:-}
+  build/venv/bin/python $cases/bars.py "$out" "$seconds" "$work/server 4 100000 5 40000" "$work/touch 2" ${BARS:-}
+}
+
+pictures() {  # of what was measured, into the guide; needs what `make test` sets up
+  build/venv/bin/python $cases/pictures.py "$out" docs/figures
 }
 
 known=$(declare -F | sed 's/declare -f //' | grep -Ev '^(compare|fits)$' | tr '\n' ' ')

@@ -9,7 +9,7 @@ from plotly.offline import get_plotlyjs
 
 from mortise import formats, latency_plot, latency_table, table
 from mortise.drawing import COLOURS, LAYOUT, html_of
-from mortise.figures import runs_of
+from mortise.figures import memory_of, peaks_are_exact, runs_of
 
 
 def render(document: dict[str, Any]) -> str:
@@ -106,18 +106,25 @@ def front(document: dict[str, Any]) -> go.Figure:
 
 
 def knobs(document: dict[str, Any]) -> go.Figure:
-    """Each arm's points with their values, its law where one holds, and where its default lies."""
+    """Each arm's points with their values, every run behind them, its law where one holds, and a ring where its default lies."""
     figure = go.Figure(layout=LAYOUT)
-    for name, report in document["curves"].items():
+    top = max((p["memory"] for report in document["curves"].values() for p in report["points"]), default=0.0)
+    for place, (name, report) in enumerate(document["curves"].items()):
         points = sorted(report["points"], key=lambda p: p["time"])
-        style = {"color": colour(document, name)}
+        style, key = {"color": colour(document, name)}, time_axis(document)[0]
+        kind = "time" if peaks_are_exact(document, [document["arms"][name]]) else "memory"
+        runs = [run for run in document["arms"][name]["runs"] if run["kind"] == kind and run.get(key) is not None]
+        above = [memory_of(document)(run) / 2**20 for run in runs]
+        figure.add_scatter(x=[run[key] for run in runs], y=above, mode="markers", name=f"{name}: runs", legendgroup=name,
+                           showlegend=False, marker=style | {"size": 4, "opacity": 0.35})  # fmt: skip
         figure.add_scatter(
             x=[p["time"] for p in points], y=[p["memory"] / 2**20 for p in points], text=[p["knob"] for p in points],
-            mode="markers+text", textposition="top center", marker=style | {"size": 8}, name=name, legendgroup=name,
+            mode="markers+text", textposition=("top center", "bottom center")[place % 2], textfont=style,
+            marker=style | {"size": 8}, name=name, legendgroup=name,
         )  # fmt: skip
         if law := report["law"]:
             last = points[-1]["time"] * 1.05
-            first = max(points[0]["time"] * 0.97, law["a"] + (points[0]["time"] - law["a"]) / 2)
+            first = law["a"] + law["b"] / (1.1 * top - law["c"])
             times = [first + (last - first) * i / 120 for i in range(121)]
             curve = [(law["c"] + law["b"] / (t - law["a"])) / 2**20 for t in times]
             figure.add_scatter(x=times, y=curve, mode="lines", line=style, name=f"{name}: law", legendgroup=name)
@@ -125,7 +132,7 @@ def knobs(document: dict[str, Any]) -> go.Figure:
             if point["knob"] == "unset":
                 ring = {"size": 18, "color": "rgba(0,0,0,0)", "line": {"width": 2, "color": colour(document, name)}}
                 figure.add_scatter(x=[point["time"]], y=[point["memory"] / 2**20], mode="markers", marker=ring,
-                                   name=f"{name} by default", legendgroup=name, showlegend=False)  # fmt: skip
+                                   name=f"{name} by default", legendgroup=name)  # fmt: skip
     figure.update_xaxes(title=time_axis(document)[1])
     figure.update_yaxes(title="memory above the bare image, MiB", rangemode="tozero")
     return figure

@@ -43,8 +43,11 @@ def run_cell(plan: Document, index: int, folder: Path, node: str | None = None) 
     settings.fixed = True
     arms, found = comparing.prepare(plan["argv"], plan["arms"], settings)
     session = Session(plan["argv"], arms, settings, found.document(), lambda *_: None)
+    measured = session.run()
+    if measured.get("interrupted"):  # half a cell would pass for a whole one when the rest is resumed
+        raise KeyboardInterrupt
     document = {"schema": formats.CELL, "index": index, "node": node or socket.gethostname(),
-                "system": platform.platform(), "measured": session.run()}  # fmt: skip
+                "system": platform.platform(), "measured": measured}  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"cell-{index:05d}.json"
     formats.write(path, formats.dumps(document))

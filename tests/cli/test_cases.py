@@ -1,7 +1,12 @@
 """The cases of docs/compare.md that do their own arithmetic: if it were wrong, the guide's figures would be."""
 
 import importlib.util
+import json
+import math
+import os
 import subprocess
+import sys
+import types
 
 import pytest
 
@@ -55,13 +60,83 @@ def test_a_case_that_does_not_exist_is_said_to_be_none():
     assert done.returncode == 2 and "no case 'nothing'" in done.stderr and "ocaml_churn" in done.stderr
 
 
-def test_bars_are_measured_from_real_runs(tmp_path, capsys, monkeypatch):
+def test_bars_are_measured_from_real_runs_in_slices(tmp_path, capsys, monkeypatch):
     bars = case("bars")
-    monkeypatch.setattr(bars, "PAIRS", 6)
-    monkeypatch.setattr(bars, "SESSIONS", 1)
+    for name, few in (("SESSIONS", 1), ("QUADS", 6), ("TRIPLES", 6)):
+        monkeypatch.setattr(bars, name, few)
     server = compile_c(ROOT / "cli/cases/server.c", tmp_path / "server")
     touch = compile_c(ROOT / "cli/cases/touch.c", tmp_path / "touch")
-    bars.main([str(tmp_path), f"{server} 1 2000 5 1000", f"{touch} 1"])
+    programs = [f"{server} 1 2000 5 1000", f"{touch} 1"]
+    bars.main([str(tmp_path), "60", *programs])
     said = capsys.readouterr().out
-    for part in ("touch: ratio", "duty_at_most", "one in 64: ns_per_call", "false_verdicts 0"):
+    for part in ("touch: ratio", "duty_at_most", "one in 64: ns_per_call", "false_verdicts 0", "still_to_do 0"):
         assert part in said, part
+    kept = json.loads((tmp_path / "bars.json").read_text())
+    monkeypatch.setattr(bars, "QUADS", 8)
+    bars.main([str(tmp_path), "60", *programs, "sampling"])
+    quads = json.loads((tmp_path / "bars.json").read_text())["sampling"]["server"]["quads"]
+    assert quads[:6] == kept["sampling"]["server"]["quads"] and len(quads) == 8, "the next slice adds to the last"
+
+
+def test_the_programs_of_collectors_print_the_same_whatever_the_knob(tmp_path):
+    """A comparison checks that outputs agree; a program whose output moved with the knob would be refused for that."""
+    subprocess.run(["javac", "-d", str(tmp_path), str(ROOT / "cli/cases/Churn.java")], check=True)
+    programs = {"JAVA_TOOL_OPTIONS": (["java", "-cp", str(tmp_path), "Churn"], ("-Xmx64m", "-Xmx256m")),
+                "NODE_OPTIONS": (["node", str(ROOT / "cli/cases/churn.js")], ("--max-semi-space-size=1", "--max-semi-space-size=32"))}  # fmt: skip
+    for variable, (argv, values) in programs.items():
+        said = set()
+        for value in values:
+            environment = os.environ | {variable: value}
+            done = subprocess.run([*argv, "20000", "1000"], env=environment, capture_output=True, text=True, check=True)
+            said.add(done.stdout)
+        assert len(said) == 1 and len(said.pop().split()) == 3
+
+
+def test_a_quad_cancels_what_drifts(monkeypatch):
+    """A machine that gets slower by the run, and a program that sampling costs 10 %: the quad says 10 %."""
+    bars, number = case("bars"), 0
+
+    class Drifting:
+        def run(self, request):
+            nonlocal number
+            number += 1
+            cpu = math.exp(0.05 * number) * (1.1 if request.memory else 1.0)
+            return types.SimpleNamespace(facts={"cpu_s": cpu, "wall_s": cpu, "sampling_cost_s": 0.0})
+
+    found = [bars.quad(Drifting(), ["x"])["difference"] for _ in range(8)]
+    assert found == pytest.approx([math.log(1.1)] * 8)
+
+
+def test_a_case_is_measured_in_slices(tmp_path):
+    """What one slice measured is kept by the next; another command begins anew."""
+    tree = tmp_path / "tree"
+    (tree / "build/bin").mkdir(parents=True)
+    (tree / "cli").symlink_to(ROOT / "cli")
+    (tree / "cli2").mkdir()
+    cases = tree / "cli2/cases"
+    cases.mkdir()
+    text = (ROOT / "cli/cases/run.sh").read_text()
+    text = text.replace("known=$(", 'short() {\n  compare short 3 1 --arms "a=env:X=1,b=env:X=2" -- sleep "$LENGTH"\n}\nknown=$(')
+    (cases / "run.sh").write_text(text)
+    (tree / "build/bin/mortise").write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/cli "$@"\n')
+    (tree / "build/bin/mortise").chmod(0o755)
+
+    def slice_of(seconds: int, length: str = "0.01") -> list[float]:
+        environment = os.environ | {"CASE_BUDGET": f"{seconds}s", "LENGTH": length}
+        done = subprocess.run(["bash", str(cases / "run.sh"), "short"], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout + done.stderr)
+        cells = sorted((tree / "build/bench/compare/short").glob("cell-*.json"))
+        return [json.loads(cell.read_text())["measured"]["created"] for cell in cells]
+
+    said: list[str] = []
+    assert slice_of(0) == [] and "nothing measured in 0s" in said[-1]
+    (tree / "build/bench/compare/short").mkdir(parents=True, exist_ok=True)
+    first = slice_of(100)
+    assert len(first) == 3 and "still to be measured" not in said[-1]
+    for path in (tree / "build/bench/compare/short").glob("cell-00002.json"):
+        path.unlink()
+    assert slice_of(0)[:2] == first[:2] and "1 of 3 cells are still to be measured" in said[-1]
+    assert slice_of(100)[:2] == first[:2]
+    assert json.loads((tree / "build/bench/compare/short.json").read_text())["control"]["time"]["rounds"] == 3
+    assert slice_of(0, "0.02") == []

@@ -74,6 +74,14 @@ def test_a_plan_keeps_a_sweep(cli, planned, tmp_path):
     assert [p["knob"] for p in document["curves"]["toy"]["points"]] == ["unset", "1", "2"]
 
 
+def test_an_interrupted_cell_is_not_kept(planned, tmp_path, monkeypatch):
+    """Who resumes a plan by the cells that are missing must not find half a cell in the place of a whole one."""
+    monkeypatch.setattr(plans.Session, "run", lambda self: self.document | {"interrupted": True})
+    with pytest.raises(KeyboardInterrupt):
+        plans.run_cell(json.loads(planned().read_text()), 0, tmp_path / "cells")
+    assert not (tmp_path / "cells").exists()
+
+
 def test_wrong_use(cli, planned, tmp_path):
     path = planned()
     assert "it has cells 0 to 2" in cli.refused(2, "cell", str(path), "9")
