@@ -35,12 +35,13 @@ def summary(found: stats.Interval) -> dict[str, float]:
 
 def quad(launcher: Launcher, argv: list[str]) -> dict[str, float]:
     """Two plain and two watched runs, the same kind outside: what drifts evenly over the four cancels in the log ratio."""
-    outer, logs, duty = random.random() < 0.5, {False: 0.0, True: 0.0}, 0.0
+    outer, logs, sampled, wall = random.random() < 0.5, {False: 0.0, True: 0.0}, 0.0, 0.0
     for watched in (outer, not outer, not outer, outer):
         facts = launcher.run(Request(argv, ARM, memory=watched)).facts
         logs[watched] += math.log(facts["cpu_s"]) / 2
-        duty = max(duty, facts["sampling_cost_s"] / facts["wall_s"])
-    return {"difference": logs[True] - logs[False], "duty": duty}
+        if watched:
+            sampled, wall = sampled + facts["sampling_cost_s"], wall + facts["wall_s"]
+    return {"difference": logs[True] - logs[False], "duty": sampled / wall}
 
 
 def sampling(server: list[str], touch: list[str], before: dict[str, Any], until: float) -> dict[str, Any]:

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 enum { kProcessesMax = 512 };
+static const double kDutyMax = 0.005;  // share of the time that sampling may take: who watches many processes looks less often
 
 struct Options {
   int result;
@@ -60,11 +61,13 @@ struct Run {
   FILE* series;
 };
 
-static double now(void) {
+static double read_clock(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+static double now(void) { return read_clock(CLOCK_MONOTONIC); }
 
 static void die(const char* what, const char* which) {
   fprintf(stderr, "mortise-launcher: %s '%s': %s\n", what, which, strerror(errno));
@@ -174,12 +177,13 @@ static long resident_bytes(const struct Run* run, long page_bytes) {
   return pages * page_bytes;
 }
 
-static void sample(struct Run* run, long page_bytes) {
-  double before = now();
+// Returns the CPU seconds that it took; being preempted meanwhile costs the program nothing.
+static double sample(struct Run* run, long page_bytes) {
+  double before = read_clock(CLOCK_THREAD_CPUTIME_ID);
   long bytes = resident_bytes(run, page_bytes);
-  double after = now();
-  run->sampling_cost += after - before;
-  if (bytes <= 0) return;
+  double cost = read_clock(CLOCK_THREAD_CPUTIME_ID) - before, after = now();
+  run->sampling_cost += cost;
+  if (bytes <= 0) return cost;
   if (run->samples == 0) run->sampled_from = after;
   else run->area += ((double)bytes + (double)run->last_bytes) / 2 * (after - run->sampled_until);
   run->sampled_until = after;
@@ -187,6 +191,7 @@ static void sample(struct Run* run, long page_bytes) {
   run->samples++;
   if (bytes > run->peak_sampled_bytes) run->peak_sampled_bytes = bytes;
   if (run->series != NULL) fprintf(run->series, "%.6f %ld\n", after - run->start, bytes);
+  return cost;
 }
 
 // A figure in kilobytes from one of the files of /proc/PID; the file is small.
@@ -265,8 +270,8 @@ static void wait_for_end(struct Run* run, const struct Options* o, const sigset_
   for (;;) {
     struct timespec left = {3600, 0};
     if (o->sample_seconds > 0) {
-      sample(run, page_bytes);
-      next += o->sample_seconds;
+      double rest = sample(run, page_bytes) / kDutyMax;
+      next += rest > o->sample_seconds ? rest : o->sample_seconds;
       double seconds = next - now();
       if (seconds < 0) next = now(), seconds = 0;
       left = (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};

@@ -40,3 +40,9 @@ def peaks_are_exact(document: Document, entries: list[Document]) -> bool:
     watched = [run for entry in entries for run in entry["runs"] if run["kind"] == "memory"]
     single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
     return document["settings"]["memory"] == "peak" and single
+
+
+def sampling_duty(document: Document) -> float | None:
+    """The share of the memory rounds' time that the sampling took, in CPU seconds over wall seconds; None without such rounds."""
+    watched = [run for entry in document["arms"].values() for run in entry["runs"] if run["kind"] == "memory" and run["samples"]]
+    return sum(run["sampling_cost_s"] for run in watched) / sum(run["wall_s"] for run in watched) if watched else None

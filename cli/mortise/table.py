@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mortise import analysis, curve_report, formats, profiles, scatter, screen, stats
-from mortise.figures import rounds_of
+from mortise.figures import rounds_of, sampling_duty
 
 PAIRED = "a ratio pairs the runs of one round and is the Hodges-Lehmann median over the rounds, not the quotient of the medians shown"
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
@@ -97,9 +97,10 @@ def notes(document: dict[str, Any]) -> list[str]:
     """What must be known to read the table."""
     conclusion = document["conclusion"]
     timed, watched = (len(rounds_of(document, kind)) for kind in ("time", "memory"))
-    machine = document["machine"]
+    machine, duty = document["machine"], sampling_duty(document)
+    sampled = "" if duty is None else f" (sampled, which takes {duty * 100:.2g} % of their time)"
     lines = [
-        f"{timed} time rounds and {watched} memory rounds in {document['elapsed_s']:.0f} s, order shuffled, "
+        f"{timed} time rounds and {watched} memory rounds{sampled} in {document['elapsed_s']:.0f} s, order shuffled, "
         f"seed {document['settings']['seed']}; intervals at {analysis.level(document) * 100:.4g} %; "
         f"memory is above the program's bare image ({formats.size(document['baseline_bytes'])})",
         f"control: {conclusion['control_says']}",

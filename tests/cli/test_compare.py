@@ -1,6 +1,7 @@
 """`mortise compare` as a whole, on real runs: what it promises in its JSON, its table and its exit status."""
 
 import json
+import re
 
 import jsonschema
 import pytest
@@ -152,6 +153,14 @@ def test_the_budget_is_kept(compare, cli, churn):
     done, document = compare("--arms", "one=env:X=1,two=env:X=2", "--", "sleep", "0.3", budget="6s", rounds="200")
     assert document["elapsed_s"] <= 6 * 1.1
     assert done.returncode == 3
+
+
+def test_what_cannot_be_resolved_is_said_with_what_can(compare):
+    """A tenth of a percent from runs of a millisecond: no word, but how much these rounds would show, and how many are missing."""
+    done, document = compare("--resolve", "0.1%", "--arms", "a=env:X=1,b=env:X=2", "--", "sleep", "0.05", rounds="12", budget="20s")
+    assert document["arms"]["b"]["vs_reference"]["time"]["verdict"] == "cannot tell" and done.returncode == 3
+    assert re.search(r"0\.10? % cannot be resolved in these rounds, [\d.]+ % can", done.stdout), done.stdout
+    assert re.search(r"about \d+ more rounds would be needed", done.stdout), done.stdout
 
 
 def test_replay_says_the_same(compare, cli, churn, tmp_path):
