@@ -331,8 +331,9 @@ static void tell(const struct Run* run, const struct Options* o) {
   const char* source = "rusage";
   long peak = u->ru_maxrss * 1024L;
   if (o->sample_seconds > 0) {
-    // One process: its own exact peak. Several at once: the largest sum seen.
-    bool several = run->peak_sampled_bytes > run->peak_exit_bytes;
+    // One process: its own exact peak, where a sample is a little off, being read from counters of each core. Several at once, or
+    // a larger image before the last one: the largest sum seen.
+    bool several = run->peak_sampled_bytes > run->peak_exit_bytes + (run->processes == 1 ? 1L << 20 : 0);
     long seen = several ? run->peak_sampled_bytes : run->peak_exit_bytes;
     // The leader may have ended before its threads: then the kernel's approximate figure is the larger one, by far.
     if (!run->stopped_at_exit || peak > seen + seen / 8 + (1L << 20)) peak = peak > seen ? peak : seen;

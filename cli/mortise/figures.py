@@ -1,6 +1,7 @@
 """The figures of a comparison's runs that decide: which runs count where, and what time and memory mean there."""
 
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 Document = dict[str, Any]
@@ -35,11 +36,25 @@ def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
     return lambda run: max(run[key] - base, FLOOR_BYTES)
 
 
+OFF_MAX = 0.01  # how far the kernel's running count of a peak may be from the exact one
+
+
 def peaks_are_exact(document: Document, entries: list[Document]) -> bool:
-    """Whether each run was one process whose peak was read at its exit: then time rounds know it as well as memory rounds do."""
+    """Whether time rounds know peaks as memory rounds do: each run was one process whose peak was read at its exit, and the count that
+    the kernel keeps for time rounds, which is off by more the more cores there are, agrees with those.
+    """
     watched = [run for entry in entries for run in entry["runs"] if run["kind"] == "memory"]
     single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
-    return document["settings"]["memory"] == "peak" and single
+    return document["settings"]["memory"] == "peak" and single and all(map(counts_agree, entries))
+
+
+def counts_agree(entry: Document) -> bool:
+    """Whether the median peak of time rounds lies where memory rounds found theirs, at each value of the arm's knob."""
+    for knob in {run.get("knob") for run in entry["runs"]}:
+        counted, exact = ([run["peak_rss_bytes"] for run in runs_of(entry, kind, knob)] for kind in ("time", "memory"))
+        if counted and exact and not min(exact) * (1 - OFF_MAX) <= median(counted) <= max(exact) * (1 + OFF_MAX):
+            return False
+    return True
 
 
 def sampling_duty(document: Document) -> float | None:

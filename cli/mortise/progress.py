@@ -49,15 +49,16 @@ class Line:
         """A first word long before the last one: ratios with what their intervals really promise after so few rounds."""
         from mortise import analysis, formats, stats
 
-        rounds, said = 0, []
+        said = []
         for name in analysis.others(document):
             differences = analysis.paired(document, document["arms"][name], "time", analysis.time_of(document))
             if len(differences) >= 2:
                 found = stats.of_differences(differences, analysis.level(document))
-                rounds, level = found.rounds, found.level
-                said.append(f"{name} {formats.ratio(found.ratio)} [{found.low:.3f},{found.high:.3f}]")
+                if stats.judge(found, document["settings"]["resolve"], analysis.level(document)).ending == stats.CANNOT_TELL:
+                    within = f"{formats.ratio(found.ratio)} [{found.low:.3f},{found.high:.3f}]"
+                    said.append(f"{name} {within} after {found.rounds} rounds ({found.level * 100:.3g} %)")
         if said:
-            self.say(f"so far     time against {document['reference']} after {rounds} rounds ({level * 100:.3g} %): {', '.join(said)}")
+            self.say(f"so far     time against {document['reference']}: {', '.join(said)}")
 
     def decided(self, document: dict[str, Any], name: str, elapsed: float) -> None:
         """A verdict as soon as there is one; the table says it again, with the control beside it."""

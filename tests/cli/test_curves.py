@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from mortise import curves
+from mortise import curves, figures
 from mortise.curves import Point
 
 A, B, C = 1.0, 30.0, 60.0
@@ -136,3 +136,18 @@ def test_what_a_round_does_to_all_points_cancels():
     assert curves.compare(*arms, seed=3).verdict == "dominates"
     alone = [[Point(p.knob, random.permutation(p.times), p.memories) for p in arm] for arm in arms]
     assert curves.compare(*alone, seed=3).time.high > curves.compare(*arms, seed=3).time.high
+
+
+def peaks(counted: int, exact: int, **more: object) -> dict:
+    """An arm's runs: peaks as the kernel counts them in time rounds, and as they are read at the exit in memory rounds."""
+    watched = {"kind": "memory", "processes": 1, "peak_source": "exit_stop", "peak_rss_bytes": exact, "knob": None} | more
+    return {"runs": [{"kind": "time", "peak_rss_bytes": counted, "knob": None}, watched]}
+
+
+def test_peaks_of_time_rounds_count_only_where_they_are_right():
+    """The kernel's running count is off by more the more cores there are: where it disagrees with the exact peak it says nothing."""
+    document = {"settings": {"memory": "peak"}}
+    assert figures.peaks_are_exact(document, [peaks(1000, 1005)])
+    for wrong in (peaks(900, 1000), peaks(1000, 1000, processes=2), peaks(1000, 1000, peak_source="samples")):
+        assert not figures.peaks_are_exact(document, [peaks(1000, 1000), wrong])
+    assert not figures.peaks_are_exact({"settings": {"memory": "avg"}}, [peaks(1000, 1000)])

@@ -68,6 +68,13 @@ def test_sampling_sees_what_stays(launch):
     assert 80 * MIB < outcome.facts["avg_rss_bytes"] <= outcome.facts["peak_rss_bytes"]
 
 
+def test_a_larger_image_before_the_last_one_counts(launch):
+    """VmHWM begins anew with every image: what a process held before it executed another program only the samples know."""
+    text = "import os, time; x = bytearray(100 << 20); time.sleep(0.2); os.execvp('sleep', ['sleep', '0.1'])"
+    facts = launch("/usr/bin/python3", "-c", text, memory=True).facts
+    assert facts["processes"] == 1 and facts["peak_source"] == "samples" and facts["peak_rss_bytes"] > 100 * MIB
+
+
 def test_who_watches_many_processes_looks_less_often(launch):
     """Three hundred processes make a sample a hundred times as dear: at every 10 ms it would cost some percent of the time."""
     few = launch("sh", "-c", "sleep 1", memory=True).facts
