@@ -260,7 +260,9 @@ def warnings(document: Document) -> list[str]:
         found.append(
             "noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time"
         )
-    found += [f["text"] for f in document["preflight"].get("findings", []) if f["code"] == "unverified-knob"]
+    proven = [f"'{name}'" for name in document["curves"] if curve_report.shows_effect(document, name)]
+    unread = [f["text"] for f in document["preflight"].get("findings", []) if f["code"] == "unverified-knob"]
+    found += [text for text in unread if not any(name in text for name in proven)]
     for name, entry in document["arms"].items():
         for run in entry["runs"]:
             if run["served"] is not None and 0 < run["served"] < 1:

@@ -40,6 +40,7 @@ def swept(document: Document) -> bool:
     return any(run.get("knob") is not None for entry in document["arms"].values() for run in entry["runs"])
 
 
+EFFECT_ROUNDS_MIN = 3
 POINT_ROUNDS_MIN = 5  # intervals resampled from fewer runs a point are too narrow for a verdict
 
 
@@ -58,6 +59,13 @@ def conclude(document: Document) -> tuple[Document, Document]:
         if name != reference and reference in shapes
     }
     return reports, against
+
+
+def shows_effect(document: Document, name: str) -> bool:
+    """Whether the arm's points differ beyond chance: then something reads the knob, wherever its name stands."""
+    shape = points(document, document["arms"][name])
+    enough = len(shape) > 1 and min(min(len(p.times), len(p.memories)) for p in shape) >= EFFECT_ROUNDS_MIN
+    return enough and curves.no_effect(shape) is None
 
 
 def curve(entry: Document, shape: list[curves.Point], seed: int) -> Document:

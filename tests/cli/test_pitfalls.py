@@ -215,6 +215,19 @@ def test_a_variable_that_nothing_reads_is_said_to_be_unverified(cli, tmp_path):
     assert "unverified" not in cli(*words, "--sweep", "KNOB_THAT_IS_READ={1,2}", "--", str(program)).stdout
 
 
+def test_a_knob_that_shows_an_effect_needs_no_other_proof(cli, tmp_path):
+    """A virtual machine loads what reads its options while it runs: the name is in nothing that its launcher links, and the curve tells."""
+    (tmp_path / "hides.c").write_text(
+        "#include <stdlib.h>\n#include <string.h>\n"
+        'int main(void) { char name[] = {75, 78, 79, 66, 88, 0}; const char* v = getenv(name); size_t n = (v ? atoi(v) : 1) << 20;\n'
+        "  memset(malloc(n), 1, n); return 0; }\n"
+    )
+    program = compile_c(tmp_path / "hides.c", tmp_path / "hides", "-fno-builtin")
+    words = ["compare", "--arms", "a=env:X=1", "--rounds", "3", "--sweep", "KNOBX={8,16,24}", "--", str(program)]
+    done = cli(*words)
+    assert "mentions KNOBX: unverified" in done.stderr and "unverified" not in done.stdout
+
+
 def test_a_knob_is_looked_for_as_the_allocator_spells_it(tmp_path):
     (tmp_path / "prefixed.c").write_text('const char* option = "purge_delay";\n')
     library = compile_c(tmp_path / "prefixed.c", tmp_path / "libprefixed.so", "-shared", "-fPIC")
