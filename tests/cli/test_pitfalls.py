@@ -286,6 +286,10 @@ def test_the_guide_names_tests_that_exist():
     guide = (ROOT / "docs/compare.md").read_text()
     for name in set(re.findall(r"`(test_\w+)`", guide)):
         assert (ROOT / f"tests/cli/{name}.py").exists(), name
+    named = set(re.findall(r"`(test_\w+)::(test_\w+)`", guide))
+    assert len(named) > 40
+    for name, function in named:
+        assert f"def {function}(" in (ROOT / f"tests/cli/{name}.py").read_text(), f"{name}::{function}"
     for target in re.findall(r"\]\(([^)#]+)\)", guide):
         assert (ROOT / "docs" / target).exists(), target
 
