@@ -1,11 +1,12 @@
 """What the address-space lock would cost beyond the cores of this machine: a closed-loop lock-service model.
 
-N threads each think for Z microseconds, then need a lock for S; a contended hand-over adds H, and under the lock
-I*sqrt(N-1) for telling other cores. Isolated threads have a lock each. The parameters are measured by themselves,
-never fitted:
-Z from a null system call and the loop, S as the rest of one operation alone, H from two threads passing a cache line,
-I from the price of dropping a page while another thread of the process is running. The model must predict the measured
-rate of two threads within 20 %, or no row beyond is printed.
+N threads each think for Z microseconds, then need a lock for S, or for M if another thread had it last: then what the
+operation touches lies in another core's cache, and another core must be told. A contended hand-over adds H, and each
+further thread makes telling dearer, I*(sqrt(N-1)-1). Isolated threads have a lock each. The parameters are measured by
+themselves, never fitted, and none of them with two threads that wait for the lock:
+Z from a null system call, S as the rest of one operation alone, M from two threads that take turns at it, H from two
+threads passing a cache line, I from the price of dropping a page while another thread of the process is running. The
+model must predict the measured rate of two threads within 20 %, or no row beyond is printed.
 """
 
 import heapq
@@ -23,6 +24,7 @@ class Parameters:
 
     think: float
     service: float
+    moved: float
     hand_over: float
     tell: float
 
@@ -32,10 +34,13 @@ def rate(threads: int, p: Parameters, operations: int = 20_000) -> float:
     arrivals = [(p.think * (i + 1) / threads, i) for i in range(threads)]
     heapq.heapify(arrivals)
     free_at = now = 0.0
+    more = p.tell * (math.sqrt(threads - 1) - 1) if threads > 1 else 0.0
+    last = arrivals[0][1]
     for _ in range(operations):
         at, thread = heapq.heappop(arrivals)
         start = max(at, free_at)
-        held = p.service + (p.hand_over if at < free_at else 0.0) + p.tell * math.sqrt(threads - 1)
+        held = (p.service if thread == last else p.moved) + (p.hand_over if at < free_at else 0.0) + more
+        last = thread
         free_at = now = start + held
         heapq.heappush(arrivals, (now + p.think, thread))
     return operations / now

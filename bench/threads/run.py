@@ -5,7 +5,8 @@
     build/venv/bin/python bench/threads/run.py --equality 100   no timing: outputs only, that many runs of each
 
 Tables on the screen; every run in build/bench/threads.json. A ratio is the median of the arm over the median of
-ordinary threads with glibc's malloc in the same rounds; where the baseline itself spreads by more than 30 % the cell is void.
+ordinary threads with glibc's malloc in the same rounds; a bar compares two arms round by round. Where the baseline itself
+spreads by more than 30 % the cell is void.
 """
 
 import argparse
@@ -139,16 +140,52 @@ def show(console: Console, title: str, by_arm: dict, cells: list[dict]) -> None:
     console.print(table)
 
 
+def show_bars(console: Console, cells: list[dict]) -> None:
+    """Isolated threads against ordinary ones with the same allocator, and what each program is to show."""
+    table = Table(title="bars", title_justify="left")
+    for column in ("program", "threads", "isolated", "over", "asked", "here", "range of rounds", ""):
+        table.add_column(column)
+
+    def row(cell: dict, arm: str, over: str, least: float | None, most: float | None) -> None:
+        mine, other = cell["taken"].get(arm), cell["taken"].get(over)
+        if not mine or not other:
+            return
+        rounds = [a / b for a, b in zip(mine, other, strict=True)]
+        if least:
+            rounds = [1 / r for r in rounds]
+        ratio = statistics.median(rounds)
+        holds = ratio >= least if least else ratio <= most
+        asked = f"{least}x faster" if least else f"<= {most}x time"
+        spread = (max(other) - min(other)) / statistics.median(other) > SPREAD_MAX
+        said = "void" if spread else "yes" if holds else "no"
+        here, between = f"{ratio:.2f}x", f"{min(rounds):.2f} to {max(rounds):.2f}"
+        table.add_row(cell["name"], str(cell["threads"]), arm, over, asked, here, between, said)
+
+    for cell in cells:
+        if cell["name"].startswith("mmap_churn"):
+            if cell["threads"] == 2:
+                row(cell, "isolated, no cache", BASELINE, 1.3, None)
+            row(cell, "isolated, cached", "threads, cached", None, 1.0)
+            continue
+        if cell["name"].startswith("false_sharing") and cell["threads"] > 1:
+            row(cell, "isolated, iamalloc", BASELINE, 2.0, None)
+            row(cell, "isolated, iamalloc", "threads, hslab", None, 1.0)
+        for arm in cell["taken"]:
+            if arm.startswith("isolated, "):
+                row(cell, arm, arm.replace("isolated", "threads"), None, 1.15)
+    console.print(table)
+
+
 def show_costs(console: Console, runs: list) -> None:
     binary = build("costs", ["-O2"])
-    table = Table(title="what a thread and a lock cost", title_justify="left")
+    table = Table(title="what a thread and a lock cost (median of five, and their range)", title_justify="left")
     for column in ("arm", "heap (MB)", "create+join us", "lock+unlock ns", "round trip us"):
         table.add_column(column)
     for megabytes in ("0", "256"):
         for arm, extra in (("threads", {}), ("isolated", {"LD_PRELOAD": str(LIB / "libmortise-isolate.so")})):
-            values = [line.split()[-1] for line in run([str(binary), megabytes], extra)[1].splitlines()]
-            table.add_row(arm, megabytes, *values)
-            values = [float(v) for v in values]
+            tries = [run([str(binary), megabytes], extra)[1].splitlines() for _ in range(5)]
+            values = [sorted(float(line.split()[-1]) for line in column) for column in zip(*tries, strict=True)]
+            table.add_row(arm, megabytes, *(f"{v[2]:.1f} ({v[0]:.1f} to {v[-1]:.1f})" for v in values))
             runs.append({"program": "costs", "heap_mb": int(megabytes), "arm": arm, "values": values})
     console.print(table)
 
@@ -172,9 +209,11 @@ def show_kernels(console: Console, seconds: float, runs: list) -> None:
     valid = []
     for operation in ("map", "touch", "protect"):
         t1, t2, p1, p2 = (kernel(who, operation, n, seconds) for who in ("threads", "processes") for n in (1, 2))
+        turns = 1 / kernel("threads", f"turns-{operation}", 2, seconds)
         calls = 2 * think
-        told = tell if operation == "protect" else 0.0
-        parameters = model.Parameters(calls, max(1 / t1 - calls, 0.01), hand_over, told)
+        told = 0.0 if operation == "map" else tell   # nothing was touched: no core has it in its TLB
+        service = max(1 / t1 - calls, 0.01)
+        parameters = model.Parameters(calls, service, max(turns - hand_over - calls, service), hand_over, told)
         good, error = model.verdict(parameters, t2)
         measured = [f"{1e3 * v:.1f}" for v in (t1, t2, p1, p2)]
         said = f"off by {error:+.0%}: {'accepted' if good else 'rejected'}"
@@ -220,21 +259,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="2 threads, 3 rounds, smaller inputs")
     parser.add_argument("--equality", type=int, metavar="RUNS", help="compare outputs only, this many runs each")
-    parser.add_argument("--only", default="", help="programs by name, comma-separated")
+    parser.add_argument("--only", default="", help="programs by name, comma-separated; costs and kernels are two more")
+    parser.add_argument("--threads", default="", help="how many, comma-separated")
+    parser.add_argument("--rounds", type=int, help="times each arm is run")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     if options.equality:
         return equality(console, options.equality)
     counts, rounds = ([2], 3) if options.quick else ([1, 2, 4, 8], 5)
+    counts = [int(n) for n in filter(None, options.threads.split(","))] or counts
+    rounds = options.rounds or rounds
     wanted = set(filter(None, options.only.split(",")))
     chosen = [p for p in PROGRAMS if not wanted or p[0] in wanted]
     churn = [p for p in CHURN if not wanted or p[0] in wanted]
     runs: list[dict] = []
+    cells = []
     for title, by_arm, programs in (("programs: wall time over ordinary threads", arms(), chosen),
                                     ("mapping and unmapping (KB a buffer)", churn_arms(), churn)):
-        show(console, title, by_arm, measure(programs, by_arm, counts, rounds, options.quick, runs))
-    if not wanted:
+        found = measure(programs, by_arm, counts, rounds, options.quick, runs)
+        show(console, title, by_arm, found)
+        cells += found
+    show_bars(console, cells)
+    if not wanted or "costs" in wanted:
         show_costs(console, runs)
+    if not wanted or "kernels" in wanted:
         show_kernels(console, 0.1 if options.quick else 0.25, runs)
     OUT.mkdir(parents=True, exist_ok=True)
     document = {"schema": "mortise.bench-threads/1", "kernel": platform.release(), "runs": runs}

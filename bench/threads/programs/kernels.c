@@ -1,8 +1,9 @@
 // kernels: one operation on the address space in a loop, by N threads or by N processes, for a fixed time.
 //   PROGRAM threads|processes OPERATION N SECONDS     prints operations per second
 // Operations: map (mmap and munmap of 64 KB, untouched), touch (the same, every page written), protect (mprotect of 64 KB
-// off and on), drop (write one page of 64 KB, madvise(DONTNEED)), null (a system call that does nothing), pass (two take
-// turns on one cache line).
+// off and on), drop (write one page of 64 KB, madvise(DONTNEED)), null (a system call that does nothing), pass (take turns
+// on one cache line). turns-OPERATION: they take turns at it, so that each finds what it needs in another core's cache but
+// never waits for a lock.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mman.h>
@@ -35,31 +36,38 @@ static void touch(char* p) {
   for (int at = 0; at < kBytes; at += 4096) ((volatile char*)p)[at] = 1;
 }
 
+static void operate(char kind, char* own) {
+  if (kind == 'm' || kind == 't') {
+    char* p = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (kind == 't') touch(p);
+    munmap(p, kBytes);
+  } else if (kind == 'r') {
+    mprotect(own, kBytes, PROT_READ);
+    mprotect(own, kBytes, PROT_READ | PROT_WRITE);
+  } else if (kind == 'd') {
+    *(volatile char*)own = 1;
+    madvise(own, kBytes, MADV_DONTNEED);
+  } else if (kind == 'n') {
+    syscall(SYS_getppid);
+  }
+}
+
 static void run(int id) {
   char* own = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   touch(own);
   __atomic_fetch_add(&control->ready, 1, __ATOMIC_SEQ_CST);
   while (!control->go) usleep(100);
   long done = 0;
-  const char kind = operation[0] == 'p' ? operation[1] : operation[0];
+  const int in_turn = strncmp(operation, "turns-", 6) == 0;
+  const char* what = in_turn ? operation + 6 : operation;
+  const int passes = in_turn || strcmp(what, "pass") == 0;
+  const char kind = strcmp(what, "protect") == 0 ? 'r' : what[0];
   for (; !control->stop; ++done) {
-    if (kind == 'm' || kind == 't') {
-      char* p = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (kind == 't') touch(p);
-      munmap(p, kBytes);
-    } else if (kind == 'r') {
-      mprotect(own, kBytes, PROT_READ);
-      mprotect(own, kBytes, PROT_READ | PROT_WRITE);
-    } else if (kind == 'd') {
-      *(volatile char*)own = 1;
-      madvise(own, kBytes, MADV_DONTNEED);
-    } else if (kind == 'n') {
-      syscall(SYS_getppid);
-    } else {
+    if (passes)
       while (control->turn % total != id && !control->stop) {
       }
-      ++control->turn;
-    }
+    operate(kind, own);
+    if (passes) ++control->turn;
   }
   control->of[id].done = done;
 }
