@@ -1,4 +1,4 @@
-// One heap a thread: each allocates from its own, and a block always goes back to the heap it came from.
+// One heap a thread, or a core: each allocates from its own, and a block always goes back to the heap it came from.
 //
 //   thread A ──► sub-heap A: ┌ quick bins ┬ boundary tags over slot A ┐ ◄── its own frees, under its own lock
 //   thread B ──► sub-heap B: └────────────┴───────────────────────────┘ ◄── `returned`: frees from elsewhere, without a lock
@@ -16,6 +16,9 @@
 
 #include "mortise/backbone/boundary_tag.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/syscall.hpp"
+#include "mortise/policy/distribution.hpp"
 #include "mortise/source/shared_heap.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
@@ -24,13 +27,14 @@
 namespace mortise {
 
 /// `Fit`: which of the free chunks that fit is taken.
-template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
+/// `Distribution`: whose sub-heap a thread allocates from; by core, it is asked at every call.
+template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_thread_in_turn> struct SubHeaps {
   static constexpr const char* kName = "SubHeaps";
   static constexpr const char* kWhat = "a heap a thread; blocks go back where they came from; idle memory is lent";
   static constexpr const char* kNeeds = "a source with a slot of addresses for each sub-heap directly below (SharedHeap)";
   static constexpr std::size_t kLine = 64;
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Fit", Fit::kName).policy("Distribution", "by_thread_in_turn").number("line_bytes", kLine);
+    out.layer(kName, kWhat).policy("Fit", Fit::kName).policy("Distribution", Distribution::kName).number("line_bytes", kLine);
   }
 
   template <Slotted Below> class Over : public Passthrough<Below> {
@@ -43,6 +47,7 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
+      area_ = facts.rseq;
       for (unsigned i = 0; i < Below::kSlotCount; ++i) {
         heaps_[i].tags.below.bind(&this->below, i);
         if (!heaps_[i].tags.start(facts)) return false;
@@ -50,13 +55,18 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
       return true;
     }
 
-    void attach(Thread& t) noexcept { t.home = next_home_.fetch_add(1, Order::relaxed) % Below::kSlotCount; }
+    void attach(Thread& t) noexcept {
+      const std::uint32_t turn = threads_met_.fetch_add(1, Order::relaxed);
+      const auto thread = static_cast<std::uint32_t>(os::syscall(SYS_gettid));
+      t.home = pool_of<Distribution>({area_, turn, thread}, Below::kSlotCount);
+      note_home(t.home);
+    }
     void detach(Thread&) noexcept {}
 
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Below::kSlotBytes) return {};
       r = whole_lines(r);
-      SubHeap& home = heaps_[t.home];
+      SubHeap& home = home_of(t);
       home.lock.lock();
       const Block b = take(t, home, r);
       home.lock.unlock();
@@ -65,7 +75,7 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
 
     void release(Thread& t, Block b) noexcept {
       SubHeap& owner = owner_of(b.ptr);
-      if (&owner != &heaps_[t.home]) return give_back(owner, b.ptr);
+      if (&owner != &home_of(t)) return give_back(owner, b.ptr);
       Held held(owner.lock);
       keep(t, owner, b.ptr);
     }
@@ -190,6 +200,20 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
       return const_cast<SubHeap&>(heaps_[static_cast<std::size_t>(p - this->below.origin()) / Below::kSlotBytes]);
     }
 
+    SubHeap& home_of(Thread& t) noexcept {
+      if constexpr (Distribution::kMayChange) {
+        const std::size_t home = pool_of<Distribution>({area_}, Below::kSlotCount);
+        if (home != t.home) note_home(t.home = home);
+      }
+      return heaps_[t.home];
+    }
+    /// Keeps the bound of the search for somebody who lends.
+    void note_home(std::size_t home) noexcept {
+      std::size_t used = homes_used_.load(Order::relaxed);
+      while (used <= home && !homes_used_.compare_exchange_weak(used, home + 1, Order::relaxed)) {
+      }
+    }
+
     Block take(Thread& t, SubHeap& h, Request r) noexcept {
       take_back(t, h);
       const unsigned bin = bin_of(r.size);
@@ -253,8 +277,7 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
     /// The home sub-heap has nothing without growing: borrow, or grow after all. A look without locks says whom to ask:
     /// who has much idle, or was given blocks back that it has not looked at, since their own thread may have ended.
     Block from_elsewhere(Thread& t, Request r) noexcept {
-      const std::size_t met = next_home_.load(Order::relaxed);
-      const std::size_t count = met < Below::kSlotCount ? met : Below::kSlotCount;
+      const std::size_t count = homes_used_.load(Order::relaxed);
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t index = (t.lender + i) % count;
         SubHeap& other = heaps_[index];
@@ -275,7 +298,9 @@ template <fit::ChunkFit Fit = fit::BestFit> struct SubHeaps {
     }
 
     SubHeap heaps_[Below::kSlotCount]{};
-    Atomic<unsigned> next_home_{0};
+    os::RseqArea area_;
+    Atomic<std::uint32_t> threads_met_{0};
+    Atomic<std::size_t> homes_used_{0};   ///< sub-heaps from here on were nobody's home yet
   };
 };
 

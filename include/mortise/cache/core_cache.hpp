@@ -27,18 +27,21 @@
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/policy/coloured.hpp"
+#include "mortise/policy/distribution.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
 
 /// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes; never more than a magazine's slots or fewer than 4 blocks.
-template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
+/// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
+template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core> struct CoreCache {
   static constexpr const char* kName = "CoreCache";
   static constexpr const char* kWhat = "a magazine of free blocks for each core and class, changed by restartable sequences";
   static constexpr const char* kNeeds = "size classes and batches below (BatchedFree or Slab)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::Magazine::kSlots);
+    out.policy("Distribution", Distribution::kName);
   }
 
   template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
@@ -84,8 +87,8 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       if (!start_below(this->below, facts)) return false;
       Held held(lock_);
       if (gate_) return true;
-      area_ = facts.rseq;
-      can_restart_ = facts.can_restart;
+      area_ = Distribution::kMayChange || !facts.rseq.is_kernels ? facts.rseq : facts.own;
+      can_restart_ = area_.is_kernels && facts.can_restart;
       watch_thread_ = facts.watch_thread;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
@@ -177,7 +180,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
       if constexpr (kOneColour) return c;
       else return Classes::in_colour(c, own_colour());
     }
-    unsigned own_colour() noexcept { return os::rseq_index(area_) % colours_of<Classes>(); }
+    unsigned own_colour() noexcept { return Distribution::spread(os::rseq_index(area_), colours_of<Classes>()); }
     bool is_foreign(unsigned c) noexcept {
       if constexpr (kOneColour) return false;
       else return c != Classes::in_colour(Classes::plain(c), own_colour());
@@ -186,7 +189,7 @@ template <std::size_t kBytesPerClass = 64_KiB> struct CoreCache {
     void show(std::uint32_t i, std::byte* set, Order order) noexcept {
       if constexpr (!kOneColour) {
         const bool is_closed = set == &closed_[0];
-        own_table_[i].store(is_closed ? set : set + place_of(Classes::offset_of(i % colours_of<Classes>())), order);
+        own_table_[i].store(is_closed ? set : set + place_of(Classes::offset_of(Distribution::spread(i, colours_of<Classes>()))), order);
       }
       table_[i].store(set, order);
     }

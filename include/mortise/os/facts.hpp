@@ -16,6 +16,7 @@ struct Facts {
   std::size_t page_bytes = 4096;
   unsigned cpus = 1;            ///< CPUs this process may keep busy: affinity and control-group quota taken together
   RseqArea rseq;                ///< where threads find their core index
+  RseqArea own;                 ///< where each thread's own area lies, which stands in for the kernel's
   bool can_restart = false;     ///< running sections of other cores can be restarted (membarrier)
   void (*watch_thread)() noexcept = nullptr;  ///< asks that `detach` be called when the calling thread ends
 };
@@ -26,6 +27,7 @@ inline Facts read_facts(const OwnArea* own_area) noexcept {
   if (const std::size_t page = ::getauxval(AT_PAGESZ)) facts.page_bytes = page;
   facts.cpus = cpus_in_quota(cpus_allowed());
   facts.rseq = find_rseq_area(own_area);
+  facts.own = own_rseq_area(own_area);
   facts.can_restart = facts.rseq.is_kernels && rseq_register_restart();
   return facts;
 }

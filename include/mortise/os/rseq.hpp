@@ -75,15 +75,20 @@ struct RseqArea {
   bool is_concurrency_id = false;
 };
 
+inline RseqArea own_rseq_area(const OwnArea* own_of_this_thread) noexcept {
+  const auto offset = reinterpret_cast<const std::byte*>(own_of_this_thread) - static_cast<const std::byte*>(__builtin_thread_pointer());
+  return {.offset = offset, .index_at = offset};
+}
+
 inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
   [[maybe_unused]] constexpr unsigned kFeatureSizeTag = 27;  // AT_RSEQ_FEATURE_SIZE
   [[maybe_unused]] constexpr std::size_t kConcurrencyIdAt = 24, kCpuIdAt = 4;
-  RseqArea area;
 #if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
   if (&__rseq_size && __rseq_size >= 20 && own_of_this_thread && cpus_fit_tables()) {
     const auto* kernels = static_cast<const std::byte*>(__builtin_thread_pointer()) + __rseq_offset;
     const auto cpu = *reinterpret_cast<const volatile std::int32_t*>(kernels + kCpuIdAt);
     if (cpu >= 0) {
+      RseqArea area;
       area.offset = __rseq_offset;
       area.is_kernels = true;
       area.is_concurrency_id = ::getauxval(kFeatureSizeTag) >= kConcurrencyIdAt + 4 && !may_be_isolated();
@@ -92,9 +97,7 @@ inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
     }
   }
 #endif
-  area.offset = reinterpret_cast<const std::byte*>(own_of_this_thread) - static_cast<const std::byte*>(__builtin_thread_pointer());
-  area.index_at = area.offset;
-  return area;
+  return own_rseq_area(own_of_this_thread);
 }
 
 /// The core index of this thread now. Stale as soon as it is read, unless the area is the thread's own.

@@ -64,9 +64,7 @@ class Magazines {
 
   /// A number that spreads callers over the shards.
   unsigned place() const noexcept {
-    if (front_ == pool_front::cores) return os::rseq_index(area_);
-    if (front_ == pool_front::threads) return this_thread().number;
-    return by_core::pool_of({area_}, kSetsMax);
+    return front_ == pool_front::threads ? number_of_caller<by_thread_in_turn>(area_) : number_of_caller<by_core>(area_);
   }
 
   std::byte* pop_locked() noexcept { return mine().pop(); }
@@ -152,7 +150,7 @@ class Magazines {
   }
   LockedMagazine& locked(unsigned i) const noexcept { return reinterpret_cast<LockedMagazine*>(sets_)[i]; }
   LockedMagazine& mine() const noexcept { return locked(locked_index()); }
-  unsigned locked_index() const noexcept { return place() % kLocked; }
+  unsigned locked_index() const noexcept { return SpreadInTurn::spread(place(), kLocked); }
   Atomic<std::uint8_t>& is_made(unsigned i) noexcept { return made_[i]; }
   const Atomic<std::uint8_t>& is_made(unsigned i) const noexcept { return made_[i]; }
   void store_table(unsigned i, std::byte* to) noexcept { table_[i].store(to, Order::release); }

@@ -48,16 +48,21 @@ MORTISE_HOT ThreadRecord& this_thread() noexcept {
 /// Where this process finds core indices. Reads the calling thread's area: any thread's answer holds for all.
 inline os::RseqArea find_area() noexcept { return os::find_rseq_area(own_area()); }
 
+/// The calling thread as `Rule` sees it. A rule by core needs no record.
+template <DistributionRule Rule>
+MORTISE_HOT std::uint32_t number_of_caller(const os::RseqArea& area) noexcept {
+  if constexpr (Rule::kMayChange) {
+    return Rule::number_of({area});
+  } else {
+    const ThreadRecord& me = this_thread();
+    return Rule::number_of({area, me.number - 1, me.thread});
+  }
+}
+
 /// The pool of `count` that `Rule` names for the calling thread.
 template <DistributionRule Rule>
 MORTISE_HOT unsigned pool_of_caller(const os::RseqArea& area, unsigned count) noexcept {
-  if (count == 1) return 0;
-  if constexpr (Rule::kMayChange) {
-    return Rule::pool_of({area}, count);
-  } else {
-    const ThreadRecord& me = this_thread();
-    return Rule::pool_of({area, me.number - 1, me.thread}, count);
-  }
+  return count == 1 ? 0 : Rule::spread(number_of_caller<Rule>(area), count);
 }
 
 }  // namespace mortise::pools

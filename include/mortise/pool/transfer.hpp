@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "mortise/policy/distribution.hpp"
 #include "mortise/pool/head.hpp"
 #include "mortise/pool/slots.hpp"
 
@@ -41,7 +42,7 @@ class Transfer {
     }
     Node& first = slots.node(next);
     first.count.store(n, Order::relaxed);
-    Shard& shard = shards_[where % count_];
+    Shard& shard = shards_[SpreadInTurn::spread(where, count_)];
     shard.idle.fetch_add(n, Order::relaxed);  // before the chain can be popped: the sum never falls below zero
     shard.pushes.fetch_add(1, Order::relaxed);
     shard.head.push(links(slots), &first.link, [&shard] { shard.repeats.fetch_add(1, Order::relaxed); });
@@ -51,7 +52,7 @@ class Transfer {
   /// any.
   unsigned pop(const Slots& slots, unsigned where, std::byte** blocks) noexcept {
     for (unsigned k = 0; k < count_; ++k) {
-      Shard& shard = shards_[(where + k) % count_];
+      Shard& shard = shards_[SpreadInTurn::spread(where + k, count_)];
       FreeLink* const link = shard.head.pop(links(slots), [&shard] { shard.repeats.fetch_add(1, Order::relaxed); });
       if (!link) continue;
       std::uint32_t index = slots.index_of(link);

@@ -69,6 +69,7 @@ struct RseqArea {
   bool is_kernels = false, is_concurrency_id = false;
 };
 inline RseqArea find_rseq_area(const OwnArea*) noexcept { return {.is_kernels = true}; }
+inline RseqArea own_rseq_area(const OwnArea*) noexcept { return {}; }
 inline std::uint32_t rseq_index(const RseqArea&) noexcept { return static_cast<std::uint32_t>(model::hooks::core()); }
 inline bool rseq_register_restart() noexcept { return true; }
 inline bool rseq_restart_all(model_detail::Where where = model_detail::Where::current()) noexcept {
