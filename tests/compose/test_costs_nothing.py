@@ -44,24 +44,46 @@ def test_a_composed_hit_is_as_short_as_one_by_hand(counts, name, verb):
     assert composed <= fused + (BEYOND[compiler][verb] if name == "tlsfcc" else 0), f"{composed} instructions through the layers, {fused} by hand"
 
 
-def functions(target: Path) -> Counter[tuple[str, ...]]:
-    """The operations of every function of an object, in order; operands name places, which differ."""
-    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", target], check=True, text=True, capture_output=True).stdout
-    found: list[list[str]] = []
+def without_padding(name: str) -> str:
+    """A function's name as it would be without layers that do nothing; of whom a forwarder forwards to is no matter either."""
+    for start, kept in (("mortise::DoesNothing::Over<", True), ("mortise::Passthrough<", False)):
+        while (at := name.find(start)) >= 0:
+            end, depth = at + len(start), 1
+            while depth:
+                depth += {"<": 1, ">": -1}.get(name[end], 0)
+                end += 1
+            name = name[:at] + (name[at + len(start) : end - 1].rstrip() if kept else "Passthrough") + name[end:]
+    return re.sub(r"\s+>", ">", name)
+
+
+def functions(target: Path) -> dict[str, list[Counter[str]]]:
+    """The operations of every function of an object, by name; where a function ends and where its parts lie do not count."""
+    listing = subprocess.run(["objdump", "-dC", "--no-show-raw-insn", target], check=True, text=True, capture_output=True).stdout
+    found: dict[str, list[Counter[str]]] = {}
     for line in listing.splitlines():
-        if re.match(r"[0-9a-f]+ <.*>:", line):
-            found.append([])
-        elif (code := re.match(r"\s+[0-9a-f]+:\s+(\S+)", line)) and not PADDING.fullmatch(code[1]):
-            found[-1].append(code[1])
-    return Counter(map(tuple, found))
+        if head := re.match(r"[0-9a-f]+ <(.*)>:", line):
+            found.setdefault(without_padding(head[1]), []).append(now := Counter())
+        elif (code := re.match(r"\s+[0-9a-f]+:\s+(\S+)\s*(.*)", line)) and not PADDING.fullmatch(code[1]):
+            if not (code[1] in ("jmp", "ret", "pop") or (code[1] in ("add", "sub") and code[2].endswith("%rsp"))):
+                now[code[1]] += 1
+    return {name: sorted(parts, key=lambda part: sorted(part.items())) for name, parts in found.items()}
+
+
+# What g++ inlines into a miss depends on how large everything else of the file is for a moment, the layers that do nothing included:
+# its choices across functions are switched off, so that each function is compared with itself.
+ALONE = {"g++": ["-fno-inline-functions", "-fno-inline-small-functions", "-fno-inline-functions-called-once", "-fno-partial-inlining",
+                 "-fno-ipa-cp", "-fno-ipa-sra", "-fno-ipa-ra", "-fno-ipa-icf"], "clang++-16": []}
+COPIES = {("g++", "-O3"): 1}  # so many copies between registers more or less in a function, where it unrolls
 
 
 @pytest.mark.parametrize("compiler, level", WAYS)
-def test_a_padded_stack_is_the_same_code_as_a_whole(compiler, level, tmp_path):
-    plain, padded = (functions(compiled(compiler, tmp_path / "o", "padded.cpp", level, "-ffunction-sections", "-c", *flags)) for flags in ([], ["-DPADDED"]))
-    assert min(plain.total(), padded.total()) > 15
-    here, there = list((plain - padded).elements()), list((padded - plain).elements())
-    if compiler == "g++":  # on some misses it merges a tail or inlines a call that it did not before; they become no longer
-        assert len(here) <= 6 and sum(map(len, there)) <= sum(map(len, here)) + 4
-    else:  # one function: the same instructions, two of them earlier
-        assert len(here) <= 1 and [sorted(f) for f in here] == [sorted(f) for f in there]
+def test_every_function_of_a_padded_stack_is_the_same(compiler, level, tmp_path):
+    flags = [level, *ALONE[compiler], "-ffunction-sections", "-c"]
+    plain, padded = (functions(compiled(compiler, tmp_path / "o", "padded.cpp", *flags, *more)) for more in ([], ["-DPADDED"]))
+    assert plain.keys() == padded.keys() and len(plain) > 15
+    assert {"hit", "unhit", "get", "put"} <= plain.keys() and sum(part.total() for parts in plain.values() for part in parts) > 3000
+    for name, parts in plain.items():
+        assert len(parts) == len(padded[name]), name
+        for here, there in zip(parts, padded[name]):
+            differs = (here - there) + (there - here)
+            assert differs.keys() <= {"mov"} and differs.total() <= COPIES.get((compiler, level), 0), f"{name}: {differs}"
