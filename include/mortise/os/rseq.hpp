@@ -117,45 +117,47 @@ inline bool rseq_restart_all() noexcept {
 
 #if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
 
-// One section: its descriptor, the announcement to the kernel, and the way back to `again` when it was interrupted.
+// One section: its descriptor, the announcement to the kernel, and the way back to 3 when it was interrupted.
 // The flag `?` keeps what belongs to a function in its group, so that the linker drops or keeps both.
+// r10 and r11 are scratch. No output of an asm with jumps is a variable that the compiler may place: gcc before 12.4 and 13.3 copies
+// such outputs on each edge after what that edge assigns itself, and the null of `empty` is overwritten (PR113921).
 #define MORTISE_RSEQ_OPEN                                                                     \
   ".pushsection __rseq_cs,\"aw?\"\n .balign 32\n 9: .long 0,0\n .quad 1f,2f-1f,4f\n .popsection\n" \
-  ".pushsection .text.rseq_abort,\"ax?\"\n .long 0x53053053\n 4: jmp %l[again]\n .popsection\n"    \
-  "leaq 9b(%%rip), %[t]\n movq %[t], %%fs:8(%[area])\n"                                        \
-  "1: movl %%fs:(%[index]), %k[t]\n"                                                          \
-  "movq (%[table],%[t],8), %[t]\n addq %[bin], %[t]\n"
+  ".pushsection .text.rseq_abort,\"ax?\"\n .long 0x53053053\n 4: jmp 3f\n .popsection\n"           \
+  "3: leaq 9b(%%rip), %%r10\n movq %%r10, %%fs:8(%[area])\n"                                  \
+  "1: movl %%fs:(%[index]), %%r10d\n"                                                        \
+  "movq (%[table],%%r10,8), %%r10\n addq %[bin], %%r10\n"
 
 /// Takes one block out of this core's magazine at byte `bin` of its set; null when it is empty.
 /// No lock, no atomic read-modify-write. Wait-free but for restarts, of which there is one per preemption or signal at most.
 MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
-  std::uint64_t t, k;
-  std::byte* block;
-again:
+  register std::byte* top asm("rax");
+  register const std::ptrdiff_t index asm("r8") = where.index_at;  // gcc would load an input to rax, and then copy it
   asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%[t]), %k[k]\n subl $1, %k[k]\n jb %l[empty]\n"
-      "movq 8(%[t],%[k],8), %[block]\n"
-      "movl %k[k], (%[t])\n 2:\n"
-      : [t] "=&r"(t), [k] "=&r"(k), [block] "=&r"(block)
-      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin)
-      : "memory", "cc" : again, empty);
-  if (!block) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
-  return block;
+      "movl (%%r10), %%r11d\n subl $1, %%r11d\n jb %l[empty]\n"
+      "movq 8(%%r10,%%r11,8), %[top]\n"
+      "movl %%r11d, (%%r10)\n 2:\n"
+      : [top] "=&r"(top)
+      : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [bin] "d"(bin)
+      : "r10", "r11", "memory", "cc" : empty);
+  {
+    std::byte* const block = top;
+    if (!block) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
+    return block;
+  }
 empty:
   return nullptr;
 }
 
 /// Puts one block into this core's magazine; false when that is full.
 MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
-  std::uint64_t t, k;
-again:
   asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%[t]), %k[k]\n cmpl 4(%[t]), %k[k]\n jae %l[full]\n"
-      "movq %[block], 8(%[t],%[k],8)\n addl $1, %k[k]\n"
-      "movl %k[k], (%[t])\n 2:\n"
-      : [t] "=&r"(t), [k] "=&r"(k)
+      "movl (%%r10), %%r11d\n cmpl 4(%%r10), %%r11d\n jae %l[full]\n"
+      "movq %[block], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
+      "movl %%r11d, (%%r10)\n 2:\n"
+      :
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [block] "r"(block)
-      : "memory", "cc" : again, full);
+      : "r10", "r11", "memory", "cc" : full);
   return true;
 full:
   return false;
@@ -163,32 +165,30 @@ full:
 
 /// Takes up to `n` blocks, newest first, into `out`; returns how many. One section: all of them or a restart.
 inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
-  std::uint64_t t, k, i, b;
-again:
-  asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%[t]), %k[k]\n xorl %k[i], %k[i]\n"
-      "6: cmpl %[n], %k[i]\n je 7f\n subl $1, %k[k]\n jb 8f\n"
-      "movq 8(%[t],%[k],8), %[b]\n movq %[b], (%[out],%[i],8)\n incl %k[i]\n jmp 6b\n"
-      "8: xorl %k[k], %k[k]\n"
-      "7: movl %k[k], (%[t])\n 2:\n"
-      : [t] "=&r"(t), [k] "=&r"(k), [i] "=&r"(i), [b] "=&r"(b)
+  std::uint64_t i, b;
+  asm volatile(MORTISE_RSEQ_OPEN
+      "movl (%%r10), %%r11d\n xorl %k[i], %k[i]\n"
+      "6: cmpl %[n], %k[i]\n je 7f\n subl $1, %%r11d\n jb 8f\n"
+      "movq 8(%%r10,%%r11,8), %[b]\n movq %[b], (%[out],%[i],8)\n incl %k[i]\n jmp 6b\n"
+      "8: xorl %%r11d, %%r11d\n"
+      "7: movl %%r11d, (%%r10)\n 2:\n"
+      : [i] "=&r"(i), [b] "=&r"(b)
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [out] "r"(out), [n] "r"(n)
-      : "memory", "cc" : again);
+      : "r10", "r11", "memory", "cc");
   return static_cast<unsigned>(i);
 }
 
 /// Puts the last of the `n` blocks at `in` first, as many as fit, so that the foremost is popped next; returns how many. One section.
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
-  std::uint64_t t, k, i, b;
-again:
-  asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%[t]), %k[k]\n movl %[n], %k[i]\n"
-      "6: testl %k[i], %k[i]\n je 7f\n cmpl 4(%[t]), %k[k]\n jae 7f\n"
-      "subl $1, %k[i]\n movq (%[in],%[i],8), %[b]\n movq %[b], 8(%[t],%[k],8)\n addl $1, %k[k]\n jmp 6b\n"
-      "7: movl %k[k], (%[t])\n 2:\n"
-      : [t] "=&r"(t), [k] "=&r"(k), [i] "=&r"(i), [b] "=&r"(b)
+  std::uint64_t i, b;
+  asm volatile(MORTISE_RSEQ_OPEN
+      "movl (%%r10), %%r11d\n movl %[n], %k[i]\n"
+      "6: testl %k[i], %k[i]\n je 7f\n cmpl 4(%%r10), %%r11d\n jae 7f\n"
+      "subl $1, %k[i]\n movq (%[in],%[i],8), %[b]\n movq %[b], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n jmp 6b\n"
+      "7: movl %%r11d, (%%r10)\n 2:\n"
+      : [i] "=&r"(i), [b] "=&r"(b)
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [in] "r"(in), [n] "r"(n)
-      : "memory", "cc" : again);
+      : "r10", "r11", "memory", "cc");
   return n - static_cast<unsigned>(i);
 }
 #undef MORTISE_RSEQ_OPEN
