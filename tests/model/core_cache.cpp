@@ -35,6 +35,7 @@ class Store {
   }
   void release(Thread& t, mortise::Block b) noexcept { release_batch(t, 1, &b.ptr, 1); }
   unsigned allocate_batch(Thread&, unsigned, std::byte** out, unsigned n) noexcept {
+    require(n <= most_asked, "a magazine's limit has outgrown what its class may hold");
     unsigned seen = free_.load(Order::acquire), taken;
     do {
       taken = 0;
@@ -65,6 +66,7 @@ class Store {
 
   unsigned free_blocks() { return free_.load(Order::relaxed); }
   Block block_[kBlocks];
+  unsigned most_asked = kBlocks;
 
  private:
   Atomic<unsigned> free_{(1u << kBlocks) - 1};
@@ -72,16 +74,15 @@ class Store {
   alignas(64) std::byte meta_[8192] = {};
 };
 
-using Cache = CoreCache<64 * 4>::Over<Store>;
-
-/// Threads on cores; a program that writes into the blocks it holds.
-struct Cores {
-  Cache cache;
+/// Threads on cores; a program that writes into the blocks it holds. Magazines of so many blocks at most.
+template <unsigned kSlots>
+struct CoresWith {
+  CoreCache<64 * kSlots>::template Over<Store> cache;
   Store::Thread thread;
   Atomic<std::byte*> held[4];
 
   /// `warm`: so many blocks lie in the magazine of core 0 at the start.
-  explicit Cores(unsigned warm) {
+  explicit CoresWith(unsigned warm) {
     cache.start({.rseq = {.is_kernels = true}, .can_restart = true});
     mortise::Block block[kBlocks];
     for (unsigned i = 0; i < warm; ++i) block[i] = cache.allocate(thread, {.size = 8});
@@ -113,6 +114,8 @@ struct Cores {
     require((held_bits | cache.below.free_blocks()) == (1u << kBlocks) - 1, "a block is lost");
   }
 };
+
+using Cores = CoresWith<4>;
 
 struct TwoThreadsOfOneCore : Cores {
   static constexpr unsigned kThreads = 2;
@@ -188,6 +191,18 @@ struct FirstUseOfTwoCores : Cores {  // both make their sets
   }
 };
 
+struct LimitsGrowAtOnce : CoresWith<10> {  // both double the limit of one magazine, from 4 towards 10
+  static constexpr unsigned kThreads = 2;
+  LimitsGrowAtOnce() : CoresWith(0) {
+    for (int i = 0; i < 3; ++i) take();
+    cache.below.most_asked = 10 / 2 + 1;
+  }
+  void run(unsigned) {
+    on(0);
+    take();
+  }
+};
+
 template <class Scenario>
 void run(const char* what, Options options = {}) {
   const Report report = explore<Scenario>(options);
@@ -206,6 +221,7 @@ TEST(CoreCache, DrainWhileTwoThreadsShareACore) {
   run<DrainWhileTwoThreadsShareACore>("drain, two threads there", kOnce);
 }
 TEST(CoreCache, TwoDrains) { run<TwoDrains>("two drains"); }
+TEST(CoreCache, LimitsGrowAtOnce) { run<LimitsGrowAtOnce>("two misses double a limit", kOnce); }
 TEST(CoreCache, FirstUseOfTwoCores) { run<FirstUseOfTwoCores>("first use of two cores"); }
 
 }  // namespace

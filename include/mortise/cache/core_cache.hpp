@@ -236,8 +236,9 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (!set) return 0;
       os::Magazine& m = magazine(set, c);
       const unsigned most = foreign && limit_max(c) > kBatchMax ? kBatchMax : limit_max(c);
-      const unsigned limit = m.limit == 0 ? (kFirstLimit < most ? kFirstLimit : most) : m.limit * 2 < most ? m.limit * 2 : most;
-      m.set_limit(limit);  // others of this core may read it in a section
+      const unsigned now = m.limit_now();  // read once: others of this core may double it meanwhile
+      const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
+      m.set_limit(limit);
       return limit;
     }
 
@@ -312,7 +313,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (!set) return;
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         os::Magazine& m = magazine(set, c);
-        if (m.limit) m.set_limit(kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
+        if (m.limit_now()) m.set_limit(kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
         const unsigned n = m.count;
         if (!n) continue;
         m.set_count(0);

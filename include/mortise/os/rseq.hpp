@@ -52,7 +52,8 @@ struct Magazine {
   std::uint32_t limit;  ///< how many it may hold; 0 = closed
   std::byte* slot[kSlots];
 
-  /// May be called while sections read the limit: it is one store, and any of its values is a right one.
+  /// Both may be called while sections read the limit and others set it: each is one access.
+  std::uint32_t limit_now() const noexcept { return __atomic_load_n(&limit, __ATOMIC_RELAXED); }
   void set_limit(std::uint32_t blocks) noexcept { __atomic_store_n(&limit, blocks, __ATOMIC_RELAXED); }
   /// A glance for statistics while others change it.
   std::uint32_t count_now() const noexcept { return __atomic_load_n(&count, __ATOMIC_RELAXED); }

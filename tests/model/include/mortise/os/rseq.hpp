@@ -55,6 +55,7 @@ struct Magazine {
   model_detail::RelaxedWord limit;
   std::byte* slot[kSlots];
 
+  std::uint32_t limit_now() const noexcept { return limit; }
   void set_limit(std::uint32_t blocks) noexcept { limit = blocks; }
   std::uint32_t count_now() const noexcept { return count.value; }
   void set_count(std::uint32_t blocks) noexcept { count = blocks; }
