@@ -121,6 +121,8 @@ namespace hooks {
 
 namespace {
 
+int g_core_outside = 0;  // where what is outside a logical thread is done
+
 std::uint64_t masked(std::uint64_t value, unsigned bytes) {
   return bytes >= 8 ? value : value & ((std::uint64_t{1} << (bytes * 8)) - 1);
 }
@@ -181,10 +183,11 @@ void pause(std::source_location where) {
 }
 int core() {
   Search* const search = Search::active();
-  return search ? search->core() : 0;
+  return search ? search->core() : g_core_outside;
 }
 void run_on_core(int core) {
   if (Search* search = Search::active()) search->run_on_core(core);
+  else g_core_outside = core;
 }
 void section_begin(std::jmp_buf* restart) {
   if (Search* search = Search::active()) search->section_begin(restart);

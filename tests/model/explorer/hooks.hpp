@@ -19,7 +19,8 @@ void plain_access(const void* address, bool write, std::source_location where);
 /// A step without effect: here the core may switch to another thread.
 void pause(std::source_location where);
 int core();
-/// This thread runs on `core` from now on. Threads of one core exchange all they know at every switch.
+/// This thread runs on `core` from now on. Threads of one core exchange all they know at every switch. Outside a logical thread: what
+/// follows is done there.
 void run_on_core(int core);
 /// A restartable sequence of the core that the thread runs on: from here on, a step of another thread of that core, or
 /// a restarting barrier, makes this thread go on at `restart` instead of at its next step.

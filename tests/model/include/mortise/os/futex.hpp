@@ -13,7 +13,7 @@ inline std::uint32_t* wakes_of(const void* word) noexcept {
   static struct {
     const void* word;
     std::uint32_t wakes;
-  } cells[16];
+  } cells[256];
   for (auto& cell : cells) {
     if (!cell.word) cell.word = word;
     if (cell.word == word) return &cell.wakes;

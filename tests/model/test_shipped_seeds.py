@@ -1,0 +1,50 @@
+"""The explorer finds bugs that are put into the shipped core cache and slabs: otherwise its "passed" on them means nothing."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.allocators import BUILD, ROOT, WATCHDOG_S
+
+SLAB, CACHE = "backbone/slab.hpp", "cache/core_cache.hpp"
+
+# What is wrong: the header, what is replaced there (each once), and what the explorer says of it.
+SEEDS = {
+    "blocks of a slab that was taken over are freed into the colour they were taken for": (
+        SLAB, [("if (of != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
+    "a slab is taken over without its owner's lock": (
+        SLAB, [("|| !from.lock.try_lock()) continue;", ") continue;"), ("          from.lock.unlock();\n", "")],
+        "lost|handed out twice|free and with the program|live blocks is wrong|heap_inconsistent|double"),
+    "the owner's lock is let go before the slab has changed its colour": (
+        SLAB, [("          if (s) {\n            from.partial", "          from.lock.unlock();\n          if (s) {\n            from.partial"),
+               ("          from.lock.unlock();\n          if (s) return s;", "          if (s) return s;")],
+        "lost|handed out twice|free and with the program|live blocks is wrong|heap_inconsistent|double"),
+    "a drain leaves the way to a core's own colour open": (
+        CACHE, [("own_table_[i].store(is_closed ? set : set +", "if (!is_closed) own_table_[i].store(set +")], "race"),
+    "a set comes back before it is drained": (
+        CACHE, [("if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);\n      show(i, set, Order::release);",
+                 "os::rseq_restart_all();\n      show(i, set, Order::release);\n      drain_set(t, set);\n     ")], "race"),
+    "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
+}
+
+
+@pytest.mark.parametrize("what", SEEDS)
+def test_it_is_found(what: str, tmp_path: Path) -> None:
+    header, changes, expected = SEEDS[what]
+    text = (ROOT / "include/mortise" / header).read_text()
+    for before, after in changes:
+        assert text.count(before) == 1, f"{header} has changed: {before!r}"
+        text = text.replace(before, after)
+    seeded = tmp_path / "mortise" / header
+    seeded.parent.mkdir(parents=True)
+    seeded.write_text(text)
+    program = tmp_path / "seeded"
+    folders = [f"-I{folder}" for folder in (ROOT / "tests/model/include", tmp_path, ROOT / "tests/model", ROOT / "include")]
+    built = subprocess.run(["g++", "-std=c++20", "-O0", "-w", *folders, ROOT / "tests/model/coloured_cache.cpp", BUILD / "tests/model/libmortise_explorer.a",
+                            "-lgtest", "-lgtest_main", "-pthread", "-o", program], text=True, capture_output=True)
+    assert built.returncode == 0, built.stderr[-3000:]
+    ran = subprocess.run([program, "--gtest_fail_fast", "--gtest_brief=1"], text=True, capture_output=True, errors="replace", timeout=WATCHDOG_S)
+    found = [line for line in ran.stdout.splitlines() if line.startswith("failure: ")]
+    assert ran.returncode != 0 and found, f"not found\n{ran.stdout[-2000:]}"
+    print(found[0])
+    assert any(kind in found[0] for kind in expected.split("|")), found[0]
