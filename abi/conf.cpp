@@ -117,7 +117,9 @@ void warn_unknown(Text key) noexcept {
   os::Line<> line;
   line.text("mortise[").text(Card::kName).text("] warning: unknown setting '");
   for (std::size_t i = 0; i < key.length && i < 64; ++i) line.put(key.at[i]);
-  line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
+  const bool is_near = distance(key, nearest) <= std::min<std::size_t>(key.length + 2, 24) / 3;  // a slip of the finger, not another word
+  if (is_near) line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
+  else line.text("' is ignored; mortise.conf(7) lists those that there are").flush();
 }
 
 void warn_value(const char* key, const char* expected) noexcept {

@@ -51,7 +51,7 @@ def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
 @pytest.mark.parametrize("setting, complaint", [
     ("purge_m=5", "unknown setting 'purge_m' is ignored; did you mean 'purge_ms'?"),
     ("verbos=1", "unknown setting 'verbos' is ignored; did you mean 'verbose'?"),
-    ("nonsense", "unknown setting 'nonsense' is ignored"),
+    ("nonsense", "unknown setting 'nonsense' is ignored; mortise.conf(7) lists those that there are"),
     ("purge_ms=soon", "setting 'purge_ms' is ignored; it takes milliseconds, or -1 for never"),
     ("purge_ms=-2", "setting 'purge_ms' is ignored"),
     ("purge_ms=", "setting 'purge_ms' is ignored"),
