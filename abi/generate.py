@@ -1,6 +1,7 @@
 """Makes from abi.toml what must agree with it: generate.py TABLE OUT_DIR VERSION.
 
 exports.map  the version script: what a shared object exports, and nothing else
+exports.txt  the same for archives, as objcopy reads it
 malloc.h     declarations for programs that want the less common functions by name
 functions.inc  X(name) for each exported symbol: the contract tests look every one up
 keys.inc     X(name, default) for each configuration key
@@ -28,6 +29,7 @@ symbols = [f["name"] for f in functions] + [n for group in table["operator"] for
 assert len(symbols) == len(set(symbols)), "a symbol stands in abi.toml twice"
 
 write("exports.map", "{\n  global:\n" + "".join(f"    {s};\n" for s in symbols) + "    mortise_*;\n  local: *;\n};\n")
+write("exports.txt", "\n".join([*symbols, "mortise_*"]) + "\n")
 write("functions.inc", "".join(f"X({s})\n" for s in symbols))
 
 declared = [f["declare"] for f in functions if "declare" in f and f.get("group") != "loader"]

@@ -26,13 +26,13 @@ endif()
 find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
 set(MORTISE_GENERATED ${CMAKE_BINARY_DIR}/generated)
 add_custom_command(
-  OUTPUT ${MORTISE_GENERATED}/exports.map ${MORTISE_GENERATED}/functions.inc ${MORTISE_GENERATED}/keys.inc
+  OUTPUT ${MORTISE_GENERATED}/exports.map ${MORTISE_GENERATED}/exports.txt ${MORTISE_GENERATED}/functions.inc ${MORTISE_GENERATED}/keys.inc
          ${MORTISE_GENERATED}/variables.inc ${MORTISE_GENERATED}/conf.json ${MORTISE_GENERATED}/mortise_malloc.h
          ${CMAKE_BINARY_DIR}/share/mortise/conf.json
   COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/abi/generate.py ${PROJECT_SOURCE_DIR}/abi/abi.toml ${MORTISE_GENERATED} ${PROJECT_VERSION}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/share/mortise
   COMMAND ${CMAKE_COMMAND} -E copy ${MORTISE_GENERATED}/conf.json ${CMAKE_BINARY_DIR}/share/mortise/conf.json
-  COMMAND ${CMAKE_COMMAND} -E touch ${MORTISE_GENERATED}/exports.map ${MORTISE_GENERATED}/functions.inc ${MORTISE_GENERATED}/keys.inc
+  COMMAND ${CMAKE_COMMAND} -E touch ${MORTISE_GENERATED}/exports.map ${MORTISE_GENERATED}/exports.txt ${MORTISE_GENERATED}/functions.inc ${MORTISE_GENERATED}/keys.inc
           ${MORTISE_GENERATED}/variables.inc ${MORTISE_GENERATED}/mortise_malloc.h
   DEPENDS ${PROJECT_SOURCE_DIR}/abi/abi.toml ${PROJECT_SOURCE_DIR}/abi/generate.py VERBATIM)
 add_custom_target(mortise_generated DEPENDS ${MORTISE_GENERATED}/exports.map)
@@ -51,10 +51,6 @@ function(mortise_kit file include sources generated)
 endfunction()
 mortise_kit(${CMAKE_BINARY_DIR}/share/mortise/kit.json ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} ${MORTISE_GENERATED})
 mortise_kit(${CMAKE_BINARY_DIR}/kit-installed.json ../../include kit kit/generated)
-install(FILES ${CMAKE_BINARY_DIR}/kit-installed.json DESTINATION share/mortise COMPONENT kit RENAME kit.json)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/mortise DESTINATION include COMPONENT kit)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/abi DESTINATION share/mortise/kit COMPONENT kit FILES_MATCHING PATTERN "*.[ch]pp")
-install(DIRECTORY ${MORTISE_GENERATED} DESTINATION share/mortise/kit COMPONENT kit)
 
 # mortise_allocator(NAME): build/lib/libmortise-NAME.so from include/mortise/allocators/NAME.hpp, and its description in
 # build/share/mortise/NAME.json. HEADER and CARD name another header and card; LIBRARIES are linked into it.
@@ -106,4 +102,37 @@ function(mortise_annotated name)
   get_target_property(options mortise-${name} LINK_OPTIONS)
   target_link_options(mortise-${name}_annotated PRIVATE ${options})
   set_target_properties(mortise-${name}_annotated PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()
+
+# mortise_archive(TARGET SHARED KEEP): the objects of a shared library as an archive that holds one of them, in which only what KEEP
+# (objcopy's option) says is visible: two archives can be linked into one program.
+function(mortise_archive target shared keep)
+  get_target_property(output ${shared} OUTPUT_NAME)
+  if(NOT output)
+    set(output ${shared})
+  endif()
+  set(whole ${CMAKE_BINARY_DIR}/archives/${output}.o)
+  add_custom_command(OUTPUT ${whole}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/archives
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:${shared}> -o ${whole}
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --weaken-symbol=_ZN7mortise* ${whole}  # tables that templates made: objcopy keeps unique symbols
+    COMMAND ${CMAKE_OBJCOPY} --wildcard ${keep} ${whole}
+    DEPENDS ${shared} COMMAND_EXPAND_LISTS VERBATIM)
+  add_library(${target} STATIC ${whole})
+  set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} LINKER_LANGUAGE C
+    ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+  target_link_libraries(${target} INTERFACE ${CMAKE_DL_LIBS} pthread)
+endfunction()
+
+# mortise_versioned(TARGET NODE PATTERN...): a library with an interface of its own. Its file carries the whole version, its SONAME
+# the part that changes when programs must be linked anew, its symbols the version that they came with.
+function(mortise_versioned target node)
+  list(JOIN ARGN ";\n    " patterns)
+  set(map ${CMAKE_BINARY_DIR}/generated/${target}.map)
+  file(CONFIGURE OUTPUT ${map} @ONLY CONTENT "${node} {\n  global:\n    ${patterns};\n  local: *;\n};\n")
+  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINK_DEPENDS ${map})
+  target_link_options(${target} PRIVATE -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--hash-style=gnu
+    -Wl,--version-script=${map})
+  target_link_libraries(${target} PRIVATE c gcc)
 endfunction()

@@ -217,6 +217,7 @@ def pack(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, code: li
     """One object in which only the C interface is global, so that several such libraries go into one program."""
     whole, target = room / f"{made.name}.o", room / "library.a"
     run([beside(wanted.compiler, "ld"), "-r", "--force-group-allocation", *map(str, code), "-o", str(whole)], None)
+    run([beside(wanted.compiler, "objcopy"), "--wildcard", "--weaken-symbol=_ZN7mortise*", str(whole)], None)  # objcopy keeps unique symbols
     run([beside(wanted.compiler, "objcopy"), "--wildcard", f"--keep-global-symbol={made.name}_*", str(whole)], None)
     run([beside(wanted.compiler, "ar"), "rcsD", str(target), str(whole)], None)
     return target

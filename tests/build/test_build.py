@@ -91,7 +91,7 @@ def test_a_composition_is_an_arm(mortise, built, tmp_path):
 
 def test_an_installed_copy_builds_too(tmp_path, mortise):
     """The kit alone, somewhere else, without the tree that it came from."""
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path / "usr", "--component", "kit"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path / "usr", "--component", "dev"], check=True, capture_output=True)
     kit = json.loads((tmp_path / "usr/share/mortise/kit.json").read_text())
     assert not any(str(ROOT) in str(kit[key]) for key in ("include", "sources", "generated"))
     installed = {"env": {"MORTISE_HOME": str(tmp_path / "usr"), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": ""}}
@@ -116,6 +116,6 @@ def test_programs_in_c_use_static_libraries_several_at_once(built, tmp_path):
 
 def test_a_static_library_shows_its_own_names_only(built):
     listed = subprocess.run(["nm", "--defined-only", "--extern-only", built("arena", ".a")], check=True, capture_output=True, text=True).stdout
-    names = {line.split()[-1] for line in listed.splitlines() if " T " in line or " B " in line or " D " in line or " V " in line or " W " in line}
+    names = {line.split()[-1] for line in listed.splitlines() if " T " in line or " B " in line or " D " in line or " V " in line or " W " in line or " u " in line}
     declared = set(re.findall(r"\b(arena_\w+)\(", built("arena", ".a").with_suffix(".h").read_text()))
     assert names == declared

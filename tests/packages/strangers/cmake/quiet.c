@@ -1,0 +1,2 @@
+unsigned long plugin_length(void);
+int main(void) { return plugin_length() != 1000; }

@@ -1,0 +1,104 @@
+"""What `cmake --install` lays down, used by strangers: a project that finds us with CMake, one that asks pkg-config, and the command line.
+
+If one failed, a program that names mortise in its build would not build, or would run on another malloc than it named.
+"""
+
+import re
+import shutil
+
+import pytest
+
+from packages.conftest import STRANGERS, shell
+
+OVERRIDDEN = {"malloc_hslab": "hslab", "malloc_hslab_override": "hslab", "malloc_hslab_override_static": "hslab",
+              "malloc_tlsf_override_static": "tlsf", "malloc_hslab+affinity_override": "hslab+affinity", "wholly_static": "hslab",
+              "quiet_hslab_override": "hslab", "quiet_hslab_override_static": "hslab", "heaps_and_malloc": "hslab"}
+SAID = {"malloc": "done\n", "wholly": "done\n", "quiet": "", "heaps": "1\n", "pool": "1\n", "layers": ""}
+
+
+@pytest.fixture(scope="module")
+def project(installed, tmp_path_factory):
+    """The stranger's project, configured and built against the installed copy by its prefix alone."""
+    folder = tmp_path_factory.mktemp("stranger")
+    shutil.copytree(STRANGERS / "cmake", folder, dirs_exist_ok=True)
+    shell("cmake", "-B", "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={installed}", cwd=folder).ok()
+    shell("ninja", "-C", "build", cwd=folder).ok()
+    return folder
+
+
+@pytest.mark.parametrize("program", [*OVERRIDDEN, "heaps", "heaps_static", "pool", "pool_static", "layers"])
+def test_a_project_that_finds_mortise_by_cmake(project, program):
+    ran = shell(project / "build" / program, cwd=project, MORTISE_VERBOSE="1").ok()
+    assert ran.out == SAID[re.split("_", program)[0]]
+    active = re.findall(r"^mortise \S+ (\S+) active", ran.err, flags=re.M)
+    expected = [OVERRIDDEN[program]] if program in OVERRIDDEN else []
+    assert [name for name in active if name != "heaps"] == expected, ran.err
+
+
+@pytest.mark.parametrize("program", ["quiet_hslab_override", "quiet_hslab_override_static"])
+def test_libraries_of_the_program_are_served_too(project, program):
+    """operator new of libstdc++, called by a library that was built without us, for a program that calls no malloc."""
+    ran = shell(project / "build" / program, cwd=project, MORTISE_STATS="exit").ok()
+    assert re.search(r"hslab", ran.err) and re.search(r"\b1024\b|\b1\.0 KiB", ran.err), ran.err
+
+
+def test_a_version_that_does_not_fit_is_refused(installed, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.24)\nproject(p C)\nfind_package(mortise 0.2 REQUIRED)\n")
+    ran = shell("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}", cwd=tmp_path)
+    assert ran.status != 0 and "compatible with requested version" in ran.err
+
+
+@pytest.mark.parametrize("package, source", [("mortise", "heaps.c"), ("mortise_pool", "pool.c"), ("mortise-wfslab", "malloc.c"), ("mortise-hslab+affinity", "malloc.c")])
+def test_a_program_built_with_pkg_config(installed, libdir, tmp_path, package, source):
+    path = {"PKG_CONFIG_PATH": str(libdir / "pkgconfig")}
+    flags = shell("pkg-config", "--cflags", "--libs", package, cwd=tmp_path, **path).ok().out.split()
+    shell("cc", STRANGERS / "cmake" / source, *flags, f"-Wl,-rpath,{libdir}", "-o", "program", cwd=tmp_path).ok()
+    ran = shell(tmp_path / "program", cwd=tmp_path, MORTISE_VERBOSE="1").ok()
+    assert ran.out == SAID[source.removesuffix(".c")]
+    if package.startswith("mortise-"):
+        assert f" {package.removeprefix('mortise-')} active" in ran.err
+
+
+def test_the_archive_that_pkg_config_names(libdir, tmp_path):
+    path = {"PKG_CONFIG_PATH": str(libdir / "pkgconfig")}
+    archive = shell("pkg-config", "--variable=archive", "mortise-hslab", cwd=tmp_path, **path).ok().out.strip()
+    shell("cc", STRANGERS / "cmake/malloc.c", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-o", "program", cwd=tmp_path).ok()
+    assert " hslab active" in shell(tmp_path / "program", cwd=tmp_path, MORTISE_VERBOSE="1").ok().err
+
+
+def test_every_allocator_has_its_package(libdir):
+    libraries = {path.stem.removeprefix("lib") for path in libdir.glob("libmortise-*.so")}
+    packages = {path.stem for path in (libdir / "pkgconfig").glob("mortise-*.pc")}
+    assert packages == {name for name in libraries if "isolate" not in name and "mapcache" not in name} and "mortise-hslab" in packages
+
+
+def test_the_command_line_of_an_installed_copy(command, libdir, tmp_path):
+    assert command("path", "hslab", cwd=tmp_path).ok().out == f"{libdir}/libmortise-hslab.so\n"
+    assert "CoreCache" in command("explain", "hslab", cwd=tmp_path).ok().out
+    ran = command("run", "--alloc", "wfslab", "--", "sh", "-c", "grep -o 'libmortise-.*so' /proc/$$/maps | sort -u", cwd=tmp_path).ok()
+    assert ran.out == "libmortise-wfslab.so\n"
+    assert "hslab" in command("latency", "--arms", "hslab", "--", "sort", "/dev/null", cwd=tmp_path).ok().out
+
+
+def test_what_is_missing_is_named(installed, tmp_path):
+    """Without its Python packages the command says which, instead of a traceback."""
+    ran = shell("python3", "-S", "-B", installed / "bin/mortise", "list", cwd=tmp_path)
+    assert ran.status == 1 and ran.err.startswith("mortise: the Python package 'typer' is missing") and ran.err.count("\n") == 1
+
+
+def test_nothing_installed_leads_back_to_the_tree(installed):
+    from support.allocators import ROOT
+
+    texts = [path for path in installed.rglob("*") if path.suffix in {".cmake", ".pc", ".json", ".py"}]
+    assert len(texts) > 20
+    assert not [path for path in texts if str(ROOT) in path.read_text()]
+
+
+def test_sonames_and_versions_of_symbols(libdir, tmp_path):
+    for name, symbol in (("mortise", "mo_heap_create"), ("mortise_pool", "mo_pool_create")):
+        dynamic = shell("readelf", "-dW", libdir / f"lib{name}.so", cwd=tmp_path).ok().out
+        assert f"soname: [lib{name}.so.0]" in dynamic
+        symbols = shell("nm", "-D", "--with-symbol-versions", libdir / f"lib{name}.so.0", cwd=tmp_path).ok().out
+        assert f"{symbol}@@MORTISE_0.1" in symbols
+        defined = [line.split()[-1] for line in symbols.splitlines() if " U " not in line and " w " not in line]
+        assert all("@@MORTISE_" in name or name.startswith("MORTISE_") for name in defined), defined
