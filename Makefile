@@ -10,7 +10,7 @@ MORTISE := build/bin/mortise
 
 TESTS ?=
 
-.PHONY: help build test test-all demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency bench-security fuzz soak clean _build bare
+.PHONY: help build test test-all packages-test deb docs manual abi demo tidy bench bench-quick bench-compare bench-threads bench-pool bench-affinity bench-latency bench-security fuzz soak clean _build bare
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -25,16 +25,37 @@ build:  ## build/bin/mortise and build/lib/libmortise-NAME.so
 	@$(MAKE) --no-print-directory _build
 
 test:  ## set up, build, every test
-	@$(SETUP) build test programs
+	@$(SETUP) build test programs packages
 	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 	$(PYTEST) tests
 
 test-all:  ## the long ones too: every program on every allocator, all seeds
-	@$(SETUP) build test programs
+	@$(SETUP) build test programs packages
 	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	MORTISE_TEST_ALL=1 ctest --test-dir build --output-on-failure -j $(JOBS)
 	MORTISE_TEST_ALL=1 $(PYTEST) tests
+
+packages-test:  ## every package built, installed and used in a clean root, the slow ones too
+	@$(SETUP) build test packages
+	@$(MAKE) --no-print-directory _build
+	MORTISE_TEST_ALL=1 $(PYTEST) tests/packages
+
+deb: build  ## Debian packages in build/packages
+	cd build && cpack -G DEB
+
+docs:  ## the documentation site: build/site/index.html
+	@$(SETUP) build
+	build/venv/bin/python packaging/site.py build/site
+
+manual:  ## write the manual pages and the completion anew, from the command line's own tables
+	PYTHONPATH=cli build/venv/bin/python packaging/manual.py packaging/man
+	PYTHONPATH=cli build/venv/bin/python packaging/completion.py packaging/completion
+
+abi:  ## record the interfaces of libmortise and libmortise_pool: packaging/abi
+	@$(SETUP) build packages
+	@$(MAKE) --no-print-directory _build
+	packaging/abi.sh packaging/abi
 
 demo:  ## compare allocators on a real program: the table here, the page in build/demo.html
 	@$(SETUP) build demo
@@ -100,7 +121,7 @@ fuzz:  ## guarded stacks under libFuzzer for five minutes: no false report, ever
 	tests/fuzz/run.sh 300
 
 soak:  ## servers and run-times under load for minutes on every allocator: no growth, equal answers
-	@$(SETUP) build test programs
+	@$(SETUP) build test programs packages
 	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
 	PYTHONPATH=tests build/venv/bin/python -m programs.soak --json build/soak.json
 

@@ -1,0 +1,37 @@
+"""A root of its own: this machine's system as it is, without the tree and without what else lies in /tmp. What is installed there is
+gone afterwards.
+"""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+from packages.conftest import WATCHDOG_S
+from support.allocators import ROOT, Ran
+
+ENTER = """
+set -e
+room=$(mktemp -d)
+mount -t tmpfs none "$room"
+mkdir "$room/upper" "$room/work" "$room/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$room/upper,workdir=$room/work" "$room/root"
+mount -t tmpfs none "$room/root/tmp"
+cp -r -- {files} "$room/root/tmp/"
+mount -t tmpfs none "$room/root{tree}"
+mount --rbind /proc "$room/root/proc"
+mount --rbind /dev "$room/root/dev"
+chmod 1777 "$room/root/tmp"
+exec chroot "$room/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+  {environment} bash -ec {script}
+"""
+
+
+def run_in_clean_root(script: str, files: list[Path], cwd: str = "/tmp") -> Ran:
+    """Runs a script as root in there, with copies of the files in /tmp."""
+    keep = [f"{key}={value}" for key, value in os.environ.items() if key.lower().endswith("_proxy")]
+    text = ENTER.format(files=" ".join(shlex.quote(str(file)) for file in files), tree=ROOT, script=shlex.quote(f"cd {cwd}\n{script}"),
+                        environment=" ".join(map(shlex.quote, keep)))
+    apart = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    done = subprocess.run([*apart, "bash", "-c", text], capture_output=True, text=True, timeout=WATCHDOG_S)
+    return Ran(done.returncode, done.stdout, done.stderr)
