@@ -54,7 +54,7 @@ struct Run {
   // memory runs only
   struct Process live[kProcessesMax];
   int live_count, processes;
-  long peak_exit_bytes, peak_sampled_bytes, samples;
+  long peak_exit_bytes, peak_sampled_bytes, peak_anonymous_bytes, samples;
   double area, sampled_from, sampled_until, sampling_cost;
   long last_bytes, huge_bytes;
   bool stopped_at_exit;
@@ -164,23 +164,24 @@ static void forget(struct Run* run, pid_t pid) {
     }
 }
 
-// The sum over the processes alive; pages that two of them share count twice.
-static long resident_bytes(const struct Run* run, long page_bytes) {
-  long pages = 0;
+// The sum over the processes alive; pages that two of them share count twice. `anonymous` is what of it is no file's: the heap.
+static long resident_bytes(const struct Run* run, long page_bytes, long* anonymous) {
+  long pages = 0, shared = 0;
   for (int i = 0; i < run->live_count; i++) {
     char text[128];
     ssize_t got = run->live[i].statm < 0 ? 0 : pread(run->live[i].statm, text, sizeof text - 1, 0);
     text[got > 0 ? got : 0] = 0;
-    const char* second = strchr(text, ' ');
-    if (second != NULL) pages += atol(second);
+    char* second = strchr(text, ' ');
+    if (second != NULL) pages += strtol(second, &second, 10), shared += strtol(second, NULL, 10);
   }
+  *anonymous = (pages - shared) * page_bytes;
   return pages * page_bytes;
 }
 
 // Returns the CPU seconds that it took; being preempted meanwhile costs the program nothing.
 static double sample(struct Run* run, long page_bytes) {
   double before = read_clock(CLOCK_THREAD_CPUTIME_ID);
-  long bytes = resident_bytes(run, page_bytes);
+  long anonymous, bytes = resident_bytes(run, page_bytes, &anonymous);
   double cost = read_clock(CLOCK_THREAD_CPUTIME_ID) - before, after = now();
   run->sampling_cost += cost;
   if (bytes <= 0) return cost;
@@ -190,6 +191,7 @@ static double sample(struct Run* run, long page_bytes) {
   run->last_bytes = bytes;
   run->samples++;
   if (bytes > run->peak_sampled_bytes) run->peak_sampled_bytes = bytes;
+  if (anonymous > run->peak_anonymous_bytes) run->peak_anonymous_bytes = anonymous;
   if (run->series != NULL) fprintf(run->series, "%.6f %ld\n", after - run->start, bytes);
   return cost;
 }
@@ -343,11 +345,11 @@ static void tell(const struct Run* run, const struct Options* o) {
       o->result,
       "{\"wall_s\":%.9f,\"user_s\":%.6f,\"sys_s\":%.6f,\"exit_status\":%d,\"minor_faults\":%ld,\"major_faults\":%ld,"
       "\"voluntary_switches\":%ld,\"involuntary_switches\":%ld,\"peak_rss_bytes\":%ld,\"peak_source\":\"%s\","
-      "\"avg_rss_bytes\":%ld,\"samples\":%ld,\"sampling_cost_s\":%.6f,\"processes\":%d,\"left_behind\":%d,"
+      "\"peak_anon_bytes\":%ld,\"avg_rss_bytes\":%ld,\"samples\":%ld,\"sampling_cost_s\":%.6f,\"processes\":%d,\"left_behind\":%d,"
       "\"huge_page_bytes\":%ld}\n",
       run->end - run->start, seconds_of(u->ru_utime), seconds_of(u->ru_stime),
       WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 128 + WTERMSIG(run->status), u->ru_minflt, u->ru_majflt,
-      u->ru_nvcsw, u->ru_nivcsw, peak, source, average, run->samples, run->sampling_cost, run->processes,
+      u->ru_nvcsw, u->ru_nivcsw, peak, source, run->peak_anonymous_bytes, average, run->samples, run->sampling_cost, run->processes,
       run->left_behind, run->huge_bytes);
 }
 

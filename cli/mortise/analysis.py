@@ -116,6 +116,7 @@ def medians(entry: Document) -> Document:
         ("metric", timed),
         ("peak_rss_bytes", watched),
         ("avg_rss_bytes", watched),
+        ("peak_anon_bytes", watched),
     ):
         values = [r[key] for r in runs if r.get(key) is not None]
         if values:

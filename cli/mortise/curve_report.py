@@ -173,4 +173,6 @@ def law_line(name: str, report: Document) -> str:
     a = f"a {formats.seconds(law['a'])} [{formats.seconds(spans['a'][0])}, {formats.seconds(spans['a'][1])}]"
     c = f"c {formats.size(law['c'])} [{formats.size(spans['c'][0])}, {formats.size(spans['c'][1])}]"
     b = f"b {law['b'] / 2**20:.3g} MiB s [{spans['b'][0] / 2**20:.3g}, {spans['b'][1] / 2**20:.3g}]"
-    return f"{name}: memory = c + b / (time - a) with {a}, {b}, {c}"
+    error = law["left_out_error"]
+    missed = "" if error is None else f"; a point left out is missed by {formats.percent(error)}"
+    return f"{name}: memory = c + b / (time - a) with {a}, {b}, {c}{missed}"

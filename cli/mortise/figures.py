@@ -30,9 +30,21 @@ def time_of(document: Document) -> Callable[[dict[str, Any]], float]:
     return lambda run: max(run[key], 1e-6)
 
 
+MEMORIES = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes", "anon": "peak_anon_bytes"}
+
+
+def memory_key(document: Document) -> str:
+    """Which figure of a run is its memory."""
+    return MEMORIES[document["settings"]["memory"]]
+
+
+def memory_base(document: Document) -> float:
+    """What is taken off it: the program's bare image, the same for every arm; anonymous memory holds nothing of that."""
+    return 0 if document["settings"]["memory"] == "anon" else document["baseline_bytes"]
+
+
 def memory_of(document: Document) -> Callable[[dict[str, Any]], float]:
-    key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
-    base = document["baseline_bytes"]
+    key, base = memory_key(document), memory_base(document)
     return lambda run: max(run[key] - base, FLOOR_BYTES)
 
 

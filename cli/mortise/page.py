@@ -9,7 +9,7 @@ from plotly.offline import get_plotlyjs
 
 from mortise import formats, latency_plot, latency_table, table
 from mortise.drawing import COLOURS, LAYOUT, html_of
-from mortise.figures import memory_of, peaks_are_exact, runs_of
+from mortise.figures import memory_base, memory_key, memory_of, peaks_are_exact, runs_of
 
 
 def render(document: dict[str, Any]) -> str:
@@ -72,13 +72,13 @@ def time_axis(document: dict[str, Any]) -> tuple[str, str]:
 def front(document: dict[str, Any]) -> go.Figure:
     """Memory runs as dots, their medians as large marks: left and low is good."""
     key, label = time_axis(document)
-    memory = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
+    memory, base = memory_key(document), memory_base(document)
     figure = go.Figure(layout=LAYOUT)
     for name, entry in document["arms"].items():
         runs = [r for r in runs_of(entry, "memory") if r.get(key) is not None]
         if not runs:
             continue
-        above = [(r[memory] - document["baseline_bytes"]) / 2**20 for r in runs]
+        above = [(r[memory] - base) / 2**20 for r in runs]
         figure.add_scatter(
             x=[r[key] for r in runs],
             y=above,
@@ -92,7 +92,7 @@ def front(document: dict[str, Any]) -> go.Figure:
         if key in medians and memory in medians:
             figure.add_scatter(
                 x=[medians[key]],
-                y=[(medians[memory] - document["baseline_bytes"]) / 2**20],
+                y=[(medians[memory] - base) / 2**20],
                 mode="markers+text",
                 text=[name],
                 textposition="top center",

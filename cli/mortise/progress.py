@@ -18,10 +18,11 @@ class Line:
             BarColumn(),
             TextColumn("{task.percentage:.0f} % of the budget"),
             TimeElapsedColumn(),
+            TextColumn("at most {task.fields[left]:.0f} s to go"),
             console=screen.progress,
             transient=True,
         )
-        self.task = self.bar.add_task("starting", total=budget_s)
+        self.task = self.bar.add_task("starting", total=budget_s, left=budget_s)
         self.last = 0.0
 
     def __enter__(self) -> "Line":
@@ -71,7 +72,8 @@ class Line:
             self.say(f"decided    {against}: time {analysis.word(found)}, {within}, after {found['rounds']} rounds and {elapsed:.0f} s")
 
     def __call__(self, document: dict[str, Any], doing: str, elapsed: float) -> None:
-        self.bar.update(self.task, completed=min(elapsed, self.budget_s), description=doing)
+        left = max(self.budget_s - elapsed, 0.0)
+        self.bar.update(self.task, completed=min(elapsed, self.budget_s), description=doing, left=left)
         if not screen.progress.is_terminal and time.monotonic() - self.last > 10:
             self.last = time.monotonic()
             self.say(f"           {doing} ({elapsed:.0f} of {self.budget_s:.0f} s)")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mortise import formats
+from mortise.figures import memory_base, memory_key
 
 WIDTH, HEIGHT = 56, 9
 
@@ -11,12 +12,12 @@ def points(document: dict[str, Any]) -> list[tuple[str, float, float]]:
     """The median of each arm that has one on both axes."""
     settings = document["settings"]
     time = "metric" if settings["metric_regex"] else {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
-    memory = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[settings["memory"]]
+    memory, base = memory_key(document), memory_base(document)
     found = []
     for name, entry in document["arms"].items():
         medians = entry["medians"]
         if not entry["failure"] and time in medians and memory in medians:
-            found.append((name, medians[time], max(medians[memory] - document["baseline_bytes"], 0)))
+            found.append((name, medians[time], max(medians[memory] - base, 0)))
     return found
 
 

@@ -140,7 +140,8 @@ def more_rounds(found: Interval, resolve: float, differences: np.ndarray | None)
     edge = math.log1p(resolve)
     distance = abs(abs(math.log(found.ratio)) - edge)
     needed = (2.8 * sd / max(distance, edge / 2)) ** 2
-    return max(1, math.ceil(max(needed, FIRST_LOOK) - len(differences))) if needed > len(differences) else LOOK_EVERY
+    missing = math.ceil(max(needed, FIRST_LOOK) - len(differences))
+    return missing if missing > 0 else LOOK_EVERY
 
 
 def is_look(rounds: int) -> bool:

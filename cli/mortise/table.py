@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mortise import analysis, curve_report, formats, profiles, scatter, screen, stats
-from mortise.figures import rounds_of, sampling_duty
+from mortise.figures import memory_base, memory_key, rounds_of, sampling_duty
 
 PAIRED = "a ratio pairs the runs of one round and is the Hodges-Lehmann median over the rounds, not the quotient of the medians shown"
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
@@ -18,7 +18,7 @@ def headings(document: dict[str, Any]) -> list[str]:
     first = (
         "its own number" if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
     )
-    memory = {"peak": "peak memory", "avg": "average memory"}[settings["memory"]]
+    memory = {"peak": "peak memory", "avg": "average memory", "anon": "anonymous memory"}[settings["memory"]]
     against = f"against {document['reference']}, paired"
     return ["arm", "served", first, against, memory, against]
 
@@ -53,8 +53,8 @@ def times(document: dict[str, Any], medians: dict[str, float]) -> str:
 
 def memory(document: dict[str, Any], medians: dict[str, float]) -> str:
     """Above what the program's bare image holds, which is the same for every arm."""
-    key = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes"}[document["settings"]["memory"]]
-    return formats.size(max(medians[key] - document["baseline_bytes"], 0)) if key in medians else "-"
+    key = memory_key(document)
+    return formats.size(max(medians[key] - memory_base(document), 0)) if key in medians else "-"
 
 
 def verdict(result: dict[str, Any] | None, is_reference: bool) -> str:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import types
@@ -53,6 +54,32 @@ def test_both_numbers_come_from_real_runs(top_heap, tmp_path):
     for name in ("next-fit", "best-fit"):
         assert top_heap.shifted(found[name]["rss"])[1] == pytest.approx(16 << 20, abs=1 << 19)
         assert top_heap.shifted(found[name]["top_heap"])[1] == 14 << 20
+
+
+def test_the_guides_pictures_are_drawn_from_what_was_measured(cli, tmp_path):
+    measured, docs = tmp_path / "measured", tmp_path / "docs"
+    measured.mkdir()
+    options = ["--arms", "mine=env:A=1,other=env:A=2", "--sweep", "KNOB={3,4}", "--rounds", "2", "--warmup", "0"]
+    cli("compare", *options, "--json", str(measured / "case.json"), "--", "sleep", "0.01")
+    (measured / "ocaml_top_heap.json").write_text(
+        json.dumps({"counts": [1, 2], "bytes": {"next-fit": {"rss": [1, 5 << 20], "top_heap": [1, 7 << 20]}}})
+    )
+    command = [sys.executable, str(ROOT / "cli/cases/pictures.py")]
+    done = subprocess.run([*command, str(measured), str(docs)], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [str(docs / "case.svg"), str(docs / "ocaml_top_heap.svg")], done.stderr
+    case_drawn, heap_drawn = ((docs / name).read_text() for name in ("case.svg", "ocaml_top_heap.svg"))
+    for word in ("mine", "other by default", "unset", "CPU time, s"):
+        assert word in case_drawn, word
+    assert "next-fit: RSS, says the OS" in heap_drawn
+    done = subprocess.run([*command, str(docs), str(docs)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "run the cases first" in done.stderr
+
+
+def test_the_guides_pictures_are_pictures():
+    names = re.findall(r"\]\(figures/(\w+)\.svg\)", (ROOT / "docs/compare.md").read_text())
+    assert {"ocaml_coqc", "ocaml_top_heap", "go_gogc", "java_xmx", "jemalloc_decay"} <= set(names)
+    for name in names:
+        assert (ROOT / f"docs/figures/{name}.svg").read_text().startswith("<svg"), name
 
 
 def test_a_case_that_does_not_exist_is_said_to_be_none():

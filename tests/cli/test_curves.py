@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from mortise import curves, figures
+from mortise import curve_report, curves, figures
 from mortise.curves import Point
 
 A, B, C = 1.0, 30.0, 60.0
@@ -53,6 +53,8 @@ def test_a_law_comes_with_intervals_that_hold_it():
         low, high = found.intervals[name]
         assert low * 0.97 <= truth <= high * 1.03, name
     assert found.left_out_error < 0.1 and found.misfit_time < 0.05
+    said = curve_report.law_line("mine", {"law": curve_report.law_document(found)})
+    assert "mine: memory = c + b / (time - a)" in said and "; a point left out is missed by " in said
 
 
 @pytest.mark.parametrize(

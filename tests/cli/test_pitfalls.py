@@ -61,6 +61,41 @@ def test_average_memory_can_be_what_decides(cli, purge, tmp_path):
     assert memory["ratio"] < 0.6 and "average memory" in done.stdout
 
 
+MAPS = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+/* 8 MiB of heap, and 64 MiB of a file whose pages are looked at. */
+int main(int count, char** values) {
+  size_t bytes = 64 << 20, sum = 0;
+  char* block = malloc(8 << 20);
+  memset(block, 1, 8 << 20);
+  int file = open(values[count - 1], O_RDONLY);
+  volatile char* map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+  if (map == MAP_FAILED) return 1;
+  for (size_t at = 0; at < bytes; at += 4096) sum += (size_t)map[at];
+  usleep(100000);
+  return sum == 0 && block[5] == 1 ? 0 : 1;
+}
+"""
+
+
+def test_pages_of_files_are_no_heap(cli, tmp_path):
+    """A program that maps a large file holds it in its RSS under any allocator; what the heap holds is the anonymous part."""
+    (tmp_path / "maps.c").write_text(MAPS)
+    (tmp_path / "data").write_bytes(bytes(64 << 20))
+    program, data = compile_c(tmp_path / "maps.c", tmp_path / "maps", "-fno-builtin"), tmp_path / "data"
+    facts = measure(program, data)
+    assert facts["peak_rss_bytes"] > 72 * MIB and 8 * MIB <= facts["peak_anon_bytes"] < 10 * MIB
+    words = ["--mem", "anon", "--rounds", "2", "--arms", "a=env:X=1,b=env:X=2", "--json", str(tmp_path / "o.json")]
+    done = cli("compare", *words, "--", str(program), str(data))
+    document = json.loads((tmp_path / "o.json").read_text())
+    assert "anonymous memory" in done.stdout and document["arms"]["a"]["medians"]["peak_anon_bytes"] < 10 * MIB
+    assert re.search(r"a +- +\S+ ms +reference +[89]\.\d+ MiB", done.stdout), done.stdout
+
+
 def test_only_the_cheap_file_is_sampled_and_its_cost_is_small(purge):
     """`smaps_rollup` costs 8 µs a resident MB and holds the program's mmap lock; `statm` costs microseconds."""
     source = (ROOT / "cli/launcher/launcher.c").read_text()

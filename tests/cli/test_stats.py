@@ -183,6 +183,11 @@ def test_the_rounds_that_are_missing_are_estimated():
     assert verdict.ending == stats.CANNOT_TELL and 10 <= verdict.more_rounds <= 2000
 
 
+def test_no_verdict_is_promised_before_the_first_look():
+    alike = np.log([1.3, 1.31])
+    assert stats.more_rounds(stats.of_differences(alike), 0.02, alike) == stats.FIRST_LOOK - 2
+
+
 def test_levels_are_shared_between_arms():
     assert stats.level_for(1) == pytest.approx(0.99) and stats.level_for(5) == pytest.approx(0.998)
 

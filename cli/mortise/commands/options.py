@@ -29,7 +29,7 @@ Arms = Annotated[
     ),
 ]
 Time = Annotated[str, _option("--time", "What counts as time: cpu (user + system) or wall.")]
-Mem = Annotated[str, _option("--mem", "What counts as memory: peak or avg, above the program's bare image.")]
+Mem = Annotated[str, _option("--mem", "What counts as memory: peak or avg, above the program's bare image; anon: the peak of what is no file's.")]
 MetricRegex = Annotated[
     str | None, _option("--metric-regex", "Compare the number this finds in the output, not time.")
 ]
@@ -91,7 +91,7 @@ def settings(given: dict[str, Any]) -> Any:
             raise WrongUse(f"--metric-regex '{given['metric_regex']}' is not a regular expression: {e}") from None
     return Settings(
         time=choice("--time", given["time"], ("cpu", "wall")),
-        memory=choice("--mem", given["mem"], ("peak", "avg")),
+        memory=choice("--mem", given["mem"], ("peak", "avg", "anon")),
         check=choice("--check", given["check"], ("stdout", "exit")),
         resolve=formats.share(given["resolve"]),
         budget_s=formats.span(given.get("budget", "1h")),
