@@ -5,6 +5,7 @@ report's: what stands in the guide is what a page of `--html` shows.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def figures(folder: Path) -> dict[str, go.Figure]:
     return found
 
 
+def settled(svg: str, name: str) -> str:
+    """The same picture with the same names in it whenever it is drawn: marks made at random would change the file each time."""
+    for mark in set(re.findall(r'id="defs-(\w+)"', svg)):
+        svg = svg.replace(mark, name)
+    return re.sub(r"(trace scatter) trace\w{6}", r"\1", svg)
+
+
 def draw(drawn: dict[str, go.Figure], docs: Path) -> None:
     from playwright.sync_api import sync_playwright
 
@@ -45,7 +53,7 @@ def draw(drawn: dict[str, go.Figure], docs: Path) -> None:
             asked = {"format": "svg", **SIZE}
             url = blank.evaluate("([figure, asked]) => Plotly.toImage(figure, asked)", [json.loads(figure.to_json()), asked])
             svg = blank.evaluate("url => decodeURIComponent(url.slice(url.indexOf(',') + 1))", url)
-            (docs / f"{name}.svg").write_text(svg + "\n")
+            (docs / f"{name}.svg").write_text(settled(svg, name) + "\n")
             print(docs / f"{name}.svg")
         browser.close()
 

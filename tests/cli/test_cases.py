@@ -71,6 +71,8 @@ def test_the_guides_pictures_are_drawn_from_what_was_measured(cli, tmp_path):
     for word in ("mine", "other by default", "unset", "CPU time, s"):
         assert word in case_drawn, word
     assert "next-fit: RSS, says the OS" in heap_drawn
+    subprocess.run([*command, str(measured), str(docs)], capture_output=True, check=True)
+    assert (docs / "case.svg").read_text() == case_drawn, "what did not change is drawn the same"
     done = subprocess.run([*command, str(docs), str(docs)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "run the cases first" in done.stderr
 
