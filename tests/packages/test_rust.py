@@ -1,0 +1,67 @@
+"""The Rust crate as it would be published, in a stranger's program whose tests then run on it.
+
+If one failed, a Rust program with our GlobalAlloc would not build, or would lose or mix up memory.
+"""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from packages.conftest import STRANGERS, WATCHDOG_S, shell
+from support.allocators import ROOT, Ran
+
+
+def cargo(*words, cwd, **env) -> Ran:
+    """cargo in the user's own environment: where it fetches from is the user's affair."""
+    program = shutil.which("cargo") or shutil.which("cargo-web")
+    assert program, "cargo is not installed: run packaging/setup.sh packages"
+    done = subprocess.run([program, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=WATCHDOG_S,
+                          env=os.environ | {"CARGO_TARGET_DIR": str(cwd / "target"), "CARGO_TERM_COLOR": "never"} | env)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def crate(tmp_path_factory):
+    """Packed by cargo and unpacked elsewhere: what is missing in the package is missing here."""
+    folder = tmp_path_factory.mktemp("crate")
+    cargo("package", "--manifest-path", ROOT / "Cargo.toml", "--allow-dirty", "--no-verify", cwd=folder).ok()
+    packed = next((folder / "target/package").glob("mortise-*.crate"))
+    shell("tar", "-xzf", packed, cwd=folder).ok()
+    next(folder.glob("mortise-*")).rename(folder / "mortise")
+    shutil.copytree(STRANGERS / "rust", folder / "stranger")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stranger(crate):
+    return crate / "stranger"
+
+
+def test_a_rust_programs_tests_run_on_it(stranger):
+    ran = cargo("test", cwd=stranger).ok()
+    assert "5 passed; 0 failed" in ran.out
+    assert cargo("run", "-q", cwd=stranger).ok().out == "hslab true\n"
+    assert " hslab active" in cargo("run", "-q", cwd=stranger, MORTISE_VERBOSE="1").ok().err
+
+
+def test_a_feature_names_the_allocator(stranger):
+    assert cargo("run", "-q", "--features", "wfslab", cwd=stranger).ok().out == "wfslab true\n"
+
+
+def test_two_allocators_are_refused_in_one_line(stranger):
+    ran = cargo("build", "-q", "--features", "wfslab,hslab_hardened", cwd=stranger)
+    assert ran.status != 0 and "one allocator per program, but the features wfslab, hslab_hardened are on" in ran.err
+
+
+def test_neither_cmake_nor_the_cxx_library_is_needed(stranger):
+    cargo("build", "-q", cwd=stranger).ok()
+    needed = shell("readelf", "-d", stranger / "target/debug/stranger", cwd=stranger).ok().out
+    assert "libstdc++" not in needed and "libmortise" not in needed
+
+
+def test_the_version_is_that_of_the_project(crate):
+    project = (ROOT / "CMakeLists.txt").read_text()
+    version = next(line for line in (crate / "mortise/Cargo.toml").read_text().splitlines() if line.startswith("version = "))
+    assert f"VERSION {version.split(chr(34))[1]} " in project
