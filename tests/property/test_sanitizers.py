@@ -15,7 +15,7 @@ OPTIONS = {
 # Logical threads all run on one: ThreadSanitizer has nothing to say about them. Where it keeps its shadow there is no room for the
 # window of iamalloc's sub-heaps.
 PROGRAMS = {
-    "tsan": {"threads": ["--gtest_filter=-*iamalloc*"]},
+    "tsan": {"threads": ["--gtest_filter=-*iamalloc*"], "guarded_threads": []},
     "asan": {"threads": [], "stacks": ["--seed=7", "--operations=50000"]},
 }
 

@@ -129,7 +129,10 @@ template <class E> class Threads : public ::testing::Test {
     }
   }
 };
-TYPED_TEST_SUITE(Threads, Stacks, EntryNames);
+#ifndef MORTISE_TEST_STACKS
+#define MORTISE_TEST_STACKS Stacks
+#endif
+TYPED_TEST_SUITE(Threads, MORTISE_TEST_STACKS, EntryNames);
 
 TYPED_TEST(Threads, ShareAHeapWithIndicesOfTheirOwn) { TestFixture::run(own_facts()); }
 

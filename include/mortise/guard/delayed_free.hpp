@@ -49,7 +49,7 @@ struct DelayedFree {
 
   template <Locates Below> class Over : public Passthrough<Below> {
     struct Entry {
-      std::uint64_t block;  ///< pointer, and in the upper 8 bits the size class; 0: none, or not written yet
+      std::uint64_t block;  ///< pointer, and in the upper 8 bits the size class; 0: none, or not written yet; others glance at it
       const void* freed_at;
     };
 
@@ -196,7 +196,8 @@ struct DelayedFree {
     MORTISE_HOT static void enter(Thread& t, Block b, std::uint64_t cost, const void* site) noexcept {
       t.bytes += cost;
       Entry& e = t.entry[claim(t.newest) % kBlocks];
-      e = {address_of(b.ptr) | std::uint64_t{b.size_class} << kPointerBits, site};
+      e.freed_at = site;
+      show(e.block, address_of(b.ptr) | std::uint64_t{b.size_class} << kPointerBits);
     }
 
     /// A block that comes with a class needs no measuring; one without is measured once here and once when it leaves.
@@ -220,7 +221,7 @@ struct DelayedFree {
         if (!e.block) continue;  // claimed, and not written yet, by what we interrupted
         const Block b = sized(block_in(e.block));
         const void* const site = e.freed_at;
-        e.block = 0;
+        show(e.block, std::uint64_t{0});
         t.bytes -= cost_of(b.size);
         if (b.size_class == kNoClass) show(t.unclassed, t.unclassed - b.size);
         if constexpr (Fill::kFillBytes) check(b, site);
@@ -228,7 +229,10 @@ struct DelayedFree {
           if (b.size_class != kNoClass && this->below.release_hit(t.below, b)) continue;
         this->below.release(t.below, b);
       }
-      if (t.oldest == t.newest) t.bytes = t.unclassed = 0;
+      if (t.oldest == t.newest) {
+        t.bytes = 0;
+        show(t.unclassed, std::uint64_t{0});
+      }
       t.is_draining = false;
     }
     /// Brings one of the waiting to where the oldest is.
@@ -238,9 +242,12 @@ struct DelayedFree {
       t.random ^= t.random << 17;
       const std::uint32_t waiting = t.newest - t.oldest;
       Entry& chosen = t.entry[(t.oldest + static_cast<std::uint32_t>((t.random >> 32) * waiting >> 32)) % kBlocks];
-      const Entry other = t.entry[t.oldest % kBlocks];
-      t.entry[t.oldest % kBlocks] = chosen;
-      chosen = other;
+      Entry& oldest = t.entry[t.oldest % kBlocks];
+      const Entry other = oldest;
+      oldest.freed_at = chosen.freed_at;
+      show(oldest.block, chosen.block);
+      chosen.freed_at = other.freed_at;
+      show(chosen.block, other.block);
     }
 
     /// A class tells the size; only blocks without one are measured.

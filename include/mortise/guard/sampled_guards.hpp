@@ -118,6 +118,7 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
     }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
+      Held held(lock_);
       if (!bytes_) return;
       u.live -= bytes_ - held_bytes_;
       u.cached += bytes_ - held_bytes_;
@@ -150,7 +151,10 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
     };
     static constexpr std::byte kCanary{0xC5};
 
-    MORTISE_HOT bool is_guarded(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - region_) < bytes_; }
+    /// Without the lock: whoever asks about a guarded block got it after both were written.
+    MORTISE_HOT bool is_guarded(const std::byte* p) const noexcept {
+      return static_cast<std::size_t>(p - glance(region_)) < glance(bytes_);
+    }
     std::size_t slot_of(const std::byte* p) const noexcept {
       const std::size_t page = static_cast<std::size_t>(p - region_) / page_;
       return page / 2 < kSlots ? page / 2 : kSlots - 1;
@@ -212,8 +216,8 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
       }
       for (unsigned i = 0; i < kSlots; ++i) free_[i] = static_cast<std::uint16_t>(i);
       free_count_ = kSlots;
-      region_ = b.ptr;
-      bytes_ = bytes;
+      show(region_, b.ptr);
+      show(bytes_, bytes);
       return true;
     }
 
