@@ -52,8 +52,9 @@ def _wilcoxon(walsh: numpy.ndarray, n: int) -> tuple[float, float]:
     """The signed-rank interval: Walsh averages cut off at the critical rank."""
     mean, deviation = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
     rank = math.floor(mean - float(distributions.norm.ppf((1 + LEVEL) / 2)) * deviation)
-    rank = max(0, min(rank, len(walsh) // 2))
-    return float(walsh[rank]), float(walsh[-1 - rank])
+    # The rank counts from 1: with 6 pairs the interval is from the least average to the greatest.
+    cut = max(0, min(rank - 1, len(walsh) // 2))
+    return float(walsh[cut]), float(walsh[-1 - cut])
 
 
 def geometric_mean(ratios: list[tuple[Ratio, float]]) -> Ratio | None:
