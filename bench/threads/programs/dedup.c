@@ -151,7 +151,7 @@ int main(int count, char** arguments) {
   to_hash.writers = to_pack.writers = threads;
   pthread_t* all = malloc(3 * (size_t)threads * sizeof *all);
   void* (*const stages[])(void*) = {cut, hash, pack};
-  for (int i = 0; i < 3 * threads; ++i) pthread_create(&all[i], NULL, stages[i % 3], NULL);
+  for (int i = 0; i < 3 * threads; ++i) create_worker(&all[i], i, stages[i % 3], NULL);
   for (int i = 0; i < 3 * threads; ++i) pthread_join(all[i], NULL);
   printf("unique %llu duplicates %llu packed %llu digest %016llx\n", (unsigned long long)unique,
          (unsigned long long)duplicates, (unsigned long long)packed_bytes, (unsigned long long)digest);

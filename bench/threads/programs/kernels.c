@@ -4,7 +4,6 @@
 // off and on), drop (write one page of 64 KB, madvise(DONTNEED)), null (a system call that does nothing), pass (take turns
 // on one cache line). turns-OPERATION: they take turns at it, so that each finds what it needs in another core's cache but
 // never waits for a lock.
-#define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -85,8 +84,10 @@ int main(int count, char** arguments) {
   pthread_t threads[kThreadsMax];
   for (long i = 0; i < total; ++i) {
     if (arguments[1][0] == 't') {
-      pthread_create(&threads[i], NULL, thread, (void*)i);
+      create_worker(&threads[i], (int)i, thread, (void*)i);
     } else if (fork() == 0) {
+      const cpu_set_t place = place_of((int)i);
+      sched_setaffinity(0, sizeof place, &place);
       run((int)i);
       _exit(0);
     }
