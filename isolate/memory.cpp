@@ -42,8 +42,9 @@ long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
   return raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
 }
 
-void* map_anonymous(std::size_t bytes, int protection) noexcept {
-  const std::uintptr_t low = take_pages(bytes);
+void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
+  const bool reserves = protection == PROT_NONE || (flags & MAP_NORESERVE);
+  const std::uintptr_t low = take_pages(bytes, reserves ? FirstTouch::unknown : FirstTouch::soon);
   if (!low) return fail_map(ENOMEM);
   // A reservation (PROT_NONE) stays accessible: what comes next is an mprotect of the part in use, which then costs
   // nothing.
@@ -66,7 +67,7 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
   if (bytes == 0 || offset % static_cast<off_t>(kPage)) return fail_map(EINVAL);
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
-  if (anonymous_private && !fixed) return map_anonymous(bytes, protection);
+  if (anonymous_private && !fixed) return map_anonymous(bytes, protection, flags);
   if (anonymous_private && (flags & MAP_FIXED) && is_shared(address_of(where)) && !in_window(address_of(where)))
     return map_anonymous_over(address_of(where), bytes, protection);
   if (anonymous_private) {
@@ -143,7 +144,7 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* fresh =
       target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
-             : map_anonymous(new_bytes, PROT_READ | PROT_WRITE);
+             : map_anonymous(new_bytes, PROT_READ | PROT_WRITE, 0);
   if (fresh == MAP_FAILED) return MAP_FAILED;
   std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
   unmap_memory(low, old_bytes);

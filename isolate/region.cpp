@@ -12,6 +12,7 @@
 #include "lock.hpp"
 #include "message.hpp"
 #include "mortise/cache/map_cache.hpp"
+#include "mortise/os/pages.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
 
@@ -125,6 +126,13 @@ std::uint32_t page_in_arena(std::uintptr_t address) noexcept {
   return static_cast<std::uint32_t>((address - kRegionLow) % kArenaBytes / kPage);
 }
 
+/// Brings the first pages of a range in at once: one call instead of a fault for each, and a fault in a file's memory looks
+/// at its neighbours each time besides. No more than the kernel itself brings in around a fault in a file.
+void bring_in(std::uintptr_t low, std::size_t bytes) noexcept {
+  constexpr std::size_t kAheadBytes = 64u << 10;
+  os::prefault(reinterpret_cast<std::byte*>(low), bytes < kAheadBytes ? bytes : kAheadBytes);
+}
+
 /// Drops the contents and makes the range free. The arena's lock is held.
 void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
   raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
@@ -151,7 +159,7 @@ const char* open_region() noexcept {
   return nullptr;
 }
 
-std::uintptr_t take_pages(std::size_t bytes) noexcept {
+std::uintptr_t take_pages(std::size_t bytes, FirstTouch touch) noexcept {
   if (bytes == 0 || bytes > kArenaBytes) return 0;
   const auto pages = static_cast<std::uint32_t>(page_ceil(bytes) / kPage);
   const int home = self ? self->index % kArenaCount : 0;
@@ -168,8 +176,13 @@ std::uintptr_t take_pages(std::size_t bytes) noexcept {
   for (int i = 0; i < kArenaCount; ++i) {
     const int index = (home + i) % kArenaCount;
     std::uint32_t first = 0;
-    Held held(arenas[index].lock);
-    if (arenas[index].take(pages, first)) return arena_low(index) + first * kPage;
+    arenas[index].lock.acquire();
+    const bool taken = arenas[index].take(pages, first);
+    arenas[index].lock.release();
+    if (!taken) continue;
+    const std::uintptr_t low = arena_low(index) + first * kPage;
+    if (touch == FirstTouch::soon) bring_in(low, page_ceil(bytes));
+    return low;
   }
   return 0;
 }

@@ -25,9 +25,12 @@ inline bool in_region(std::uintptr_t address) noexcept { return address - kRegio
 /// Maps the arenas. Returns null, or what went wrong.
 const char* open_region() noexcept;
 
+/// Whether the caller will write the start of what it takes at once, so that its first pages may as well be brought in.
+enum class FirstTouch { unknown, soon };
+
 /// Takes `bytes` (rounded up to pages) of zeroed memory for the calling thread, or 0. Thread-safe; takes one short
 /// lock.
-std::uintptr_t take_pages(std::size_t bytes) noexcept;
+std::uintptr_t take_pages(std::size_t bytes, FirstTouch touch = FirstTouch::unknown) noexcept;
 
 /// Gives any part of taken ranges back. Its contents are dropped: at once, or later in a batch.
 void give_pages(std::uintptr_t low, std::size_t bytes) noexcept;
