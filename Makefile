@@ -83,7 +83,7 @@ bench-threads:  ## ordinary and isolated threads side by side: docs/isolation.md
 	@$(MAKE) --no-print-directory _build
 	build/venv/bin/python bench/threads/run.py
 
-bench-compare:  ## the curves of docs/compare.md: OCaml, Go, jemalloc's decay, the classic fits
+bench-compare:  ## the curves of docs/compare.md (OCaml, Go, Java, Node, jemalloc, our fits), in slices of CASE_BUDGET=8m a case
 	@$(SETUP) build compare
 	@$(MAKE) --no-print-directory _build
 	cli/cases/run.sh
