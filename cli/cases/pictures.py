@@ -35,7 +35,7 @@ def figures(folder: Path) -> dict[str, go.Figure]:
 def settled(svg: str, name: str) -> str:
     """The same picture with the same names in it whenever it is drawn: marks made at random would change the file each time."""
     for mark in set(re.findall(r'id="defs-(\w+)"', svg)):
-        svg = svg.replace(mark, name)
+        svg = re.sub(rf"(?<=[a-z]){mark}|(?<=defs-){mark}", name, svg)
     return re.sub(r"(trace scatter) trace\w{6}", r"\1", svg)
 
 

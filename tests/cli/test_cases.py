@@ -79,7 +79,7 @@ def test_the_guides_pictures_are_drawn_from_what_was_measured(cli, tmp_path):
 
 def test_the_guides_pictures_are_pictures():
     names = re.findall(r"\]\(figures/(\w+)\.svg\)", (ROOT / "docs/compare.md").read_text())
-    assert {"ocaml_coqc", "ocaml_top_heap", "go_gogc", "java_xmx", "jemalloc_decay"} <= set(names)
+    assert {"ocaml_churn", "ocaml_coqc", "ocaml_top_heap", "go_gogc", "java_xmx", "node_semi_space", "jemalloc_decay"} <= set(names)
     for name in names:
         assert (ROOT / f"docs/figures/{name}.svg").read_text().startswith("<svg"), name
 
