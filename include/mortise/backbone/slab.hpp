@@ -316,23 +316,23 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     /// Sets the bits of the first blocks at `in`, as many as share a word of the span's bitmap; returns how many those are. What can
     /// be wrong with them is gathered and looked at once for all.
     static unsigned mark_free(Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n, std::uint64_t* words) noexcept {
-      const auto bytes = Index::bytes_of(s);
       const auto cut = Geometry::cut_of(c);
-      std::uint64_t mask = 0, misfit = 0;
-      const unsigned w = cut.index_of(static_cast<std::size_t>(in[0] - base)) / 64;
+      const std::size_t w = cut.index_of(static_cast<std::size_t>(in[0] - base)) / 64;
+      const std::size_t start = w * 64 * cut.size, end = start + 64 * cut.size, bytes = Index::bytes_of(s);
+      const std::byte* const from = base + start;
+      const std::size_t window = (end < bytes ? end : bytes) - start;
+      std::uint64_t word = words[w], again = 0, parts = 0;
       unsigned i = 0;
       do {
-        const auto offset = static_cast<std::size_t>(in[i] - base);
-        if (offset >= bytes) break;
-        const std::size_t at = cut.index_of(offset);
-        if (at / 64 != w) break;
-        misfit |= at * cut.size ^ offset;
-        mask |= std::uint64_t{1} << (at % 64);
+        const auto offset = static_cast<std::size_t>(in[i] - from);
+        if (offset >= window) break;
+        const auto place = cut.place_of(offset);
+        parts |= place.part;
+        set_bit(word, place.index, again);
       } while (++i < n);
-      const unsigned top = w * 64 + 63 - static_cast<unsigned>(std::countl_zero(mask));
-      if (misfit || words[w] & mask || top >= s->bump || (i > 1 && std::popcount(mask) != static_cast<int>(i))) [[unlikely]]
-        blame(s, c, base, in, i, words);
-      words[w] |= mask;
+      const std::size_t known = s->bump > w * 64 ? s->bump - w * 64 : 0;  // blocks of this word that were ever handed out
+      if (again || Geometry::is_inside(parts) || (known < 64 && word >> known)) [[unlikely]] blame(s, c, base, in, i, words);
+      words[w] = word;
       if (w < s->hint) s->hint = static_cast<std::uint16_t>(w);
       return i;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "mortise/core/core.hpp"
@@ -22,16 +23,26 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
   }
 
+  /// A block's number, and what the division left over, not quite in proportion.
+  struct Place {
+    std::size_t index;
+    std::uint64_t part;
+  };
   /// What a run of divisions by one class's size needs.
   struct Cut {
     std::size_t size;
     std::uint64_t reciprocal;
     std::size_t index_of(std::size_t offset) const noexcept { return offset * reciprocal >> kShift; }
+    Place place_of(std::size_t offset) const noexcept { return {offset * reciprocal >> kShift, offset * reciprocal}; }
   };
+  /// Whether any of the `parts`, or-ed together, is that of an offset inside a block, not at its start. The reciprocal is rounded up
+  /// by less than 1: at the start of a block the low bits are below the span's length, one byte further above 2^kShift / size.
+  static constexpr bool is_inside(std::uint64_t parts) noexcept { return parts & ((std::uint64_t{1} << kShift) - kInside); }
   static constexpr Cut cut_of(unsigned c) noexcept { return {Classes::size_of(c), kFacts[c].reciprocal}; }
 
  private:
   static constexpr unsigned kShift = 40;
+  static constexpr std::uint64_t kInside = std::bit_ceil((std::uint64_t{1} << kShift) / Classes::kMaxBytes) / 2;
   struct Facts {
     std::uint64_t reciprocal;
     std::uint32_t granules, capacity, per_capacity;
@@ -49,6 +60,7 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
     return facts;
   }
   static constexpr auto kFacts = make_facts();
+  static_assert(kFacts[Classes::kCount].granules * kGranule <= kInside, "starts of blocks and insides can be told apart");
 };
 
 }  // namespace mortise

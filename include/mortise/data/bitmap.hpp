@@ -6,6 +6,16 @@
 
 namespace mortise {
 
+/// Sets bit `i` (0..63) of `word` and counts in `again` if it was set before: two instructions on x86-64.
+inline void set_bit(std::uint64_t& word, std::size_t i, std::uint64_t& again) noexcept {
+#if defined(__x86_64__)
+  asm("btsq %[i], %[word]\n adcq $0, %[again]" : [word] "+r"(word), [again] "+r"(again) : [i] "r"(i) : "cc");
+#else
+  again += word >> i & 1;
+  word |= std::uint64_t{1} << i;
+#endif
+}
+
 /// A view of `bits` bits. Not synchronised. Bits beyond the end are never set.
 class Bitmap {
  public:

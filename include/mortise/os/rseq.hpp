@@ -164,33 +164,40 @@ full:
   return false;
 }
 
-/// Takes up to `n` blocks, newest first, into `out`; returns how many. One section: all of them or a restart.
+/// Takes the newest blocks, up to `n`, into `out`, the newest of them last; returns how many. One section: all of them or a restart.
 inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
-  std::uint64_t i, b;
+  std::uint64_t i, j, b;
   asm volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n xorl %k[i], %k[i]\n"
-      "6: cmpl %[n], %k[i]\n je 7f\n subl $1, %%r11d\n jb 8f\n"
-      "movq 8(%%r10,%%r11,8), %[b]\n movq %[b], (%[out],%[i],8)\n incl %k[i]\n jmp 6b\n"
-      "8: xorl %%r11d, %%r11d\n"
-      "7: movl %%r11d, (%%r10)\n 2:\n"
-      : [i] "=&r"(i), [b] "=&r"(b)
+      "movl (%%r10), %%r11d\n movl %[n], %k[i]\n cmpl %%r11d, %k[i]\n cmoval %%r11d, %k[i]\n"
+      "subl %k[i], %%r11d\n leaq 8(%%r10,%%r11,8), %[b]\n"
+      "movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
+      "subl $1, %k[j]\n movq (%[b],%[j],8), %%xmm0\n movq %%xmm0, (%[out],%[j],8)\n"
+      "6: testl %k[j], %k[j]\n je 8f\n"
+      "7: subl $2, %k[j]\n movups (%[b],%[j],8), %%xmm0\n movups %%xmm0, (%[out],%[j],8)\n jne 7b\n"
+      "8: movl %%r11d, (%%r10)\n 2:\n"
+      : [i] "=&r"(i), [j] "=&r"(j), [b] "=&r"(b)
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [out] "r"(out), [n] "r"(n)
-      : "r10", "r11", "memory", "cc");
+      : "r10", "r11", "xmm0", "memory", "cc");
   return static_cast<unsigned>(i);
 }
 
 /// Puts the last of the `n` blocks at `in` first, as many as fit, so that the foremost is popped next; returns how many. One section.
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
-  std::uint64_t i, b;
+  std::uint64_t i, j, b, q;
   asm volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n movl %[n], %k[i]\n"
-      "6: testl %k[i], %k[i]\n je 7f\n cmpl 4(%%r10), %%r11d\n jae 7f\n"
-      "subl $1, %k[i]\n movq (%[in],%[i],8), %[b]\n movq %[b], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n jmp 6b\n"
-      "7: movl %%r11d, (%%r10)\n 2:\n"
-      : [i] "=&r"(i), [b] "=&r"(b)
+      "movl (%%r10), %%r11d\n movl 4(%%r10), %k[i]\n xorl %k[j], %k[j]\n"
+      "subl %%r11d, %k[i]\n cmovbl %k[j], %k[i]\n cmpl %[n], %k[i]\n cmoval %[n], %k[i]\n"
+      "leaq 8(%%r10,%%r11,8), %[b]\n addl %k[i], %%r11d\n"
+      "movl %[n], %k[q]\n subl %k[i], %k[q]\n movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
+      "subl $1, %k[j]\n movq (%[in],%[q],8), %%xmm0\n movq %%xmm0, (%[b],%[j],8)\n addl $1, %k[q]\n"
+      "6: testl %k[j], %k[j]\n je 8f\n"
+      "7: movups (%[in],%[q],8), %%xmm0\n shufpd $1, %%xmm0, %%xmm0\n movups %%xmm0, -16(%[b],%[j],8)\n"
+      "addl $2, %k[q]\n subl $2, %k[j]\n jne 7b\n"
+      "8: movl %%r11d, (%%r10)\n 2:\n"
+      : [i] "=&r"(i), [j] "=&r"(j), [b] "=&r"(b), [q] "=&r"(q)
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [in] "r"(in), [n] "r"(n)
-      : "r10", "r11", "memory", "cc");
-  return n - static_cast<unsigned>(i);
+      : "r10", "r11", "xmm0", "memory", "cc");
+  return static_cast<unsigned>(i);
 }
 #undef MORTISE_RSEQ_OPEN
 
@@ -220,11 +227,11 @@ MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, s
 }
 inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
-  unsigned i = 0;
-  std::uint32_t count = m.count_now();
-  while (i < n && count) out[i++] = m.slot[--count];
-  m.set_count(count);
-  return i;
+  const std::uint32_t count = m.count_now();
+  const unsigned taken = n < count ? n : count;
+  for (unsigned i = 0; i < taken; ++i) out[i] = m.slot[count - taken + i];
+  m.set_count(count - taken);
+  return taken;
 }
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
