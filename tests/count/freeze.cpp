@@ -108,8 +108,8 @@ class Player {
     static Player player(allocator, 1, to_a, to_b);
     player.begin();
     for (unsigned i = 0; i < 400; ++i) player.step();
-    shared.traced = ::gettid();
     ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    shared.traced = ::gettid();  // only now may the parent wait for this thread
     ::raise(SIGSTOP);
     for (;;) player.step();
   });
