@@ -178,6 +178,7 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
       const std::size_t n = r.size ? r.size : 1;
       const std::size_t align = r.align > kMinAlign ? r.align : kMinAlign;
       std::byte* const p = random >> 63 ? page_of(i) : page_of(i) + (page_ - round_up(n, align));
+      if (r.zeroed) std::memset(p, 0, n);  // the first time a slot is what the heap below left there
       std::memset(p + n, static_cast<int>(kCanary), static_cast<std::size_t>(page_of(i) + page_ - (p + n)));
       slots_[i] = {p, n, site, nullptr, true};
       held_bytes_ += n;
