@@ -126,13 +126,14 @@ function(mortise_archive target shared keep)
 endfunction()
 
 # mortise_versioned(TARGET NODE PATTERN...): a library with an interface of its own. Its file carries the whole version, its SONAME
-# the part that changes when programs must be linked anew, its symbols the version that they came with.
+# the part that changes when programs must be linked anew, its symbols the version that they came with. It stays when it is closed:
+# the kernel still reads the descriptor of the restartable sequence that each thread ran last.
 function(mortise_versioned target node)
   list(JOIN ARGN ";\n    " patterns)
   set(map ${CMAKE_BINARY_DIR}/generated/${target}.map)
   file(CONFIGURE OUTPUT ${map} @ONLY CONTENT "${node} {\n  global:\n    ${patterns};\n  local: *;\n};\n")
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINK_DEPENDS ${map})
-  target_link_options(${target} PRIVATE -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--hash-style=gnu
+  target_link_options(${target} PRIVATE -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined -Wl,--hash-style=gnu
     -Wl,--version-script=${map})
   target_link_libraries(${target} PRIVATE c gcc)
 endfunction()

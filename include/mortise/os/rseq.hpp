@@ -14,6 +14,9 @@
 // The index is the kernel's per-address-space concurrency id where it has one (Linux 6.3), else the CPU number. Without the
 // kernel's help (glibc before 2.35, valgrind, sanitizers) a thread's own area stands in for the kernel's: the same instructions
 // then work on magazines that only this thread uses. [Desnoyers15] rseq; [Hunter21] per-CPU caches in tcmalloc.
+//
+// A library with sections in it must stay when it is closed (link it with -Wl,-z,nodelete): a thread's area points to the descriptor of
+// the section that it ran last, and the kernel ends a thread whose descriptor is gone.
 #pragma once
 
 #include <sys/auxv.h>
