@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from mortise import __version__
+from mortise import __version__, older
 from mortise.commands import (
     affinity,
     build,
@@ -25,7 +25,7 @@ from mortise.commands import (
 )
 from mortise.errors import WRONG_USE, Refusal
 
-app = typer.Typer(
+app = older.Typer(
     name="mortise",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

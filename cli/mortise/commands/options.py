@@ -17,7 +17,7 @@ def _option(name: str, text: str, *more: str, **limits: Any) -> Any:
 
 Program = Annotated[
     list[str] | None,
-    typer.Argument(metavar="-- PROG [ARG]...", help="The program as you would start it; {tmp} is a fresh folder."),
+    typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it; {tmp} is a fresh folder."),
 ]
 Arms = Annotated[
     list[str] | None,

@@ -49,8 +49,8 @@ def plan(
 
 
 def cell(
-    plan_path: Annotated[Path, typer.Argument(metavar="PLAN", help="What 'mortise plan' wrote.")],
-    index: Annotated[int | None, typer.Argument(help="Which cell.")] = None,
+    plan_path: Annotated[Path, typer.Argument(..., metavar="PLAN", help="What 'mortise plan' wrote.")],
+    index: Annotated[int | None, typer.Argument(..., help="Which cell.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for results.")] = Path("cells"),
     node: Annotated[str | None, typer.Option("--node", help="This machine's name (default: its host name).")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="Submit every cell: slurm, or local.")] = None,
@@ -76,7 +76,7 @@ def cell(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder with the cells' results.")],
+    folder: Annotated[Path, typer.Argument(..., help="The folder with the cells' results.")],
     json_path: options.Json = None,
     html_path: options.Html = None,
     markdown: options.Markdown = None,
