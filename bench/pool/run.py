@@ -155,7 +155,7 @@ def show_bars(runs: list[dict], console: Console) -> None:
 
     def row(bar: str, asked: str, value: float | None, holds: bool | None, form="{:.2f}", void=False) -> None:
         if value is not None:
-            verdict = "void" if void else "yes" if holds else "no"
+            verdict = "void" if void else "" if asked == "-" else "yes" if holds else "no"
             table.add_row(bar, asked, form.format(value), verdict, style="dim" if void else None if holds else "bold")
 
     def of(part: str, design: str, threads: int, key: str) -> float | None:
@@ -166,6 +166,9 @@ def show_bars(runs: list[dict], console: Console) -> None:
     row("distributed: a pair, one thread, CPU ns", "<= 3", one, (one or 9) <= 3)
     spread = many / one if many and one else None
     row("the same with 32 threads, as a multiple", "<= 1.3", spread, spread and spread <= 1.3)
+    alone, crowd = of("pair", f"by_core:{cpus}", 1, "cpu_ns"), of("pair", f"by_core:{cpus}", 32, "cpu_ns")
+    more = crowd / alone if crowd and alone else None
+    row("by_core, pools = CPUs: a pair with 32 threads over one, CPU", "<= 1.2x", more, more and more <= 1.2)
     grid = "grid:by_core"
     for threads in THREADS:
         a, b, c = (of(grid, f"by_core:{n}", threads, "wall_ns") for n in (1, cpus, cpus * 2))
@@ -180,6 +183,12 @@ def show_bars(runs: list[dict], console: Console) -> None:
         share = of(grid, f"by_core:{cpus}", threads, "contention_pct")
         low = share is not None and share < 0.5
         row(f"by_core, {threads} threads, pools = CPUs: contention %", "< 0.5", share, low, "{:.4f}", void)
+        for rule in RULES[:2]:  # the original's finding: they meet more often, and need not be slower
+            part, design = f"grid:{rule}", f"{rule}:{cpus}"
+            theirs, often = of(part, design, threads, "wall_ns"), of(part, design, threads, "contention_pct")
+            if theirs and b:
+                said = f"{rule}, the same: contention {often:.2f} %, wall over by_core"
+                row(said, "-", theirs / b, True, void=void or not of(part, design, threads, "valid"))
     checked = [run for run in runs if run["load"] == "crc" and not run["design"].startswith("malloc")]
     errors = sum(run["crc_errors"] for run in checked)
     operations = sum(run["operations"] for run in checked)
