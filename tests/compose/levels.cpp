@@ -73,7 +73,8 @@ class Sections {
       case 0: {
         const unsigned got = os::magazine_take(area_, table, 0, batch, n);
         require(got == (n < count_ ? n : count_), "how many blocks were taken");
-        for (unsigned i = 0; i < got; ++i) require(batch[i] == blocks_[--count_], "which blocks were taken");
+        count_ -= got;
+        for (unsigned i = 0; i < got; ++i) require(batch[i] == blocks_[count_ + i], "which blocks were taken");
         break;
       }
       case 1: {
