@@ -25,14 +25,13 @@ using HslabHardenedLayers = Layers<
     SampledGuards<>,                                                           // reads, too, for a few blocks
     SizeCheck<>,                                                               // delete as what was made
     HeaderMagic<>,                                                             // a mark out of line: held or released
-    TailChecksum<tag::Mixed, on_fault::Configured, true, 16>,                  // a keyed word behind each block
-    DelayedFree<64_KiB, order::Randomised, fills::Zeroed<>>,                    // zeroed, and still zero when it leaves
+    TailChecksum<>,                                                            // a keyed word behind each block
+    DelayedFree<64_KiB, order::Fifo, fills::Zeroed<1_KiB>>,                     // zeroed, and still zero when it leaves
     Aligned,
-    CoreCache<64_KiB>,
+    CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,
-           RandomSlots,                                                        // who wants neighbours cannot rely on it
            BatchedFree<1024, 128_KiB>,
-           Slab<classes::Geometric<8, 256_KiB>, FutexLock, fit::FullestFirst>>,
+           Slab<classes::Coloured<classes::Geometric<8, 256_KiB>>, FutexLock, fit::FullestFirst>>,
     GuardPages<>,                                                              // a wall behind each span
     SpanCache<purge::AfterDelay<100>>,
     PageIndex,

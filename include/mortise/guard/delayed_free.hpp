@@ -18,7 +18,6 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/entropy.hpp"
@@ -59,12 +58,12 @@ struct DelayedFree {
     /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others read `unclassed`
     /// and entries, but never the blocks in them, which may be gone.
     struct Thread {
-      std::uint64_t bytes = 0;
-      std::uint64_t limit = 0;
+      std::int64_t room = 0;  ///< bytes that may still come; below zero only for an instant
+      bool is_open = false;
+      bool is_draining = false;
       std::uint64_t unclassed = 0;  ///< bytes of the waiting blocks that have no size class
       std::uint32_t newest = 0;  ///< where the next one goes; counts on and on
       std::uint32_t oldest = 0;
-      bool is_draining = false;
       std::uint64_t random = 0;
       Thread* next = nullptr;  ///< in the list of attached threads; under lock_
       Thread* prev = nullptr;
@@ -77,10 +76,10 @@ struct DelayedFree {
 
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Classed<Below> {
       if (b.size_class == kNoClass) [[unlikely]] return false;
-      const std::uint64_t cost = kCostOf[b.class_index()];
-      if (t.bytes + cost > t.limit) [[unlikely]] return false;
-      if constexpr (Fill::kFillBytes) wipe(b.ptr, filled({b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()}));
-      enter(t, b, cost, call_site());
+      const Stay stay = kStayOf[b.class_index()];
+      if (!reserve(t.room, stay.cost)) [[unlikely]] return false;
+      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, stay.filled);
+      enter(t, b, call_site());
       return true;
     }
     MORTISE_HOT void release(Thread& t, Block b) noexcept { release_from(t, b, call_site()); }
@@ -108,7 +107,7 @@ struct DelayedFree {
 
     /// Puts back what this thread's quarantine holds.
     std::size_t trim(Thread& t) noexcept {
-      drain(t, 0);
+      drain(t, INT64_MAX / 2);
       return trim_below(this->below, t.below);
     }
     void attach(Thread& t) noexcept {
@@ -118,12 +117,14 @@ struct DelayedFree {
       if (first_) first_->prev = &t;
       first_ = &t;
       if constexpr (Order::kDraws) t.random = os::entropy() | 1;
-      t.limit = kBytes;
+      t.room = kBytes;
+      t.is_open = true;
     }
     void detach(Thread& t) noexcept {
-      if (t.limit) {
-        t.limit = 0;
-        drain(t, 0);
+      if (t.is_open) {
+        t.is_open = false;
+        drain(t, INT64_MAX / 2);
+        t.room = 0;
         Held held(lock_);
         (t.prev ? t.prev->next : first_) = t.next;
         if (t.next) t.next->prev = t.prev;
@@ -165,18 +166,28 @@ struct DelayedFree {
    private:
     static constexpr std::uint64_t kPointerBits = 56;
     static constexpr std::size_t kStayMax = kBytes / 2;
-    static constexpr std::size_t kInlineWipe = 256;
+    static constexpr std::uint32_t kNeverStays = INT32_MAX;
     static constexpr std::size_t cost_of(std::size_t bytes) noexcept { return bytes > kBytes / kBlocks ? bytes : kBytes / kBlocks; }
-    static constexpr auto make_costs() noexcept {
-      std::array<std::uint32_t, Below::Classes::kCount + 1> costs{};
+    static constexpr std::size_t filled(std::size_t bytes) noexcept {
+      return (bytes < Fill::kFillBytes ? bytes : Fill::kFillBytes) & ~std::size_t{15};
+    }
+
+    /// What is to be known of a class while a block of it waits.
+    struct Stay {
+      std::uint32_t cost;
+      std::uint32_t filled;
+    };
+    static constexpr auto make_stays() noexcept {
+      std::array<Stay, Below::Classes::kCount + 1> stays{};
       if constexpr (Classed<Below>)
         for (unsigned c = 1; c <= Below::Classes::kCount; ++c) {
           const std::size_t bytes = Below::Classes::size_of(c);
-          costs[c] = bytes > kStayMax ? ~0u : static_cast<std::uint32_t>(cost_of(bytes));
+          stays[c] = {bytes > kStayMax ? kNeverStays : static_cast<std::uint32_t>(cost_of(bytes)),
+                      static_cast<std::uint32_t>(filled(bytes))};
         }
-      return costs;
+      return stays;
     }
-    static constexpr auto kCostOf = make_costs();
+    static constexpr auto kStayOf = make_stays();
 
     static std::byte* pointer_in(std::uint64_t block) noexcept {
       return reinterpret_cast<std::byte*>(block & ((std::uint64_t{1} << kPointerBits) - 1));
@@ -193,8 +204,25 @@ struct DelayedFree {
       return __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED);
 #endif
     }
-    MORTISE_HOT static void enter(Thread& t, Block b, std::uint64_t cost, const void* site) noexcept {
-      t.bytes += cost;
+    /// One instruction that takes `cost` out of the room; no, and nothing taken, when there is not so much.
+    MORTISE_HOT static bool reserve(std::int64_t& room, std::int64_t cost) noexcept {
+#if defined(__x86_64__)
+      bool is_short;
+      asm volatile("subq %2, %0" : "+m"(room), "=@ccs"(is_short) : "r"(cost) : );
+#else
+      const bool is_short = __atomic_sub_fetch(&room, cost, __ATOMIC_RELAXED) < 0;
+#endif
+      if (is_short) [[unlikely]] give_back(room, cost);
+      return !is_short;
+    }
+    MORTISE_HOT static void give_back(std::int64_t& room, std::int64_t cost) noexcept {
+#if defined(__x86_64__)
+      asm volatile("addq %1, %0" : "+m"(room) : "r"(cost) : "cc");
+#else
+      __atomic_add_fetch(&room, cost, __ATOMIC_RELAXED);
+#endif
+    }
+    MORTISE_HOT static void enter(Thread& t, Block b, const void* site) noexcept {
       Entry& e = t.entry[claim(t.newest) % kBlocks];
       e.freed_at = site;
       show(e.block, address_of(b.ptr) | std::uint64_t{b.size_class} << kPointerBits);
@@ -203,38 +231,59 @@ struct DelayedFree {
     /// A block that comes with a class needs no measuring; one without is measured once here and once when it leaves.
     MORTISE_COLD void release_from(Thread& t, Block b, const void* site) noexcept {
       if (b.is_unsized()) b = this->below.measure({b.ptr, 0, b.class_index()});
-      if (b.size > kStayMax || !t.limit || t.is_draining) return this->below.release(t.below, b);
-      if constexpr (Fill::kFillBytes) wipe(b.ptr, filled(b));
-      const std::size_t cost = cost_of(b.size);
-      if (t.bytes + cost > t.limit) drain(t, kBytes - kBytes / 8 > cost ? kBytes - kBytes / 8 - cost : 0);
+      if (b.size > kStayMax || !t.is_open || t.is_draining) return this->below.release(t.below, b);
+      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, filled(b.size));
+      const auto cost = static_cast<std::int64_t>(cost_of(b.size));
+      if (!reserve(t.room, cost)) {
+        drain(t, cost + static_cast<std::int64_t>(kBytes / 8));
+        if (!reserve(t.room, cost)) return this->below.release(t.below, b);
+      }
       if (b.size_class == kNoClass) show(t.unclassed, t.unclassed + b.size);
-      enter(t, b, cost, site);
+      enter(t, b, site);
     }
 
-    /// Passes blocks on until at most `bytes_max` are left.
-    MORTISE_COLD void drain(Thread& t, std::size_t bytes_max) noexcept {
+    /// Passes the oldest on until there is room for `wanted` bytes, or none is left.
+    MORTISE_COLD void drain(Thread& t, std::int64_t wanted) noexcept {
       if (t.is_draining) return;
       t.is_draining = true;
-      while (t.bytes > bytes_max && t.oldest != t.newest) {
+      const std::int64_t missing = wanted - t.room;
+      const std::uint32_t newest = t.newest;
+      std::int64_t freed = 0;
+      for (std::uint32_t oldest = t.oldest; oldest != newest && freed < missing; t.oldest = ++oldest) {
         if constexpr (Order::kDraws) draw(t);
-        Entry& e = t.entry[t.oldest++ % kBlocks];
-        if (!e.block) continue;  // claimed, and not written yet, by what we interrupted
-        const Block b = sized(block_in(e.block));
-        const void* const site = e.freed_at;
+        Entry& e = t.entry[oldest % kBlocks];
+        const std::uint64_t block = e.block;
+        [[maybe_unused]] const void* const site = e.freed_at;
         show(e.block, std::uint64_t{0});
-        t.bytes -= cost_of(b.size);
-        if (b.size_class == kNoClass) show(t.unclassed, t.unclassed - b.size);
-        if constexpr (Fill::kFillBytes) check(b, site);
-        if constexpr (Hits<Below>)
-          if (b.size_class != kNoClass && this->below.release_hit(t.below, b)) continue;
-        this->below.release(t.below, b);
+        const Block b = block_in(block);
+        if constexpr (Hits<Below> && Classed<Below>)
+          if (b.size_class != kNoClass) [[likely]] {
+            const Stay stay = kStayOf[b.class_index()];
+            freed += stay.cost;
+            if constexpr (Fill::kFillBytes)
+              if (!Fill::is_whole(b.ptr, stay.filled)) [[unlikely]] accuse(sized(b), site);
+            if (!this->below.release_hit(t.below, b)) [[unlikely]] pass_by(t, b);
+            continue;
+          }
+        if (block) freed += pass_on(t, b, site);  // else claimed, and not written yet, by what we interrupted
       }
-      if (t.oldest == t.newest) {
-        t.bytes = 0;
+      give_back(t.room, freed);
+      if (t.oldest == t.newest) {  // what was lost to a handler costs no room from here on
+        t.room = kBytes;
         show(t.unclassed, std::uint64_t{0});
       }
       t.is_draining = false;
     }
+    /// Returns what the block cost.
+    std::int64_t pass_on(Thread& t, Block b, const void* site) noexcept {
+      b = sized(b);
+      if (b.size_class == kNoClass) show(t.unclassed, t.unclassed - b.size);
+      if constexpr (Fill::kFillBytes) check(b, site);
+      this->below.release(t.below, b);
+      return static_cast<std::int64_t>(cost_of(b.size));
+    }
+    MORTISE_COLD void pass_by(Thread& t, Block b) noexcept { this->below.release(t.below, sized(b)); }
+
     /// Brings one of the waiting to where the oldest is.
     static void draw(Thread& t) noexcept {
       t.random ^= t.random << 13;
@@ -256,21 +305,8 @@ struct DelayedFree {
         if (b.size_class != kNoClass) [[likely]] return {b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
       return this->below.measure(b);
     }
-    /// Small blocks are zeroed where they are met: a call costs more than they do.
-    MORTISE_HOT static void wipe(std::byte* p, std::size_t n) noexcept {
-      if (n > kInlineWipe) [[unlikely]] return static_cast<void>(std::memset(p, 0, n));
-      for (std::size_t i = 0; i < n; i += 16) std::memset(p + i, 0, 16);
-    }
-    static std::size_t filled(Block b) noexcept { return (b.size < Fill::kFillBytes ? b.size : Fill::kFillBytes) & ~std::size_t{15}; }
-    void check(Block b, const void* site) noexcept {
-      using Words = std::uint64_t __attribute__((vector_size(16), may_alias));  // blocks and their sizes are multiples of 16
-      const auto* at = reinterpret_cast<const Words*>(b.ptr);
-      const auto* const end = reinterpret_cast<const Words*>(b.ptr + filled(b));
-      Words seen{}, more{};
-      for (; at + 4 <= end; at += 4) seen |= at[0] | at[1], more |= at[2] | at[3];
-      for (; at < end; ++at) seen |= *at;
-      seen |= more;
-      if (seen[0] | seen[1]) [[unlikely]] accuse(b, site);
+    static void check(Block b, const void* site) noexcept {
+      if (!Fill::is_whole(b.ptr, filled(b.size))) [[unlikely]] accuse(b, site);
     }
     MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});

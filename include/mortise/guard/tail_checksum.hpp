@@ -171,8 +171,9 @@ struct TailChecksum {
       n = kToTheByte ? n + (n == 0) : static_cast<std::size_t>(tail - outer.ptr);
       std::size_t slack = static_cast<std::size_t>(tail - outer.ptr) - n;
       if (slack > kSlackMax) [[unlikely]] slack = kSlackMax;
-      std::memcpy(tail - slack, &canary_, sizeof canary_);
-      if (kWatched > 8 && slack > 8) std::memcpy(tail - slack + 8, &canary_, sizeof canary_);
+      std::byte* const end = tail - slack;
+      std::memcpy(end, &canary_, sizeof canary_);
+      if constexpr (kWatched > 8) std::memcpy(end + 8 < tail ? end + 8 : tail, &canary_, sizeof canary_);
       const std::uint64_t word = tag_.of(address_of(outer.ptr)) ^ (std::uint64_t{slack} << 48);
       std::memcpy(tail, &word, sizeof word);
       return {outer.ptr, static_cast<std::size_t>(tail - outer.ptr) - slack, outer.class_index()};
@@ -181,16 +182,19 @@ struct TailChecksum {
     MORTISE_HOT std::uint64_t word_of(Block outer) const noexcept {
       return load(outer.end() - kTail) ^ tag_.of(address_of(outer.ptr));
     }
+    /// No jump depends on how long the slack is: sizes are mixed, and it would be mispredicted.
     MORTISE_HOT bool is_whole(Block outer) const noexcept {
+      const std::byte* const tail = outer.end() - kTail;
       const std::uint64_t word = word_of(outer);
       const std::size_t slack = word >> 48;
-      if ((word << 16) | (slack > outer.size - kTail)) [[unlikely]] return false;
-      const std::byte* const end = outer.end() - kTail - slack;
-      return is_canary(end, slack) && (kWatched == 8 || slack <= 8 || is_canary(end + 8, slack - 8));
-    }
-    /// The 8 bytes at `at`, as far as they belong to the slack.
-    MORTISE_HOT bool is_canary(const std::byte* at, std::size_t slack) const noexcept {
-      return ((load(at) ^ canary_) & kMask[slack < 8 ? slack : 8]) == 0;
+      if (slack > outer.size - kTail) [[unlikely]] return false;
+      const std::byte* const end = tail - slack;
+      std::uint64_t wrong = (word << 16) | ((load(end) ^ canary_) & kMask[slack < 8 ? slack : 8]);
+      if constexpr (kWatched > 8) {
+        const std::byte* const second = end + 8 < tail ? end + 8 : tail;
+        wrong |= (load(second) ^ canary_) & kMask[tail - second < 8 ? tail - second : 8];
+      }
+      return wrong == 0;
     }
     std::size_t length_of(Block outer) const noexcept { return outer.size - kTail - (word_of(outer) >> 48); }
 

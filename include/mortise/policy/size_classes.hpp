@@ -94,8 +94,21 @@ template <std::size_t kMaxBytesT = 256_KiB> using PowerOfTwo = Geometric<1, kMax
 
 namespace mortise {
 
+namespace detail {
+/// The facts on colours (policy/coloured.hpp) of classes that have them.
+template <class C, std::size_t kTaken> struct ShrunkColours {};
+template <class C, std::size_t kTaken> requires requires { C::kColours; } struct ShrunkColours<C, kTaken> {
+  static constexpr unsigned kColours = C::kColours;
+  static constexpr std::size_t kColouredBytes = C::kColouredBytes - kTaken;
+  static constexpr unsigned plain(unsigned c) { return C::plain(c); }
+  static constexpr unsigned colour_of(unsigned c) { return C::colour_of(c); }
+  static constexpr unsigned offset_of(unsigned colour) { return C::offset_of(colour); }
+  static constexpr unsigned in_colour(unsigned c, unsigned colour) { return C::in_colour(c, colour); }
+};
+}  // namespace detail
+
 /// The size facts of a heap that takes `kTaken` bytes of every block for itself.
-template <class C, std::size_t kTaken> struct Shrunk {
+template <class C, std::size_t kTaken> struct Shrunk : detail::ShrunkColours<C, kTaken> {
   static constexpr unsigned kCount = C::kCount;
   static constexpr std::size_t kMaxBytes = C::kMaxBytes - kTaken;
   static constexpr unsigned class_of(std::size_t n) { return C::class_of((n ? n : 1) + kTaken); }  // no block of no bytes
