@@ -13,6 +13,7 @@ from support.allocators import BUILD, NAMES, ROOT, WAY_IDS, WAYS, environment, p
 
 sys.path.insert(0, str(ROOT / "cli"))
 MORTISE = [sys.executable, "-m", "mortise"]
+GUARDED = ("hslabd", "wfslabs", "tlsfccsd", "hslab_hardened")
 SMALL_LIVE, SMALL_BYTES, LARGE_LIVE, LARGE_BYTES = 5_000, 208, 2, 3 << 20
 
 
@@ -114,6 +115,20 @@ def test_a_busy_heap_is_read_too(rounds):
     finally:
         busy.kill()
         busy.communicate()
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n in GUARDED or os.environ.get("MORTISE_TEST_ALL")])
+def test_who_asks_disturbs_nobody(name):
+    """Guards keep blocks of other threads: whoever counts them may not take them for its own, from inside or outside."""
+    with open(os.devnull, "w") as nowhere, subprocess.Popen(
+            [program("life", "asked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=nowhere,
+            env=environment(name, MORTISE_REPORT_FILE="/dev/stdout"), text=True) as asked:
+        assert asked.stdout.readline() == "busy\n"
+        done = command_line("stats", asked.pid, "--json")
+        assert done.returncode == 0, done.stderr
+        jsonschema.validate(json.loads(done.stdout), schema("process"))
+        said, _ = asked.communicate("", timeout=100)
+    assert (said, asked.returncode) == ("whole\n", 0)
 
 
 def test_one_whose_addresses_are_not_random_is_read_too():

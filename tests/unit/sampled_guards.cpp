@@ -50,6 +50,21 @@ TEST(SampledGuards, MisuseEndsTheProgram) {
   });
 }
 
+/// The slots lie in memory that the heap below may have handed out before.
+TEST(SampledGuards, AZeroedRequestIsZeroWhoseverTheMemoryWas) {
+  Stage<Every> stage;
+  stage.as(0, [](Every& h, auto& t) {
+    const Block used = h.below.allocate(t.below, {.size = 1_MiB});
+    std::memset(used.ptr, 1, used.size);
+    h.below.release(t.below, used);
+    for (int i = 0; i < 8; ++i) {
+      const Block b = h.allocate(t, {.size = 200, .zeroed = true});
+      ASSERT_TRUE(b);
+      for (unsigned k = 0; k < 200; ++k) ASSERT_EQ(b.ptr[k], std::byte{0}) << "byte " << k << " of block " << i;
+    }
+  });
+}
+
 TEST(SampledGuards, WhatDoesNotFitIsServedByTheHeapBelow) {
   Stage<Every> stage;
   stage.as(0, [](Every& h, auto& t) {

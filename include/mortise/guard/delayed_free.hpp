@@ -97,12 +97,16 @@ struct DelayedFree {
       return this->below.resize_by_moving(t.below, b, n);
     }
 
-    /// Where the block at `p` was released, when it waits in some quarantine; null otherwise. For a report. O(blocks).
+    /// Where the block at `p` was released, when it waits in some quarantine; null otherwise, and when somebody is just being attached,
+    /// detached or counted: a report waits for no lock. O(blocks).
     const void* freed_at(const std::byte* p) noexcept {
-      for (const Thread* t = first_; t; t = t->next)
+      if (!lock_.try_lock()) return nullptr;
+      const void* place = nullptr;
+      for (const Thread* t = first_; t && !place; t = t->next)
         for (const Entry& e : t->entry)
-          if (pointer_in(e.block) == p) return e.freed_at;
-      return nullptr;
+          if (pointer_in(glance(e.block)) == p) place = glance(e.freed_at);
+      lock_.unlock();
+      return place;
     }
 
     /// Puts back what this thread's quarantine holds.
@@ -224,7 +228,7 @@ struct DelayedFree {
     }
     MORTISE_HOT static void enter(Thread& t, Block b, const void* site) noexcept {
       Entry& e = t.entry[claim(t.newest) % kBlocks];
-      e.freed_at = site;
+      show(e.freed_at, site);
       show(e.block, address_of(b.ptr) | std::uint64_t{b.size_class} << kPointerBits);
     }
 
@@ -268,7 +272,7 @@ struct DelayedFree {
         if (block) freed += pass_on(t, b, site);  // else claimed, and not written yet, by what we interrupted
       }
       give_back(t.room, freed);
-      if (t.oldest == t.newest) {  // what was lost to a handler costs no room from here on
+      if (t.oldest == t.newest && t.is_open) {  // what was lost to a handler costs no room from here on
         t.room = kBytes;
         show(t.unclassed, std::uint64_t{0});
       }
