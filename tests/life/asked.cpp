@@ -49,7 +49,10 @@ void work(std::uint32_t random) {
 }
 /// Threads that come and go: what they have released waits nowhere afterwards.
 void come_and_go() {
-  for (std::uint32_t seed = 1; !is_over; ++seed) std::thread([seed] { for (unsigned i = 0; i < 300; ++i) drop(make(seed * 40503u * (i + 1))); }).join();
+  const auto live = [](std::uint32_t seed) {
+    for (unsigned i = 0; i < 300; ++i) drop(make(seed * 40503u * (i + 1)));
+  };
+  for (std::uint32_t seed = 1; !is_over; ++seed) std::thread(live, seed).join();
 }
 
 void ask(FILE* nowhere) {
