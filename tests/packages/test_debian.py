@@ -23,7 +23,7 @@ def test_libraries_are_installed_used_and_removed(debs):
     printf 'cmake_minimum_required(VERSION 3.24)\nproject(p C)\nfind_package(mortise REQUIRED)\nadd_executable(m malloc.c)
     target_link_libraries(m mortise::tlsf_override)' > CMakeLists.txt
     cmake -B build >/dev/null && cmake --build build >/dev/null && MORTISE_VERBOSE=1 build/m 2>&1 | grep -o 'tlsf active'
-    man -w libmortise
+    dpkg -L libmortise-dev | grep man3/libmortise.3.gz
     dpkg -r libmortise-dev libmortise0
     find /usr /etc -name '*mortise*' | wc -l
     """

@@ -14,11 +14,11 @@ from support.allocators import ROOT, Ran
 
 
 def cargo(*words, cwd, **env) -> Ran:
-    """cargo in the user's own environment: where it fetches from is the user's affair."""
-    program = shutil.which("cargo") or shutil.which("cargo-web")
+    """cargo without a network: set-up has fetched what the crate is built with."""
+    program = shutil.which("cargo")
     assert program, "cargo is not installed: run packaging/setup.sh packages"
     done = subprocess.run([program, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=WATCHDOG_S,
-                          env=os.environ | {"CARGO_TARGET_DIR": str(cwd / "target"), "CARGO_TERM_COLOR": "never"} | env)
+                          env=os.environ | {"CARGO_TARGET_DIR": str(cwd / "target"), "CARGO_TERM_COLOR": "never", "CARGO_NET_OFFLINE": "true"} | env)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
