@@ -13,9 +13,9 @@ OPTIONS = {
              "UBSAN_OPTIONS": "halt_on_error=1 print_stacktrace=1"},
 }
 # Logical threads all run on one: ThreadSanitizer has nothing to say about them. Where it keeps its shadow there is no room for the
-# window of iamalloc's sub-heaps.
+# window of sub-heaps, iamalloc's and others'.
 PROGRAMS = {
-    "tsan": {"threads": ["--gtest_filter=-*iamalloc*"], "guarded_threads": []},
+    "tsan": {"threads": ["--gtest_filter=-*iamalloc*:*sub_heaps*"], "guarded_threads": []},
     "asan": {"threads": [], "stacks": ["--seed=7", "--operations=50000"]},
 }
 
