@@ -42,6 +42,7 @@ packages-test:  ## every package built, installed and used in a clean root, the 
 	MORTISE_TEST_ALL=1 $(PYTEST) tests/packages
 
 deb: build  ## Debian packages in build/packages
+	@$(SETUP) packages
 	cd build && cpack -G DEB
 
 docs:  ## the documentation site: build/site/index.html
