@@ -28,13 +28,15 @@ THREADS = [8, 16, 32]
 PARALLELISM_MIN = 0.8
 ATTEMPTS = 3  # times the tests of a cell are repeated while some of them are void
 CPUS = len(os.sched_getaffinity(0))
-# What is preloaded for the malloc rows: ours, and those that Debian's packages carry.
+# What is preloaded for the malloc rows: ours, those that Debian's packages carry, and what `make bench` has built.
 ALLOCATORS = {
     "malloc hslab": "build/lib/libmortise-hslab.so",
+    "malloc wfslab": "build/lib/libmortise-wfslab.so",
     "malloc jemalloc": "/usr/lib/*-linux-gnu/libjemalloc.so.2",
     "malloc mimalloc": "/usr/lib/*-linux-gnu/libmimalloc.so.2",
     "malloc tcmalloc": "/usr/lib/*-linux-gnu/libtcmalloc_minimal.so.4",
     "malloc tbbmalloc": "/usr/lib/*-linux-gnu/libtbbmalloc_proxy.so.2",
+    **{f"malloc {n}": f"build/peers/{n}/lib{n}.so" for n in ("mimalloc3", "snmalloc", "rpmalloc", "hoard")},
 }
 
 
