@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "mortise/backbone/slab.hpp"
+#include "mortise/cache/batched_free.hpp"
+#include "mortise/cache/core_cache.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
@@ -97,6 +99,37 @@ TEST(Coloured, AColourThatWorksKeepsItsSpans) {
     h.release_batch(t, c, mine.data(), static_cast<unsigned>(mine.size()));
     h.release_batch(t, other, theirs.data(), static_cast<unsigned>(theirs.size()));
   });
+}
+
+TEST(Coloured, WhatIsSaidOfASizeIsTrueOfAllItsColours) {
+  using Cached = Stack<Layers<CoreCache<>, BatchedFree<>, Slab<Classes>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  constexpr std::size_t kBytes = 64;
+  constexpr unsigned kMany = static_cast<unsigned>(2 * kGranule / kBytes);
+  Stage<Cached> stage(2);
+  std::size_t held = 0;
+  stage.as(0, [&](Cached& h, auto& t) {
+    std::vector<Block> blocks(kMany / 4);
+    for (Block& b : blocks) b = h.allocate(t, {.size = kBytes});
+    for (std::size_t i = 0; i < blocks.size(); ++i)  // caches are left with blocks of the slab that the other core takes over
+      if (i % 8) h.release(t, blocks[i]);
+      else ++held;
+  });
+  stage.as(1, [&](Cached& h, auto& t) {
+    for (unsigned i = 0; i < kMany; ++i, ++held) ASSERT_TRUE(h.allocate(t, {.size = kBytes}));
+  });
+  ClassUsage classes[256];
+  Usage u;
+  u.classes = classes;
+  u.classes_max = 256;
+  stage.heap().tell(u);
+  unsigned rows = 0;
+  for (const ClassUsage& k : classes) {
+    if (k.block_bytes != kBytes) continue;
+    ++rows;
+    EXPECT_EQ(k.live, held);
+    EXPECT_EQ(k.live * kBytes + u.cached, k.span_bytes) << "there is no other size: what is not held is free";
+  }
+  EXPECT_EQ(rows, 1u);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
         const std::size_t spans = classes_[c].spans * classes_[c].span_bytes;
-        u.in_slabs(c, Classes::size_of(c), classes_[c].live, classes_[c].spans, spans);
+        u.in_slabs(plain_class<Classes>(c), Classes::size_of(c), classes_[c].live, classes_[c].spans, spans);
         u.live -= spans;  // below counts a slab as one large block
         u.large -= spans;
         u.large_count -= classes_[c].spans;

@@ -11,6 +11,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -81,7 +82,7 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
       tell_below(this->below, u);
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
-        u.in_transit(c, Classes::size_of(c), classes_[c].count);
+        u.in_transit(plain_class<Classes>(c), Classes::size_of(c), classes_[c].count);
       }
     }
 

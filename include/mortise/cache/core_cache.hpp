@@ -143,7 +143,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       for (unsigned i = 0; i < used_.load(Order::acquire); ++i) {
         const std::byte* set = sets_[i].load(Order::acquire);
         if (!set) continue;
-        for (unsigned c = 1; c <= Classes::kCount; ++c) u.in_cache(i, c, Classes::size_of(c), count_of(set, c));
+        for (unsigned c = 1; c <= Classes::kCount; ++c)
+          u.in_cache(i, plain_class<Classes>(c), Classes::size_of(c), count_of(set, c));
       }
     }
 

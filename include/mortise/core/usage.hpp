@@ -9,7 +9,8 @@
 
 namespace mortise {
 
-/// One size class. Counts are blocks.
+/// One size class; where classes have colours, all colours of it: a slab may change its colour under blocks that caches keep. Counts are
+/// blocks.
 struct ClassUsage {
   std::size_t block_bytes = 0;
   std::size_t live = 0;        ///< held by the program

@@ -22,6 +22,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/fill.hpp"
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/policy/order.hpp"
@@ -155,7 +156,7 @@ struct DelayedFree {
         if constexpr (Classed<Below>)
           for (const Entry& e : t->entry)
             if (const Block b = block_in(glance(e.block)); b.size_class != kNoClass)
-              u.in_transit(b.class_index(), Below::Classes::size_of(b.class_index()), 1);
+              u.in_transit(plain_class<typename Below::Classes>(b.class_index()), Below::Classes::size_of(b.class_index()), 1);
         u.move_to_cache(glance(t->unclassed));
       }
     }
@@ -297,9 +298,9 @@ struct DelayedFree {
       Entry& chosen = t.entry[(t.oldest + static_cast<std::uint32_t>((t.random >> 32) * waiting >> 32)) % kBlocks];
       Entry& oldest = t.entry[t.oldest % kBlocks];
       const Entry other = oldest;
-      oldest.freed_at = chosen.freed_at;
+      show(oldest.freed_at, chosen.freed_at);
       show(oldest.block, chosen.block);
-      chosen.freed_at = other.freed_at;
+      show(chosen.freed_at, other.freed_at);
       show(chosen.block, other.block);
     }
 
