@@ -27,7 +27,7 @@ def kit() -> Kit:
     if path is None:
         raise WrongUse(
             f"share/mortise/kit.json is missing from this installation (looked in {home.looked()}): "
-            "run 'make build', or set MORTISE_HOME"
+            "run 'make build', install Debian's libmortise-dev, or set MORTISE_HOME"
         )
     told = formats.load(path, formats.KIT)
     places = {key: (path.parent / told[key]).resolve() for key in ("include", "sources", "generated")}

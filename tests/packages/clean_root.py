@@ -12,7 +12,7 @@ from support.allocators import ROOT, Ran
 
 ENTER = """
 set -e
-room=$(mktemp -d)
+room=/mnt  # of this mount namespace alone
 mount -t tmpfs none "$room"
 mkdir "$room/upper" "$room/work" "$room/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$room/upper,workdir=$room/work" "$room/root"
@@ -20,7 +20,12 @@ mount -t tmpfs none "$room/root/tmp"
 cp -r -- {files} "$room/root/tmp/"
 mount -t tmpfs none "$room/root{tree}"
 mount --rbind /proc "$room/root/proc"
-mount --rbind /dev "$room/root/dev"
+mount -t tmpfs none "$room/root/dev"  # a few devices one by one: what goes wrong in there must not reach this machine's
+for device in null zero full random urandom tty; do
+  touch "$room/root/dev/$device"
+  mount --bind "/dev/$device" "$room/root/dev/$device"
+done
+ln -s /proc/self/fd "$room/root/dev/fd"
 chmod 1777 "$room/root/tmp"
 exec chroot "$room/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
   {environment} bash -ec {script}

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from packages.conftest import STRANGERS, shell
+from support.allocators import ROOT
 
 OVERRIDDEN = {"malloc_hslab": "hslab", "malloc_hslab_override": "hslab", "malloc_hslab_override_static": "hslab",
               "malloc_tlsf_override_static": "tlsf", "malloc_hslab+affinity_override": "hslab+affinity", "wholly_static": "hslab",
@@ -87,8 +88,6 @@ def test_what_is_missing_is_named(installed, tmp_path):
 
 
 def test_nothing_installed_leads_back_to_the_tree(installed):
-    from support.allocators import ROOT
-
     texts = [path for path in installed.rglob("*") if path.suffix in {".cmake", ".pc", ".json", ".py"}]
     assert len(texts) > 20
     assert not [path for path in texts if str(ROOT) in path.read_text()]
@@ -102,3 +101,9 @@ def test_sonames_and_versions_of_symbols(libdir, tmp_path):
         assert f"{symbol}@@MORTISE_0.1" in symbols
         defined = [line.split()[-1] for line in symbols.splitlines() if " U " not in line and " w " not in line]
         assert all("@@MORTISE_" in name or name.startswith("MORTISE_") for name in defined), defined
+
+
+def test_every_package_has_the_same_version():
+    version = re.search(r"^project\(mortise VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), flags=re.M)[1]
+    for file, pattern in (("pyproject.toml", r'^version = "(.+)"'), ("Cargo.toml", r'^version = "(.+)"'), ("cli/mortise/__init__.py", r'^__version__ = "(.+)"')):
+        assert re.search(pattern, (ROOT / file).read_text(), flags=re.M)[1] == version, file

@@ -59,9 +59,3 @@ def test_neither_cmake_nor_the_cxx_library_is_needed(stranger):
     cargo("build", "-q", cwd=stranger).ok()
     needed = shell("readelf", "-d", stranger / "target/debug/stranger", cwd=stranger).ok().out
     assert "libstdc++" not in needed and "libmortise" not in needed
-
-
-def test_the_version_is_that_of_the_project(crate):
-    project = (ROOT / "CMakeLists.txt").read_text()
-    version = next(line for line in (crate / "mortise/Cargo.toml").read_text().splitlines() if line.startswith("version = "))
-    assert f"VERSION {version.split(chr(34))[1]} " in project
