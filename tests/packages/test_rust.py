@@ -59,3 +59,8 @@ def test_neither_cmake_nor_the_cxx_library_is_needed(stranger):
     cargo("build", "-q", cwd=stranger).ok()
     needed = shell("readelf", "-d", stranger / "target/debug/stranger", cwd=stranger).ok().out
     assert "libstdc++" not in needed and "libmortise" not in needed
+
+
+def test_the_example_of_its_page_runs(stranger):
+    ran = cargo("test", "--doc", "--manifest-path", stranger.parent / "mortise/Cargo.toml", cwd=stranger).ok()
+    assert "1 passed; 0 failed" in ran.out, ran.out
