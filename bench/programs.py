@@ -145,7 +145,7 @@ def commands(place: pathlib.Path) -> dict[str, tuple[str, list[str], dict[str, s
         "redis": ("redis-server", server, {}),
         "sqlite": ("sqlite3", ["sqlite3", ":memory:", SQL], {}),
         "compile": (compiler, [compiler, *f"-quiet -O0 -std=c++17 {place}/in.ii -o /dev/null".split()], {}),
-        "python": (python, [python, "-I", f"{place}/in.py"], {"PYTHONMALLOC": "malloc"}),
+        "python": (python, [python, "-s", f"{place}/in.py"], {"PYTHONMALLOC": "malloc"}),
         "perl": ("perl", ["perl", "-e", PERL], {"PERL_HASH_SEED": "0"}),
         "jq": ("jq", ["jq", "-c", JQ, f"{place}/in.json"], {}),
         "lua": ("lua5.4", ["lua5.4", "-e", LUA], {}),
