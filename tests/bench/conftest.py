@@ -23,6 +23,8 @@ def programs() -> Path:
 
 @pytest.fixture(scope="session")
 def bench() -> SimpleNamespace:
+    names = [source.stem for source in BENCH.glob("*.py")]
+    aside = {name: sys.modules.pop(name) for name in names if name in sys.modules}  # tests has a `programs`, too
     sys.path.insert(0, str(BENCH))
     try:
         import peers
@@ -32,6 +34,9 @@ def bench() -> SimpleNamespace:
         import stats
     finally:
         sys.path.remove(str(BENCH))
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(aside)
     return SimpleNamespace(peers=peers, report=report, run=run, session=session, stats=stats)
 
 
