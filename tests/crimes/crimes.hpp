@@ -41,8 +41,10 @@ inline void announce(const void* p) {
   fflush(stdout);
 }
 inline void release(void* p) { free(hidden(p)); }
+/// A single byte that is there already would change nothing, and be no crime: one canary in 255 begins with it.
 inline void write_at(char* p, long at, std::size_t n = 1, int value = 0x41) {
   p = hidden(p);
+  if (n == 1 && static_cast<volatile char*>(p)[at] == static_cast<char>(value)) value ^= 1;
   for (std::size_t i = 0; i < n; ++i) static_cast<volatile char*>(p)[at + static_cast<long>(i)] = static_cast<char>(value);
 }
 inline void write_word(void* p, long at, uintptr_t value) {

@@ -73,7 +73,7 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
   MORTISE_HOT static Word rest(const std::byte* p, std::size_t n) noexcept {
     const auto* const last = reinterpret_cast<const Word*>(p + n) - 4;
     Word seen{};
-    for (const auto* at = reinterpret_cast<const Word*>(p) + 4;; at += 4) {
+    for (const auto* at = reinterpret_cast<const Word*>(p) + 3;; at += 4) {  // from where is_whole has looked
       const Word* const from = at < last ? at : last;
       seen |= (from[0] | from[1]) | (from[2] | from[3]);
       if (at >= last) return seen;
