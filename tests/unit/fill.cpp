@@ -1,0 +1,29 @@
+// A byte that the Fill slot does not visit is a write after free that nobody sees.
+#include "mortise/policy/fill.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+
+namespace mortise {
+namespace {
+
+TEST(Fill, EveryByteOfEverySizeIsZeroedAndLookedAt) {
+  alignas(16) std::byte block[1024 + 16];
+  for (std::size_t n = 16; n <= 1024; n += 16) {
+    std::memset(block, 0x5A, sizeof block);
+    fills::Zeroed<>::fill(block, n);
+    ASSERT_TRUE(fills::Zeroed<>::is_whole(block, n)) << n;
+    for (std::size_t i = 0; i < n; ++i) {
+      ASSERT_EQ(block[i], std::byte{0}) << n << ' ' << i;
+      block[i] = std::byte{1};
+      ASSERT_FALSE(fills::Zeroed<>::is_whole(block, n)) << n << ' ' << i;
+      block[i] = std::byte{0};
+    }
+    ASSERT_EQ(block[n], std::byte{0x5A}) << "nothing behind the block is written";
+  }
+}
+
+}  // namespace
+}  // namespace mortise
