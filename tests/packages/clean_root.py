@@ -17,20 +17,20 @@ set -e
 mount --make-rprivate / 2>/dev/null || ! grep ' shared:' /proc/self/mountinfo  # where / is no mount (in a chroot), none may be shared
 room=/mnt  # of this mount namespace alone
 mount -t tmpfs none "$room"
-mkdir "$room/upper" "$room/work" "$room/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$room/upper,workdir=$room/work" "$room/root"
-mount -t tmpfs none "$room/root/tmp"
-cp -r -- {files} "$room/root/tmp/"
-mount -t tmpfs none "$room/root{tree}"
-mount --rbind /proc "$room/root/proc"
-mount -t tmpfs none "$room/root/dev"  # a few devices one by one: what goes wrong in there must not reach this machine's
+mkdir "$room/upper" "$room/work" "$room/new"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$room/upper,workdir=$room/work" "$room/new"
+mount -t tmpfs none "$room/new/tmp"
+cp -r -- {files} "$room/new/tmp/"
+mount -t tmpfs none "$room/new{tree}"
+mount --rbind /proc "$room/new/proc"
+mount -t tmpfs none "$room/new/dev"  # a few devices one by one: what goes wrong in there must not reach this machine's
 for device in null zero full random urandom tty; do
-  touch "$room/root/dev/$device"
-  mount --bind "/dev/$device" "$room/root/dev/$device"
+  touch "$room/new/dev/$device"
+  mount --bind "/dev/$device" "$room/new/dev/$device"
 done
-ln -s /proc/self/fd "$room/root/dev/fd"
-chmod 1777 "$room/root/tmp"
-exec chroot "$room/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+ln -s /proc/self/fd "$room/new/dev/fd"
+chmod 1777 "$room/new/tmp"
+exec chroot "$room/new" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
   {environment} bash -ec {script}
 """
 
