@@ -11,7 +11,7 @@
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/shape/block_marks.hpp"
 #include "mortise/source/mmap_heap.hpp"
-#include "mortise/sync/combining_lock.hpp"
+#include "mortise/sync/flat_combining_lock.hpp"
 
 namespace mortise {
 
@@ -19,7 +19,7 @@ using TlsfccsdLayers = Layers<
     HeaderMagic<>,            // a mark out of line: held or released
     TailChecksum<>,           // a keyed word behind each block
     DelayedFree<64_KiB>,      // released blocks wait, 64 KiB of them a thread
-    Tlsf<CombiningLock<>, fit::EncodedGoodFit>,  // every size, in constant time; links that nobody else can write
+    Tlsf<FlatCombiningLock<>, fit::EncodedGoodFit>,  // every size, in constant time; links that nobody else can write
     BlockMarks<>,             // the marks: a byte for 16
     MmapHeap<>>;
 

@@ -90,6 +90,12 @@ struct BoundaryTag {
     void release(Thread&, Block b) noexcept {
       with(this->lock_, [this, p = b.ptr] { take_back(p); });
     }
+    /// `n` blocks in one critical section: as long as they are many.
+    void release_some(Thread&, std::byte* const* in, unsigned n) noexcept {
+      with(this->lock_, [this, in, n] {
+        for (unsigned i = 0; i < n; ++i) take_back(in[i]);
+      });
+    }
 
     bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
     Block block_of(std::byte* p) noexcept { return {p, 0}; }

@@ -67,6 +67,11 @@ template <class H> concept Batches = Heap<H> && requires(H& h, typename H::Threa
   { h.release_batch(t, c, p, n) } noexcept -> std::same_as<void>;
 };
 
+/// Takes several blocks of any size back at once, cheaper than one by one.
+template <class H> concept ReleasesSome = Heap<H> && requires(H& h, typename H::Thread& t, std::byte* const* in, unsigned n) {
+  { h.release_some(t, in, n) } noexcept -> std::same_as<void>;
+};
+
 /// Has a hit path of its own: `allocate_hit` serves from the topmost cache or gives an empty block, `release_hit` takes a block
 /// into it or says no. Whoever owns the stack tries these inline and jumps to the full verb on a miss, so that a hit needs no
 /// frame. Passthrough does not forward them: a layer that changes what a hit means would be skipped. A layer that does not

@@ -48,9 +48,12 @@ struct DelayedFree {
   }
 
   template <Locates Below> class Over : public Passthrough<Below> {
+    struct None {};
+    using Bytes = std::conditional_t<Classed<Below>, None, std::size_t>;
     struct Entry {
       std::uint64_t block;  ///< pointer, and in the upper 8 bits the size class; 0: none, or not written yet; others glance at it
       const void* freed_at;
+      [[no_unique_address]] Bytes bytes;  ///< where no class tells how many
     };
 
    public:
@@ -230,11 +233,12 @@ struct DelayedFree {
     MORTISE_HOT static void enter(Thread& t, Block b, const void* site) noexcept {
       Entry& e = t.entry[claim(t.newest) % kBlocks];
       show(e.freed_at, site);
+      if constexpr (!Classed<Below>) e.bytes = b.size;
       show(e.block, address_of(b.ptr) | std::uint64_t{b.size_class} << kPointerBits);
     }
 
-    /// A block that comes with a class needs no measuring; one without is measured once here and once when it leaves.
-    MORTISE_COLD void release_from(Thread& t, Block b, const void* site) noexcept {
+    /// A block that comes with a class needs no measuring; one without is measured here, and again when it leaves if others have classes.
+    void release_from(Thread& t, Block b, const void* site) noexcept {
       if (b.is_unsized()) b = this->below.measure({b.ptr, 0, b.class_index()});
       if (b.size > kStayMax || !t.is_open || t.is_draining) return this->below.release(t.below, b);
       if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, filled(b.size));
@@ -248,19 +252,21 @@ struct DelayedFree {
     }
 
     /// Passes the oldest on until there is room for `wanted` bytes, or none is left.
-    MORTISE_COLD void drain(Thread& t, std::int64_t wanted) noexcept {
+    [[gnu::noinline]] void drain(Thread& t, std::int64_t wanted) noexcept {
       if (t.is_draining) return;
       t.is_draining = true;
       const std::int64_t missing = wanted - t.room;
       const std::uint32_t newest = t.newest;
       std::int64_t freed = 0;
+      Batch batch{this->below, t.below};
       for (std::uint32_t oldest = t.oldest; oldest != newest && freed < missing; t.oldest = ++oldest) {
         if constexpr (Order::kDraws) draw(t);
         Entry& e = t.entry[oldest % kBlocks];
         const std::uint64_t block = e.block;
         [[maybe_unused]] const void* const site = e.freed_at;
         show(e.block, std::uint64_t{0});
-        const Block b = block_in(block);
+        Block b = block_in(block);
+        if constexpr (!Classed<Below>) b.size = e.bytes;
         if constexpr (Hits<Below> && Classed<Below>)
           if (b.size_class != kNoClass) [[likely]] {
             const Stay stay = kStayOf[b.class_index()];
@@ -270,8 +276,9 @@ struct DelayedFree {
             if (!this->below.release_hit(t.below, b)) [[unlikely]] pass_by(t, b);
             continue;
           }
-        if (block) freed += pass_on(t, b, site);  // else claimed, and not written yet, by what we interrupted
+        if (block) freed += pass_on(t, batch, b, site);  // else claimed, and not written yet, by what we interrupted
       }
+      batch.end();
       give_back(t.room, freed);
       if (t.oldest == t.newest && t.is_open) {  // what was lost to a handler costs no room from here on
         t.room = kBytes;
@@ -279,12 +286,36 @@ struct DelayedFree {
       }
       t.is_draining = false;
     }
+    /// On their way below: a few at a time where a heap takes several at once for less. Few, since others wait meanwhile.
+    struct Batch {
+      static constexpr unsigned kMax = ReleasesSome<Below> ? 8 : 1;
+      Below& below;
+      typename Below::Thread& thread;
+      unsigned count = 0;
+      std::byte* block[kMax] = {};
+
+      void add(Block b) noexcept {
+        if constexpr (ReleasesSome<Below>) {
+          block[count++] = b.ptr;
+          if (count == kMax) end();
+        } else {
+          below.release(thread, b);
+        }
+      }
+      void end() noexcept {
+        if constexpr (ReleasesSome<Below>) {
+          if (count) below.release_some(thread, block, count);
+          count = 0;
+        }
+      }
+    };
+
     /// Returns what the block cost.
-    std::int64_t pass_on(Thread& t, Block b, const void* site) noexcept {
-      b = sized(b);
+    std::int64_t pass_on(Thread& t, Batch& batch, Block b, const void* site) noexcept {
+      if constexpr (Classed<Below>) b = sized(b);
       if (b.size_class == kNoClass) show(t.unclassed, t.unclassed - b.size);
       if constexpr (Fill::kFillBytes) check(b, site);
-      this->below.release(t.below, b);
+      batch.add(b);
       return static_cast<std::int64_t>(cost_of(b.size));
     }
     MORTISE_COLD void pass_by(Thread& t, Block b) noexcept { this->below.release(t.below, sized(b)); }
