@@ -8,7 +8,8 @@
 //     --result FD         where the line goes (3);  a line {"pid":N} precedes it as soon as the program runs
 //     --stdin/--stdout/--stderr FILE   (/dev/null)     --chdir DIR     --set K=V     --unset K
 //     --memory MS         a memory run: sample the resident size every MS milliseconds, and read each process's own
-//                         peak (VmHWM) at its exit stop; follows forks.  A time run does neither and only waits.
+//                         peak (VmHWM) at its exit stop; follows forks; instructions and cycles are counted.  A time run does
+//                         none of that and only waits.
 //     --series FILE       with --memory: the samples, "seconds bytes" a line
 //
 // Processes that the program leaves behind are adopted, killed and counted. SIGTERM and SIGINT kill the program's
@@ -28,6 +29,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "counters.h"
 
 enum { kProcessesMax = 512 };
 static const double kDutyMax = 0.005;  // share of the time that sampling may take: who watches many processes looks less often
@@ -58,6 +61,7 @@ struct Run {
   double area, sampled_from, sampled_until, sampling_cost;
   long last_bytes, huge_bytes;
   bool stopped_at_exit;
+  int instructions, cycles;  // counters, or kNotCounted
   FILE* series;
 };
 
@@ -256,6 +260,8 @@ static void attach(struct Run* run, const struct Options* o) {
   ptrace(PTRACE_SEIZE, run->main_pid, 0,
          (void*)wanted);  // refused in some containers: then the samples and ru_maxrss stand
   watch(run, run->main_pid);
+  run->instructions = count_event(run->main_pid, PERF_COUNT_HW_INSTRUCTIONS);
+  run->cycles = count_event(run->main_pid, PERF_COUNT_HW_CPU_CYCLES);
   if (o->series != NULL && (run->series = fopen(o->series, "w")) == NULL) die("cannot write", o->series);
 }
 
@@ -346,15 +352,15 @@ static void tell(const struct Run* run, const struct Options* o) {
       "{\"wall_s\":%.9f,\"user_s\":%.6f,\"sys_s\":%.6f,\"exit_status\":%d,\"minor_faults\":%ld,\"major_faults\":%ld,"
       "\"voluntary_switches\":%ld,\"involuntary_switches\":%ld,\"peak_rss_bytes\":%ld,\"peak_source\":\"%s\","
       "\"peak_anon_bytes\":%ld,\"avg_rss_bytes\":%ld,\"samples\":%ld,\"sampling_cost_s\":%.6f,\"processes\":%d,\"left_behind\":%d,"
-      "\"huge_page_bytes\":%ld}\n",
+      "\"huge_page_bytes\":%ld,\"instructions\":%lld,\"cycles\":%lld}\n",
       run->end - run->start, seconds_of(u->ru_utime), seconds_of(u->ru_stime),
       WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 128 + WTERMSIG(run->status), u->ru_minflt, u->ru_majflt,
       u->ru_nvcsw, u->ru_nivcsw, peak, source, run->peak_anonymous_bytes, average, run->samples, run->sampling_cost, run->processes,
-      run->left_behind, run->huge_bytes);
+      run->left_behind, run->huge_bytes, (long long)counted(run->instructions), (long long)counted(run->cycles));
 }
 
 int main(int count, char** values) {
-  static struct Run run;
+  static struct Run run = {.instructions = kNotCounted, .cycles = kNotCounted};
   struct Options o = parse(count, values);
   sigset_t signals;
   sigemptyset(&signals);

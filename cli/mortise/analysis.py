@@ -13,7 +13,9 @@ HUGE_WORTH_SAYING = 4 << 20
 
 
 def paired(document: Document, entry: Document, kind: str, figure: Callable[[Document], float]) -> np.ndarray:
-    """Log differences to the reference, one for each round that both took part in."""
+    """Log differences to the reference, one for each round that both took part in; none where the arm failed."""
+    if entry["failure"]:
+        return np.array([])
     theirs = reference_logs(document, entry, kind, figure)
     mine = {run["round"]: math.log(figure(run)) for run in runs_of(entry, kind)}
     return np.array([mine[number] - theirs[number] for number in sorted(mine) if number in theirs])
@@ -28,9 +30,8 @@ def reference_logs(
         sources.append(document["control"])
     found: dict[int, list[float]] = {}
     for source in sources:
-        for run in runs_of(source, kind):
-            if not source["failure"]:
-                found.setdefault(run["round"], []).append(math.log(figure(run)))
+        for run in runs_of(source, kind) if not source["failure"] else ():
+            found.setdefault(run["round"], []).append(math.log(figure(run)))
     return {number: sum(logs) / len(logs) for number, logs in found.items()}
 
 
@@ -117,6 +118,8 @@ def medians(entry: Document) -> Document:
         ("peak_rss_bytes", watched),
         ("avg_rss_bytes", watched),
         ("peak_anon_bytes", watched),
+        ("instructions", watched),
+        ("cycles", watched),
     ):
         values = [r[key] for r in runs if r.get(key) is not None]
         if values:
@@ -142,7 +145,7 @@ def conclude(document: Document) -> Document:
             entry["vs_reference"] = {"time": time_result(document, entry), "memory": memory_result(document, entry)}
     if "control" in document:
         control = dict(document["control"])
-        control["time"] = time_result(document, control)
+        control["time"] = None if control["failure"] else time_result(document, control)
         document["control"] = control
     document["curves"], document["dominance"] = curve_report.conclude(document)
     document["gates"] = gates.states(document)
@@ -176,7 +179,10 @@ def control_says(document: Document) -> tuple[bool, str]:
     resolve = document["settings"]["resolve"]
     seen = math.expm1((math.log(result["high"]) - math.log(result["low"])) / 2)
     interval = f"{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]"
-    text = f"{document['reference']} against itself {interval} over {result['rounds']} rounds"
+    count = f"{result['rounds']} round{'s' * (result['rounds'] != 1)}"
+    text = f"{document['reference']} against itself {interval} over {count}"
+    if result["level"] < level(document) - 1e-3:
+        return True, f"{text}: too few to say what this machine can see"
     if result["low"] > 1 + resolve or result["high"] < 1 / (1 + resolve):
         return False, f"{text}: this machine sees a difference where there is none, so no verdict holds"
     if seen > resolve:
@@ -188,7 +194,7 @@ def control_says(document: Document) -> tuple[bool, str]:
 
 
 def winner(document: Document) -> str | None:
-    """The one arm that is faster than the reference beyond doubt and than which no other is both faster and smaller."""
+    """Of the arms that are faster than the reference beyond doubt the one that takes the least time."""
     faster = [name for name in others(document) if verdict_of(document, name, "time") == stats.FASTER]
     return min(faster, key=lambda name: document["arms"][name]["vs_reference"]["time"]["ratio"]) if faster else None
 
@@ -214,13 +220,16 @@ def sentence(
     if not others(document):
         return "; ".join(curve_report.law_line(name, curve) for name, curve in document["curves"].items())
     if best:
-        memory = document["arms"][best]["vs_reference"]["memory"]
-        size = f", memory {formats.ratio(memory['ratio'])}" if memory else ""
         time = document["arms"][best]["vs_reference"]["time"]
         sure = f"between {formats.percent(1 - time['high'])} and {formats.percent(1 - time['low'])}"
-        parts.append(f"{best} takes {word(time)} time than {reference} ({sure}){size}")
+        parts.append(f"{best} takes {word(time)} time than {reference} ({sure}){size_of(document, best)}")
     elif not undecided:
-        parts.append(f"nothing here is faster than {reference}")
+        by = f" by more than {formats.percent(document['settings']['resolve'])}" if near(document) else ""
+        parts.append(f"nothing here is faster than {reference}{by}")
+        parts += [f"{name} takes {formats.ratio(r['low'])} to {formats.ratio(r['high'])} of its time"
+                  for name, r in times(document, others(document)) if r and r["verdict"] == stats.AS_IT_IS]  # fmt: skip
+    if (least := smallest(document)) not in (None, best):
+        parts.append(f"{least} holds the least memory: {word(document['arms'][least]['vs_reference']['memory'])} than {reference}")
     if undecided:
         ranges = [
             f"{name} ({formats.ratio(r['low'])} to {formats.ratio(r['high'])})"
@@ -234,8 +243,29 @@ def sentence(
     return ". ".join(parts)
 
 
+def size_of(document: Document, name: str) -> str:
+    """The arm's memory as the sentence on its time goes on."""
+    result = document["arms"][name]["vs_reference"]["memory"]
+    if not result:
+        return ""
+    if result["verdict"] in (stats.FASTER, stats.SLOWER):
+        return f", and {word(result)} memory"
+    return ", and no more memory" if result["verdict"] == stats.SAME else f", memory {formats.ratio(result['ratio'])}"
+
+
+def near(document: Document) -> bool:
+    """Whether some arm is not slower either: what separates it from the reference is of no interest."""
+    return any(verdict_of(document, name, "time") in (stats.SAME, stats.AS_IT_IS) for name in others(document))
+
+
+def smallest(document: Document) -> str | None:
+    """The arm that holds the least memory, where some hold less than the reference beyond doubt."""
+    smaller = [name for name in others(document) if verdict_of(document, name, "memory") == stats.FASTER]
+    return min(smaller, key=lambda name: document["arms"][name]["vs_reference"]["memory"]["ratio"], default=None)
+
+
 def times(document: Document, names: list[str]) -> list[tuple[str, Document]]:
-    return [(name, document["arms"][name]["vs_reference"]["time"]) for name in names]
+    return [(name, (document["arms"][name]["vs_reference"] or {}).get("time")) for name in names]
 
 
 def word(result: Document) -> str:
@@ -275,7 +305,7 @@ def warnings(document: Document) -> list[str]:
                 f"note: huge pages hold {formats.size(huge)} of {name}'s memory at its end: pages it never touched among them"
             )
         result = (entry.get("vs_reference") or {}).get("time")
-        if result and not result["low"] <= result["ratio_of_minima"] <= result["high"]:
+        if result and result["level"] >= level(document) - 1e-3 and not result["low"] <= result["ratio_of_minima"] <= result["high"]:
             found.append(
                 f"note: {name}: the fastest runs give {formats.ratio(result['ratio_of_minima'])}, outside the interval"
             )

@@ -1,7 +1,9 @@
 """Whether a run was what it should be: without this, an arm that crashed early would be the fastest."""
 
+import hashlib
 import re
 import signal
+import subprocess
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,11 +33,27 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
     if facts["served"] == 0:
         return f"was not served: malloc came from {', '.join(facts['malloc_from']) or 'an unknown place'}"
     if settings.check == "stdout" and settings.service is None:
-        if expected.stdout is None:
-            expected.stdout = facts["stdout_sha256"]
-        if facts["stdout_sha256"] != expected.stdout:
-            return "printed something else than the first run (use --check exit if that is the program's way)"
+        return another(expected, facts["stdout_sha256"], "(use --check exit, or --check with a filter, if that is the program's way)")
+    if settings.check not in ("stdout", "exit"):
+        return check(settings, expected, outcome)
     return None
+
+
+def another(expected: Expected, printed: str, hint: str) -> str | None:
+    """Whether this is not what the first run printed."""
+    if expected.stdout is None:
+        expected.stdout = printed
+    return None if printed == expected.stdout else f"printed something else than the first run {hint}"
+
+
+def check(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
+    """What the user's command makes of the output (a server's load's), which must be the same in every run."""
+    text = outcome.load_output.encode() if settings.service is not None else outcome.stdout
+    done = subprocess.run(["/bin/sh", "-c", settings.check], input=text, capture_output=True, check=False)
+    if done.returncode != 0:
+        said = first_line(done.stderr.decode(errors="replace"))
+        return f"did not pass the check '{settings.check}', which ended with status {done.returncode}: {said}"
+    return another(expected, hashlib.sha256(done.stdout).hexdigest(), f"behind '{settings.check}'")
 
 
 def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome) -> str | None:

@@ -86,6 +86,16 @@ def size(value: float | None) -> str:
     return f"{value:.0f} B"
 
 
+def count(value: float | None) -> str:
+    """How many, with three significant digits."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale:
+            return f"{_three(value / scale)} {unit}"
+    return f"{value:.0f}"
+
+
 def _three(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 
@@ -116,12 +126,12 @@ def span(text: str) -> float:
     return float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
 
 
-def share(text: str) -> float:
-    """A share as users write it: 2%, 0.5 %, 0.02."""
+def share(text: str, below: float = 1.0) -> float:
+    """A share as users write it: 2%, 0.5 %, 0.02; for what may be more than the whole, `below` is larger."""
     import re
 
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < value < 1:
+    if not 0 < value < below:
         raise WrongUse(f"'{text}' is not a share: expected for example 2% or 0.02")
     return value

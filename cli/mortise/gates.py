@@ -41,7 +41,7 @@ def parse(text: str, arms: list[str]) -> Gate:
     if match[1] not in arms[1:]:
         raise unknown("arm in --fail-if", match[1], arms[1:], "name an arm other than the reference")
     axis, sign = WORDS[match[2]]
-    return Gate(text.strip(), match[1], axis, sign, formats.share(match[3]))
+    return Gate(text.strip(), match[1], axis, sign, formats.share(match[3], below=math.inf))
 
 
 def states(document: dict[str, Any]) -> dict[str, str]:

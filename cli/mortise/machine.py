@@ -24,9 +24,14 @@ def facts() -> dict:
         "virtual": "hypervisor" in text(Path("/proc/cpuinfo")),
         "aslr": text(Path("/proc/sys/kernel/randomize_va_space")) != "0",
         "counters": Path("/sys/bus/event_source/devices/cpu").exists(),
-        "load": round(os.getloadavg()[0], 2),
+        "load": load(),
         "mortise": __version__,
     }
+
+
+def load() -> float:
+    """How many tasks wanted to run, on average of the last minute."""
+    return round(os.getloadavg()[0], 2)
 
 
 def text(path: Path) -> str:

@@ -10,6 +10,7 @@ from plotly.offline import get_plotlyjs
 from mortise import formats, latency_plot, latency_table, table
 from mortise.drawing import COLOURS, LAYOUT, html_of
 from mortise.figures import memory_base, memory_key, memory_of, peaks_are_exact, runs_of
+from mortise.session import Settings
 
 
 def render(document: dict[str, Any]) -> str:
@@ -189,13 +190,14 @@ def over_time(document: dict[str, Any]) -> go.Figure | None:
 
 
 def costs(document: dict[str, Any]) -> list[list[str]]:
-    """What each arm asked of the kernel, in the median of its time rounds: where time went that is not its own."""
-    rows = [["arm", "user", "system", "page faults", "involuntary switches"]]
+    """Where time went that is not the arm's own, in the median of its time rounds; what the processor counted in its memory rounds."""
+    rows = [["arm", "user", "system", "page faults", "involuntary switches", "instructions", "cycles"]]
     for name, entry in document["arms"].items():
         m = entry["medians"]
         if "user_s" in m:
             counts = [f"{m[key]:.0f}" for key in ("minor_faults", "involuntary_switches")]
-            rows.append([name, formats.seconds(m["user_s"]), formats.seconds(m["sys_s"]), *counts])
+            counted = [formats.count(m.get(key)) for key in ("instructions", "cycles")]
+            rows.append([name, formats.seconds(m["user_s"]), formats.seconds(m["sys_s"]), *counts, *counted])
     return rows
 
 
@@ -258,6 +260,13 @@ def repeat(document: dict[str, Any]) -> str:
     if document.get("latency"):
         words += ["--latency", "full" if document["latency"]["settings"]["every"] == 1 else "sampled"]
     words += [word for text in settings["sweeps"] for word in ("--sweep", text)]
+    words += [word for text in settings.get("fail_if", []) for word in ("--fail-if", text)]
+    if settings.get("metric_better") == "less":
+        words.append("--metric-less")
+    usual = Settings().document()
+    for option, key, unit in (("--check", "check", ""), ("--rounds", "rounds_max", ""), ("--warmup", "warmup", ""), ("--timeout", "timeout_s", "s")):
+        if settings.get(key, usual[key]) != usual[key]:
+            words += [option, f"{settings[key]:g}{unit}" if unit else str(settings[key])]
     for option, key in (
         ("--ready", "ready"),
         ("--load", "load"),

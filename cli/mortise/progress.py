@@ -61,15 +61,16 @@ class Line:
         if said:
             self.say(f"so far     time against {document['reference']}: {', '.join(said)}")
 
-    def decided(self, document: dict[str, Any], name: str, elapsed: float) -> None:
+    def decided(self, document: dict[str, Any], name: str, axis: str, elapsed: float) -> None:
         """A verdict as soon as there is one; the table says it again, with the control beside it."""
         from mortise import analysis, formats
 
-        found = analysis.time_result(document, document["arms"][name])
+        result = {"time": analysis.time_result, "memory": analysis.memory_result}[axis]
+        found = result(document, document["arms"][name])
         if found:
             within = f"{formats.ratio(found['ratio'])} [{found['low']:.3f},{found['high']:.3f}]"
             against = f"{name} against {document['reference']}"
-            self.say(f"decided    {against}: time {analysis.word(found)}, {within}, after {found['rounds']} rounds and {elapsed:.0f} s")
+            self.say(f"decided    {against}: {axis} {analysis.word(found)}, {within}, after {found['rounds']} rounds and {elapsed:.0f} s")
 
     def __call__(self, document: dict[str, Any], doing: str, elapsed: float) -> None:
         left = max(self.budget_s - elapsed, 0.0)

@@ -27,7 +27,7 @@ from mortise import (
 from mortise.arms import CONTROL, Arm
 from mortise.errors import RunFailed
 from mortise.launching import Launcher, Request, Service
-from mortise.sweeps import UNSET, Sweep, applied
+from mortise.sweeps import Place, Sweep, applied, places_of
 
 MEMORY_EVERY = 4
 MEMORY_ROUNDS_MIN = 3
@@ -74,38 +74,6 @@ class Settings:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Place:
-    """What runs once a round: an arm, at one value of its knob."""
-
-    arm: Arm
-    sweep: Sweep | None = None
-    value: str = UNSET
-
-    @property
-    def knob(self) -> str | None:
-        return None if self.value == UNSET else self.value
-
-    @property
-    def label(self) -> str:
-        return self.arm.name if self.knob is None else f"{self.arm.name} at {self.knob}"
-
-    @property
-    def key(self) -> tuple[str, str | None]:
-        return self.arm.name, self.knob
-
-
-def places_of(arms: list[Arm], knobs: list[Sweep]) -> list[Place]:
-    """Every arm unset, and at each value of the sweep that applies to it."""
-    found = []
-    for arm in arms:
-        mine = next((s for s in knobs if s.applies_to(arm.name) and arm.name != CONTROL), None)
-        # Who is not swept runs unset too, and so without the placeholder of someone else's sweep.
-        still = next((s for s in knobs if s.in_arguments), None)
-        found += [Place(arm, mine, value) for value in mine.values] if mine else [Place(arm, still)]
-    return found
-
-
 Progress = Callable[[dict[str, Any], str, float], None]
 
 
@@ -120,11 +88,12 @@ class Session:
         self.launcher = Launcher()
         self.started = self.told = time.monotonic()
         self.tell = getattr(progress, "so_far", lambda document: None)
-        self.tell_decided = getattr(progress, "decided", lambda document, name, elapsed: None)
+        self.tell_decided = getattr(progress, "decided", lambda document, name, axis, elapsed: None)
         self.expected = faults.Expected()
-        self.retired: set[str] = set()
+        self.retired: set[str] = set()  # arms whose time is decided
+        self.weighed: set[str] = set()  # arms whose memory is
         self.waves: list[list[str]] = []  # arms whose turn it is, then those after them; none: everyone's turn
-        self.wave_began = 0
+        self.wave_began = self.memory_rounds = 0
         self.latest: dict[tuple[str, str | None, str], float] = {}
         self.document: dict[str, Any] = {
             "schema": formats.COMPARE, "mortise": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -160,14 +129,13 @@ class Session:
     def rounds(self) -> None:
         for number in range(self.settings.warmup):
             self.round("warmup", number)
-        rounds = memory_rounds = 0
+        rounds = 0
         self.waves = self.in_waves()
-        while rounds < self.settings.rounds_max and (rounds == 0 or self.affords("time", memory_rounds)):
+        while rounds < self.settings.rounds_max and (rounds == 0 or self.affords("time")):
             rounds += 1
             self.round("time", rounds)
-            if rounds % MEMORY_EVERY == 0 and self.affords("memory", memory_rounds):
-                memory_rounds += 1
-                self.round("memory", memory_rounds)
+            if rounds % MEMORY_EVERY == 0 and self.weighing() and self.affords("memory"):
+                self.memory_round()
             if self.done(rounds):
                 break
             self.next_wave(rounds)
@@ -176,13 +144,36 @@ class Session:
                 self.tell(self.document)
         self.waves = []
         least = 1 if self.settings.fixed else MEMORY_ROUNDS_MIN
-        while (memory_rounds < least or not self.memory_known()) and (
-            memory_rounds == 0
-            or (memory_rounds < least and time.monotonic() - self.started < self.settings.budget_s)
-            or self.affords("memory", memory_rounds)
+        while self.weighing() and ((few := self.watched()) < least or not self.memory_known()) and (
+            self.memory_rounds == 0
+            or (few < least and time.monotonic() - self.started < self.settings.budget_s)
+            or self.affords("memory")
         ):
-            memory_rounds += 1
-            self.round("memory", memory_rounds)
+            self.memory_round()
+
+    def memory_round(self) -> None:
+        """One more, after which an arm whose memory is decided is weighed no more: what is left of the budget goes to time."""
+        self.memory_rounds += 1
+        self.round("memory", self.memory_rounds)
+        if self.swept or self.settings.fixed:
+            return
+        waiting = self.waiting("memory")
+        for name in analysis.others(self.document):
+            found = None if self.entry(name)["failure"] else analysis.memory_result(self.document, self.entry(name))
+            decided = found and found["verdict"] != stats.CANNOT_TELL and name not in waiting
+            if decided and name not in self.weighed and self.watched(name) >= MEMORY_ROUNDS_MIN:
+                self.weighed.add(name)
+                self.tell_decided(self.document, name, "memory", time.monotonic() - self.started)
+
+    def weighing(self) -> bool:
+        """Whether a memory round would tell anything: of the reference alone only where it is the only one."""
+        arms = {place.arm.name for place in self.live("memory")}
+        return bool(arms - {self.document["reference"]}) or (bool(arms) and len(self.document["arms"]) == 1)
+
+    def watched(self, name: str | None = None) -> int:
+        """In how many memory rounds this arm took part; without a name, that of which there are fewest."""
+        entries = [entry for entry in self.document["arms"].values() if not entry["failure"] and name in (None, entry["name"])]
+        return min((len({r["round"] for r in e["runs"] if r["kind"] == "memory"}) for e in entries), default=0)
 
     def in_waves(self) -> list[list[str]]:
         """Which arms have their first look first, where all of them together would come to it late and in two halves they still all
@@ -268,16 +259,19 @@ class Session:
         found = []
         for place in self.places:
             entry = self.entry(place.arm.name)
-            dead = entry["failure"] or entry["died"].get(place.knob or "", {}).get("deaths", 0) >= DEATHS_MAX
-            idle = place.arm.name in self.retired if kind == "time" else place.arm.name == CONTROL
+            of = self.document["reference"] if place.arm.name == CONTROL else place.arm.name
+            dead = entry["failure"] or self.entry(of)["failure"] or entry["died"].get(place.knob or "", {}).get("deaths", 0) >= DEATHS_MAX
+            idle = place.arm.name in (self.retired if kind == "time" else {CONTROL, *self.weighed})
             if self.waves and place.arm.name not in (*self.waves[0], self.document["reference"], CONTROL):
                 idle = True
-            if not dead and not (idle and kind != "warmup"):
+            if kind == "warmup":
+                idle = place.arm.name == CONTROL  # the reference has its own
+            if not dead and not idle:
                 found.append(place)
         return found
 
     def one(self, place: Place, kind: str, number: int, position: int) -> None:
-        entry, started = self.entry(place.arm.name), time.monotonic()
+        entry, started, stolen = self.entry(place.arm.name), time.monotonic(), machine.steal_seconds()
         facts: dict[str, Any] = {"kind": kind, "round": number, "position": position, "knob": place.knob}
         try:
             outcome = self.launcher.run(self.request(place, memory=kind == "memory"))
@@ -286,7 +280,10 @@ class Session:
             return
         taken = time.monotonic() - started
         self.latest[(*place.key, kind)] = taken
-        facts |= {"seconds": round(taken, 3)} | outcome.facts
+        if place.arm.name == self.document["reference"]:
+            self.latest.setdefault((CONTROL, place.knob, kind), taken)
+        facts |= {"seconds": round(taken, 3), "steal_s": round(machine.steal_seconds() - stolen, 3), "load": machine.load()}
+        facts |= outcome.facts
         if outcome.series:
             facts["series"] = [[round(t, 4), b] for t, b in outcome.series]
         reason = faults.find(self.settings, self.expected, outcome) or faults.measure_own(
@@ -338,18 +335,22 @@ class Session:
 
     def all_decided(self) -> bool:
         """An arm that is decided leaves the time rounds; the reference and its twin stay, and what a gate waits for."""
-        waiting = {gates.parse(text, list(self.document["arms"])).arm
-                   for text, state in gates.states(self.document).items() if state == "open"}  # fmt: skip
+        waiting = self.waiting("time", "memory")
         for name, verdict in analysis.verdicts(self.document).items():
             if verdict.ending != stats.CANNOT_TELL and name not in waiting and name not in self.retired:
                 self.retired.add(name)
-                self.tell_decided(self.document, name, time.monotonic() - self.started)
+                self.tell_decided(self.document, name, "time", time.monotonic() - self.started)
         others = [name for name in analysis.others(self.document) if not self.entry(name)["failure"]]
         return all(name in self.retired for name in others)
 
-    def affords(self, kind: str, memory_rounds: int) -> bool:
+    def waiting(self, *axes: str) -> set[str]:
+        """The arms of which a gate still wants to know more on one of these axes."""
+        found = [gates.parse(text, list(self.document["arms"])) for text, state in gates.states(self.document).items() if state == "open"]
+        return {gate.arm for gate in found if gate.axis in axes}
+
+    def affords(self, kind: str) -> bool:
         """Whether one more round of this kind fits; what the last memory rounds will take is kept back."""
-        missing = max(0, MEMORY_ROUNDS_MIN - memory_rounds)
+        missing = max(0, MEMORY_ROUNDS_MIN - self.watched())
         held_back = missing * self.cost("memory") if kind == "time" else 0.0
         return time.monotonic() - self.started + self.cost(kind) + held_back <= self.settings.budget_s
 

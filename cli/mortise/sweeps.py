@@ -11,7 +11,7 @@ them: setting a knob at all may switch something else off, and only the unset po
 import re
 from dataclasses import dataclass
 
-from mortise.arms import Arm
+from mortise.arms import CONTROL, Arm
 from mortise.errors import WrongUse, unknown
 
 UNSET = "unset"
@@ -122,3 +122,35 @@ def applied(sweep: Sweep, value: str, arm: Arm, argv: list[str]) -> tuple[dict[s
     if sweep.name in arm.env:  # the arm's own setting of the same variable stays in force in front of the knob
         setting = arm.env[sweep.name] + (":" if sweep.name == "GLIBC_TUNABLES" else ",") + setting
     return {sweep.name: setting}, argv
+
+
+@dataclass(frozen=True)
+class Place:
+    """What runs once a round: an arm, at one value of its knob."""
+
+    arm: Arm
+    sweep: Sweep | None = None
+    value: str = UNSET
+
+    @property
+    def knob(self) -> str | None:
+        return None if self.value == UNSET else self.value
+
+    @property
+    def label(self) -> str:
+        return self.arm.name if self.knob is None else f"{self.arm.name} at {self.knob}"
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        return self.arm.name, self.knob
+
+
+def places_of(arms: list[Arm], knobs: list[Sweep]) -> list[Place]:
+    """Every arm unset, and at each value of the sweep that applies to it."""
+    found = []
+    for arm in arms:
+        mine = next((s for s in knobs if s.applies_to(arm.name) and arm.name != CONTROL), None)
+        # Who is not swept runs unset too, and so without the placeholder of someone else's sweep.
+        still = next((s for s in knobs if s.in_arguments), None)
+        found += [Place(arm, mine, value) for value in mine.values] if mine else [Place(arm, still)]
+    return found

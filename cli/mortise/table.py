@@ -105,10 +105,11 @@ def notes(document: dict[str, Any]) -> list[str]:
         f"memory is above the program's bare image ({formats.size(document['baseline_bytes'])})",
         f"control: {conclusion['control_says']}",
         f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, "
-        f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}",
+        f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}{stolen(document)}",
     ]
     if analysis.others(document):
         lines.insert(1, PAIRED)
+    lines += instructions(document)
     lines += ["interrupted: what had been measured until then"] * bool(document.get("interrupted"))
     lines += analysis.warnings(document)
     lines += analysis.node_lines(document)
@@ -116,6 +117,22 @@ def notes(document: dict[str, Any]) -> list[str]:
     lines += curve_report.lines(document)
     lines += profiles.lines(document.get("profile"))
     return [*lines, *keeping(document), f"verdict: {conclusion['sentence']}"]
+
+
+def stolen(document: dict[str, Any]) -> str:
+    """What the host took from this machine meanwhile, where it is one of several on a host."""
+    whole = document["elapsed_s"] * document["machine"]["cpus"]
+    return f", steal {formats.percent(document['steal_s'] / whole)}" if document["machine"]["virtual"] and whole else ""
+
+
+def instructions(document: dict[str, Any]) -> list[str]:
+    """What the processor counted, where it lets one count: next to no noise, but not what a user waits for."""
+    known = {name: e["medians"]["instructions"] for name, e in document["arms"].items() if "instructions" in e["medians"]}
+    reference = known.pop(document["reference"], None)
+    if not reference or not known:
+        return []
+    against = ", ".join(f"{name} {formats.ratio(value / reference)}" for name, value in known.items())
+    return [f"instructions (user mode, counted in the memory rounds): {document['reference']} {formats.count(reference)}, {against}"]
 
 
 def keeping(document: dict[str, Any]) -> list[str]:

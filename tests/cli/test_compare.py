@@ -76,6 +76,53 @@ def test_another_output_is_a_row_with_the_reason(compare, tmp_path):
     assert done.returncode in (0, 3)
 
 
+def test_a_command_may_say_what_must_agree(compare, cli):
+    """Programs print times and addresses too: a filter keeps what is the same in every run of a sound program."""
+    arms = ["--arms", "one=env:WHAT=1,two=env:WHAT=2", "--", "sh", "-c", "echo took $WHAT s; echo the result"]
+    done, document = compare("--check", "grep -v took", *arms, rounds="2")
+    assert [entry["failure"] for entry in document["arms"].values()] == [None, None], done.stdout
+    done, document = compare("--check", "grep took", *arms, rounds="2")
+    assert done.returncode == 1 and "something else than the first run behind 'grep took'" in str(document["arms"])
+    done, document = compare("--check", "grep nothing || { echo no result >&2; exit 3; }", *arms, rounds="2")
+    assert done.returncode == 1 and "ended with status 3: no result" in document["arms"]["one"]["failure"]
+    assert "expected stdout, exit, or a command" in cli.refused(2, "compare", "--check", "no-such-filter -x", *arms)
+
+
+def test_the_sentence_says_what_a_user_with_no_time_needs(churn):
+    """Faster and smaller, faster and larger, only smaller: each its words, and numbers only where the intervals carry them."""
+    from cli.test_plans import node
+    from mortise import analysis
+
+    def said(time, *memory):
+        cell = node("here", time, 1.0, 0)["measured"]
+        for arm, megabytes in zip(cell["arms"].values(), memory, strict=True):
+            arm["runs"] += [run | {"kind": "memory"} for run in arm["runs"]]
+            for run in arm["runs"]:
+                run["peak_rss_bytes"] = megabytes << 20
+        return analysis.conclude(cell)["conclusion"]["sentence"]
+
+    assert said(0.8, 100, 60) == "b takes 20 % less time than a (between 20 % and 20 %), and 40 % less memory"
+    assert said(0.8, 100, 150).endswith(", and 50 % more memory")
+    assert said(0.8, 100, 100).endswith(", and no more memory")
+    assert said(1.2, 100, 60) == "nothing here is faster than a. b holds the least memory: 40 % less than a"
+    assert said(1.2, 100, 100) == "nothing here is faster than a"
+    assert said(1.001, 100, 100) == "nothing here is faster than a by more than 2.0 %"
+
+
+def test_a_number_that_the_control_alone_fails_to_print_costs_the_control_only(compare, tmp_path):
+    """The reference's second run prints nothing once: a row less to believe in, not a broken report."""
+    script = f'n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/n; [ $n -gt 3 ] || echo rate 5'
+    done, document = compare("--metric-regex", r"rate (\d+)", "--check", "exit", "--arms", "a=env:X=1,b=env:X=2", "--", "sh", "-c", script)
+    assert "Traceback" not in done.stderr and done.returncode == 1
+    assert document["control"]["failure"] or any(entry["failure"] for entry in document["arms"].values())
+
+
+def test_few_rounds_say_nothing_of_the_machine(compare, churn):
+    """One pair has an interval without width: not a difference that this machine sees where there is none."""
+    done, _ = compare("--arms", "glibc,toy", "--", str(churn), "1000", rounds="1")
+    assert "over 1 round: too few to say what this machine can see" in done.stdout and "outside the interval" not in done.stdout
+
+
 def test_another_status_and_a_crash_are_rows_with_the_reason(compare):
     done, document = compare("--arms", "good=env:CODE=0,bad=env:CODE=5", "--", "sh", "-c", "exit $CODE")
     assert done.returncode == 1 and "exit status" in done.stdout

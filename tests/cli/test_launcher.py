@@ -1,7 +1,9 @@
 """The launcher's figures are what every verdict stands on: a wrong peak or status here makes every comparison wrong."""
 
+import ctypes
 import os
 import signal
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -84,8 +86,32 @@ def test_who_watches_many_processes_looks_less_often(launch):
     assert many["samples"] / many["wall_s"] < 0.6 * few["samples"] / few["wall_s"]
 
 
+def may_count() -> bool:
+    """Asks the kernel for a counter of this process's own instructions in user mode."""
+    number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+    wanted = struct.pack("IIQQQQQ", 0, 64, 1, 0, 0, 0, 1 | 1 << 5 | 1 << 6).ljust(64, b"\0")
+    descriptor = ctypes.CDLL(None).syscall(number, wanted, 0, -1, -1, 0)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return descriptor >= 0
+
+
+def test_instructions_of_a_program_and_its_children_are_counted(launch, churn):
+    """User-mode instructions hardly vary from run to run: twice the work is twice as many, in a child as well. Where nobody may count,
+    nothing is said to have been counted.
+    """
+    if not may_count():
+        assert launch(churn, "1000000", memory=True).facts["instructions"] is None
+        return
+    one, two = (launch(churn, work, memory=True).facts for work in ("1000000", "2000000"))
+    assert two["instructions"] == pytest.approx(2 * one["instructions"], rel=0.02) and two["cycles"] > one["cycles"] > 0
+    in_children = launch("sh", "-c", f"{churn} 1000000; {churn} 1000000", memory=True).facts
+    assert in_children["instructions"] == pytest.approx(two["instructions"], rel=0.05)
+
+
 def test_time_runs_are_not_sampled(launch):
     facts = launch("true").facts
+    assert facts["instructions"] is None and facts["cycles"] is None
     assert facts["samples"] == 0 and facts["peak_source"] == "rusage" and facts["avg_rss_bytes"] == 0
 
 

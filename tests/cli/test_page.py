@@ -111,3 +111,13 @@ def test_a_failed_arm_is_shown_with_its_reason(reported):
     opened, _, done = reported("--rounds", "2", "--arms", "a=env:CODE=0,b=env:CODE=1", "--", "sh", "-c", "exit $CODE")
     assert done.returncode == 1 and opened.said == []
     assert "ended with exit status" in opened.page.locator("tr.failed").inner_text()
+
+
+def test_how_to_repeat_names_every_option_that_was_given(cli, churn, tmp_path):
+    words = ["--rounds", "2", "--warmup", "0", "--check", "exit", "--timeout", "90s", "--fail-if", "toy slower 300%", "--time", "wall"]
+    page = tmp_path / "page.html"
+    cli("compare", "--arms", "glibc,toy", "--html", str(page), *words, "--no-profile", "--latency", "off", "--", str(churn), "1000")
+    repeat = page.read_text().partition("<h2>To repeat</h2><pre>")[2].partition("</pre>")[0]
+    for option in ("--rounds 2", "--warmup 0", "--check exit", "--timeout 90s", "toy slower 300%", "--time wall", "--arms glibc --arms toy"):
+        assert option in repeat, repeat
+    assert "--metric-less" not in repeat

@@ -77,7 +77,7 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--budget", "long"], "is not a length of time"),
         (["--time", "real"], "expected cpu or wall"),
         (["--mem", "all"], "expected peak or avg"),
-        (["--check", "no"], "expected stdout or exit"),
+        (["--check", "no"], "expected stdout, exit, or a command"),
         (["--ready", "true"], "--load must say"),
         (["--stdin", "/no/such/file"], "no file"),
         (["--arms", "toy"], "given twice"),

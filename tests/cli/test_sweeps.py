@@ -149,6 +149,7 @@ def test_gates(cli, churn, tmp_path):
     for gate, status in (
         ("many slower 50%", 4),
         ("many larger 10%", 4),
+        ("many slower 100000%", 0),
         ("many faster 5%", 0),
         ("many smaller 5%", 0),
     ):

@@ -31,8 +31,9 @@ class Listening:
     def __call__(self, *_: object) -> None:
         pass
 
-    def decided(self, document: dict, name: str, elapsed: float) -> None:
-        self.verdicts[name] = elapsed
+    def decided(self, document: dict, name: str, axis: str, elapsed: float) -> None:
+        if axis == "time":
+            self.verdicts[name] = elapsed
 
 
 @pytest.fixture

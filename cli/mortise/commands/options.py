@@ -2,6 +2,7 @@
 
 import re
 import secrets
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +48,7 @@ SweepTexts = Annotated[
     ),
 ]
 FailIf = Annotated[list[str] | None, _option("--fail-if", "End with status 4 if for example 'hslab slower 3%'.")]
-Check = Annotated[str, _option("--check", "What must agree between arms: stdout (and exit status) or exit.")]
+Check = Annotated[str, _option("--check", "What must agree between arms: stdout (and exit status), exit, or what a command prints that reads the output.")]
 Stdin = Annotated[Path | None, _option("--stdin", "A file that every run reads as its standard input.")]
 Ready = Annotated[str | None, _option("--ready", "For a server: a command that succeeds once it can be used.")]
 Load = Annotated[str | None, _option("--load", "For a server: the command that uses it; its time is the run's.")]
@@ -92,7 +93,7 @@ def settings(given: dict[str, Any]) -> Any:
     return Settings(
         time=choice("--time", given["time"], ("cpu", "wall")),
         memory=choice("--mem", given["mem"], ("peak", "avg", "anon")),
-        check=choice("--check", given["check"], ("stdout", "exit")),
+        check=checked(given["check"]),
         resolve=formats.share(given["resolve"]),
         budget_s=formats.span(given.get("budget", "1h")),
         rounds_max=given["rounds"],
@@ -108,6 +109,14 @@ def settings(given: dict[str, Any]) -> Any:
         fail_if=given.get("fail_if") or [],
         sweep_texts=given["sweep"] or [],
     )
+
+
+def checked(text: str) -> str:
+    """stdout, exit, or a command that reads the output and prints what must agree."""
+    words = text.split()
+    if text not in ("stdout", "exit") and not (words and shutil.which(words[0])):
+        raise WrongUse(f"--check '{text}': expected stdout, exit, or a command that reads the output, for example 'grep -v seconds'")
+    return text
 
 
 def latency_every(text: str | None, has_page: bool) -> int:
