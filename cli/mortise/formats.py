@@ -1,7 +1,9 @@
 """The formats that leave the command line, in one place: their names, versions, units and how they are written."""
 
+import contextlib
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,16 @@ def load(path: Path, schema: str | None = None) -> Any:
     if schema is not None and got != schema:
         raise WrongUse(f"'{path}' holds {got or 'no schema'} where {schema} was expected")
     return document
+
+
+@contextlib.contextmanager
+def whole(where: Path) -> Iterator[None]:
+    """Around the use of what was loaded: a document of the right name from which something is gone is refused in one line."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as e:
+        gone = f"it lacks {e}" if isinstance(e, KeyError) else str(e)
+        raise WrongUse(f"'{where}' is not whole or was changed by hand ({gone}): expected a file as mortise wrote it") from e
 
 
 def check_writable(path: Path | None) -> None:
@@ -123,6 +135,8 @@ def span(text: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|)\s*", text)
     if not match:
         raise WrongUse(f"'{text}' is not a length of time: expected for example 90s, 5m or 1h")
+    if float(match[1]) == 0:
+        raise WrongUse(f"'{text}' is no time at all: expected for example 90s, 5m or 1h")
     return float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
 
 
@@ -132,6 +146,6 @@ def share(text: str, below: float = 1.0) -> float:
 
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < value < below:
+    if not 0 < value < (below if match and match[2] else 1):  # 3 may have been meant as 3%
         raise WrongUse(f"'{text}' is not a share: expected for example 2% or 0.02")
     return value

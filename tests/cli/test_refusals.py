@@ -77,6 +77,8 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--budget", "long"], "is not a length of time"),
         (["--time", "real"], "expected cpu or wall"),
         (["--mem", "all"], "expected peak or avg"),
+        (["--budget", "0"], "'0' is no time at all"),
+        (["--fail-if", "toy slower 3"], "'3' is not a share"),
         (["--check", "no"], "expected stdout, exit, or a command"),
         (["--ready", "true"], "--load must say"),
         (["--stdin", "/no/such/file"], "no file"),
@@ -111,6 +113,24 @@ def test_replay_of_what_is_no_comparison(cli, tmp_path):
     assert "is not JSON" in cli.refused(2, "compare", "--replay", str(broken))
     assert "mortise.list/1 where mortise.compare/1 was expected" in cli.refused(2, "compare", "--replay", str(other))
     assert "cannot read" in cli.refused(2, "compare", "--replay", str(tmp_path / "none.json"))
+
+
+def test_documents_that_are_not_whole(cli, churn, tmp_path):
+    """The right name on the wrong content: a line that says what is gone, no stack trace."""
+    path, cells = tmp_path / "o.json", tmp_path / "cells"
+    for name in ("compare", "plan"):
+        (tmp_path / name).write_text(json.dumps({"schema": f"mortise.{name}/1"}))
+    cells.mkdir()
+    (cells / "cell-00000.json").write_text(json.dumps({"schema": "mortise.cell/1"}))
+    assert "is not whole or was changed by hand (it lacks 'arms')" in cli.refused(2, "compare", "--replay", str(tmp_path / "compare"))
+    assert "is not whole or was changed by hand (it lacks 'cells')" in cli.refused(2, "cell", str(tmp_path / "plan"), "0")
+    assert "is not whole or was changed by hand (it lacks 'measured')" in cli.refused(2, "report", str(cells))
+    cli("compare", "--rounds", "2", "--arms", "glibc,toy", "--json", str(path), "--", str(churn))
+    document = json.loads(path.read_text())
+    del next(run for run in document["arms"]["toy"]["runs"] if run["kind"] == "time")["cpu_s"]
+    path.write_text(json.dumps(document))
+    assert "it lacks 'cpu_s'" in cli.refused(2, "compare", "--replay", str(path))
+    assert "runs nothing: leave out the program" in cli.refused(2, "compare", "--replay", str(path), "--", "true")
 
 
 def test_a_home_that_is_none(cli, monkeypatch, tmp_path):

@@ -48,7 +48,12 @@ def command(
     outputs = {"json": json_path, "html": html_path, "markdown": markdown}
     reporting.check(outputs)
     if replay is not None:
-        raise typer.Exit(reporting.report(formats.load(replay, formats.COMPARE), outputs))
+        if program:
+            raise WrongUse("--replay reports from its file and runs nothing: leave out the program, or --replay")
+        document = formats.load(replay, formats.COMPARE)
+        with formats.whole(replay):
+            status = reporting.report(document, outputs)
+        raise typer.Exit(status)
     if not program:
         raise WrongUse("no program to compare on: expected 'mortise compare [OPTION]... -- PROG [ARG]...'")
     settings = options.settings(given)

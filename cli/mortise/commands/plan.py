@@ -62,6 +62,9 @@ def cell(
     from mortise import plans
 
     document = formats.load(plan_path, formats.PLAN)
+    with formats.whole(plan_path):
+        indices = [entry["index"] for entry in document["cells"]]
+        _ = document["argv"], document["arms"], document["options"]
     if cluster is None:
         if index is None:
             raise WrongUse("which cell? expected 'mortise cell PLAN INDEX', or --cluster to submit all of them")
@@ -69,7 +72,6 @@ def cell(
         return
     from mortise import cluster as clusters
 
-    indices = [entry["index"] for entry in document["cells"]]
     where = options.choice("--cluster", cluster, ("slurm", "local"))
     for path in clusters.submit(plan_path, indices, output, where, slurm or []):
         print(path)
@@ -86,4 +88,6 @@ def report(
 
     outputs = {"json": json_path, "html": html_path, "markdown": markdown}
     reporting.check(outputs)
-    raise typer.Exit(reporting.report(plans.merge(plans.read(folder)), outputs))
+    with formats.whole(folder):
+        status = reporting.report(plans.merge(plans.read(folder)), outputs)
+    raise typer.Exit(status)
