@@ -228,7 +228,9 @@ def sentence(
         parts.append(f"nothing here is faster than {reference}{by}")
         parts += [f"{name} takes {formats.ratio(r['low'])} to {formats.ratio(r['high'])} of its time"
                   for name, r in times(document, others(document)) if r and r["verdict"] == stats.AS_IT_IS]  # fmt: skip
-    if (least := smallest(document)) not in (None, best):
+    if (least := smallest(document)) == reference:
+        parts += [f"{reference} holds the least memory"] * (best is None)
+    elif least not in (None, best):
         parts.append(f"{least} holds the least memory: {word(document['arms'][least]['vs_reference']['memory'])} than {reference}")
     if undecided:
         ranges = [
@@ -259,7 +261,9 @@ def near(document: Document) -> bool:
 
 
 def smallest(document: Document) -> str | None:
-    """The arm that holds the least memory, where some hold less than the reference beyond doubt."""
+    """The arm that holds the least memory, where some hold less than the reference beyond doubt, or all others more."""
+    if all(verdict_of(document, name, "memory") == stats.SLOWER for name in others(document)):
+        return document["reference"]
     smaller = [name for name in others(document) if verdict_of(document, name, "memory") == stats.FASTER]
     return min(smaller, key=lambda name: document["arms"][name]["vs_reference"]["memory"]["ratio"], default=None)
 

@@ -75,7 +75,8 @@ def front(document: dict[str, Any]) -> go.Figure:
     key, label = time_axis(document)
     memory, base = memory_key(document), memory_base(document)
     figure = go.Figure(layout=LAYOUT)
-    for name, entry in document["arms"].items():
+    sides = ("top center", "bottom center", "middle right", "middle left", "top right", "bottom left", "bottom right", "top left")
+    for place, (name, entry) in enumerate(document["arms"].items()):
         runs = [r for r in runs_of(entry, "memory") if r.get(key) is not None]
         if not runs:
             continue
@@ -96,7 +97,7 @@ def front(document: dict[str, Any]) -> go.Figure:
                 y=[(medians[memory] - base) / 2**20],
                 mode="markers+text",
                 text=[name],
-                textposition="top center",
+                textposition=sides[place % len(sides)],
                 marker={"color": colour(document, name), "size": 13, "line": {"width": 1, "color": "#222"}},
                 name=name,
                 legendgroup=name,
@@ -235,7 +236,7 @@ def facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         how = entry["library"] or " ".join(entry["argv"] or []) or "nothing preloaded"
         env = " ".join(f"{k}={v}" for k, v in entry["env"].items())
         rows.append(
-            (f"arm: {name}", f"{how} {env}; malloc came from {', '.join(entry['malloc_from']) or 'an unknown place'}")
+            (f"arm: {name}", f"{' '.join((how, env)).strip()}; malloc came from {', '.join(entry['malloc_from']) or 'an unknown place'}")
         )
     return rows
 

@@ -106,6 +106,7 @@ def test_the_sentence_says_what_a_user_with_no_time_needs(churn):
     assert said(0.8, 100, 100).endswith(", and no more memory")
     assert said(1.2, 100, 60) == "nothing here is faster than a. b holds the least memory: 40 % less than a"
     assert said(1.2, 100, 100) == "nothing here is faster than a"
+    assert said(1.2, 100, 150) == "nothing here is faster than a. a holds the least memory"
     assert said(1.001, 100, 100) == "nothing here is faster than a by more than 2.0 %"
 
 
