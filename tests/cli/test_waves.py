@@ -27,6 +27,7 @@ class Listening:
 
     def __init__(self) -> None:
         self.verdicts: dict[str, float] = {}
+        self.weighed: list[str] = []
 
     def __call__(self, *_: object) -> None:
         pass
@@ -34,6 +35,8 @@ class Listening:
     def decided(self, document: dict, name: str, axis: str, elapsed: float) -> None:
         if axis == "time":
             self.verdicts[name] = elapsed
+        else:
+            self.weighed.append(name)
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def simulated(churn, monkeypatch):
             taken = seconds.get(request.arm.name, seconds["a"]) * noise.uniform(0.99, 1.01)
             clock.now += taken
             facts = like.facts | {"cpu_s": taken, "wall_s": taken}
-            return dataclasses.replace(like, facts=facts | {"peak_source": "exit_stop"} if request.memory else facts)
+            return dataclasses.replace(like, facts=facts | {"peak_source": "exit_stop", "processes": 1} if request.memory else facts)
 
     def run(times: dict[str, float], **settings: object) -> tuple[dict, Listening]:
         nonlocal seconds
@@ -99,6 +102,13 @@ def test_an_undecided_arm_of_the_first_wave_goes_on_after_the_second(simulated):
     numbers = rounds(document, "b")
     assert numbers[:10] == list(range(1, 11)) and min(rounds(document, "f")) == 11
     assert "b" in heard.verdicts or numbers[-1] > 20
+
+
+def test_who_has_been_weighed_enough_leaves_the_memory_rounds(simulated):
+    """Memory that is decided after three rounds takes no more of the time that a verdict on time still needs."""
+    document, heard = simulated({"a": 2.0, "b": 2.002}, resolve=0.001)
+    assert heard.weighed == ["b"] and len(rounds(document, "b")) > 20
+    assert len(rounds(document, "b", "memory")) == len(rounds(document, "a", "memory")) == 3
 
 
 def test_a_decided_arm_is_said_at_once(churn):

@@ -1,0 +1,77 @@
+"""From runs to words where the runs are known: what may be claimed, and what takes a claim back."""
+
+import inspect
+import random
+
+import pytest
+from mortise import analysis, session, stats, table
+from mortise.commands import compare
+
+from cli.test_plans import node
+
+
+def measured(times: dict[str, list[float]], resolve: float = 0.02) -> dict:
+    """A comparison whose arms, the first the reference and `control` its twin, took these times."""
+    whole = node("here", 1.0, 1.0, 0)["measured"]
+    like, whole["arms"] = whole["arms"]["a"], {}
+    for name, seconds in times.items():
+        runs = [like["runs"][0] | {"round": number, "cpu_s": value} for number, value in enumerate(seconds, 1)]
+        entry = like | {"name": name, "runs": runs + [run | {"kind": "memory"} for run in runs[:3]]}
+        (whole if name == "control" else whole["arms"])[name] = entry
+    whole["preflight"] = {"findings": []}
+    whole["settings"]["resolve"], whole["reference"] = resolve, next(iter(times))
+    return analysis.conclude(whole)
+
+
+def noisy(scale: float, seed: int, rounds: int = 20, spread: float = 0.005) -> list[float]:
+    draw = random.Random(seed)
+    return [scale * draw.uniform(1 - spread, 1 + spread) for _ in range(rounds)]
+
+
+def test_a_control_that_differs_takes_every_verdict_back():
+    """The reference run twice differs by a tenth: then another arm's 40 % may be the machine's as well."""
+    honest = measured({"a": noisy(1, 1), "b": noisy(0.6, 2), "control": noisy(1, 3)})
+    assert honest["conclusion"]["best"] == "b" and honest["conclusion"]["exit_status"] == 0
+    ghosts = measured({"a": noisy(1, 1), "b": noisy(0.6, 2), "control": noisy(1.1, 3)})["conclusion"]
+    assert ghosts["exit_status"] == 3 and ghosts["best"] is None and not ghosts["control_trusted"]
+    assert ghosts["sentence"].startswith("can't tell: ") and "sees a difference where there is none" in ghosts["sentence"]
+
+
+def test_what_the_control_cannot_resolve_is_said():
+    said = measured({"a": noisy(1, 1, spread=0.2), "b": noisy(0.6, 2), "control": noisy(1, 3, spread=0.2)})["conclusion"]
+    assert "2.0 % cannot be resolved in these rounds" in said["control_says"] and said["control_trusted"]
+
+
+def test_minima_never_decide():
+    """One lucky run is twice as fast; nobody gets it who runs the program."""
+    times = noisy(1, 2)
+    times[7] = 0.5
+    document = measured({"a": noisy(1, 1), "b": times, "control": noisy(1, 3)})
+    result = document["arms"]["b"]["vs_reference"]["time"]
+    assert result["verdict"] == stats.SAME and result["ratio_of_minima"] == pytest.approx(0.5, rel=0.01)
+    assert "note: b: the fastest runs give x0.50" in "\n".join(analysis.warnings(document))
+
+
+def test_pairs_are_runs_of_one_round():
+    """Rounds differ fivefold, the arms within a round by a tenth: only who pairs sees that."""
+    draw = random.Random(4)
+    slow = [draw.uniform(1, 5) for _ in range(20)]
+    result = measured({"a": slow, "b": [0.9 * s for s in slow]})["arms"]["b"]["vs_reference"]["time"]
+    assert result["ratio"] == pytest.approx(0.9) and result["high"] - result["low"] < 1e-4
+
+
+def test_arms_share_the_chance_of_a_false_word():
+    two = measured({"a": noisy(1, 1), "b": noisy(1, 2)})
+    six = measured({name: noisy(1, seed) for seed, name in enumerate("abcdef")})
+    assert two["arms"]["b"]["vs_reference"]["time"]["level"] >= 0.99
+    assert six["arms"]["b"]["vs_reference"]["time"]["level"] >= 0.998
+
+
+def test_cpu_time_decides_unless_told_otherwise():
+    """Wall time of a shared machine calls identical programs different by percents."""
+    assert inspect.signature(compare.command).parameters["time"].default == "cpu" == session.Settings().time
+    document = measured({"a": noisy(1, 1), "b": noisy(0.5, 2)})
+    for run in document["arms"]["b"]["runs"]:
+        run["wall_s"] = 9.0
+    assert analysis.conclude(document)["arms"]["b"]["vs_reference"]["time"]["verdict"] == stats.FASTER
+    assert table.headings(document)[2] == "CPU time"
