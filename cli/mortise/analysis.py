@@ -238,11 +238,21 @@ def sentence(
             for name, r in times(document, undecided)
         ]
         more = [r["more_rounds"] for _, r in times(document, undecided) if r["more_rounds"]]
-        needed = f"; about {max(more)} more rounds would be needed" if more else ""
+        needed = f"; about {max(more)} more rounds would be needed{budget_for(document, max(more))}" if more else ""
         parts.append(f"can't tell for {', '.join(ranges)}{needed}")
     if failed:
         parts.append(f"failed: {', '.join(failed)}")
     return ". ".join(parts)
+
+
+def budget_for(document: Document, rounds: int) -> str:
+    """The budget that holds so many rounds more, where it is a longer one; what has been measured stays the measure."""
+    timed = [run.get("seconds", 0.0) for e in (*document["arms"].values(), document.get("control", {"runs": []})) for run in runs_of(e, "time")]
+    count = len({run["round"] for entry in document["arms"].values() for run in runs_of(entry, "time")})
+    wanted = document["elapsed_s"] + rounds * sum(timed) / max(count, 1)
+    if wanted <= document["settings"].get("budget_s", math.inf) or document.get("nodes"):
+        return ""
+    return f" (--budget {math.ceil(wanted / 60)}m --rounds {count + rounds})" if wanted < 86400 else " (more than a day)"
 
 
 def size_of(document: Document, name: str) -> str:

@@ -36,6 +36,7 @@ SWEEP_ROUNDS_ENOUGH = 12
 DEATHS_MAX = 3
 FIRST_WORD, TELL_EVERY_S = 5, 30.0  # rounds, and how often at most it is said how things stand
 FIRST_VERDICT_S = 110.0  # by when the first arms should be decided: nobody waits longer to see whether this is of any use
+HOPELESS = 3  # times the rounds that the budget still holds: who needs more is not waited for
 PADDING_MAX = 4096
 
 
@@ -47,6 +48,7 @@ class Settings:
     memory: str = "peak"
     resolve: float = 0.02
     budget_s: float = 300.0
+    patient: bool = False  # the user named the budget: it is used up where something is still to be decided
     rounds_max: int = 200
     warmup: int = 1
     check: str = "stdout"
@@ -136,7 +138,7 @@ class Session:
             self.round("time", rounds)
             if rounds % MEMORY_EVERY == 0 and self.weighing() and self.affords("memory"):
                 self.memory_round()
-            if self.done(rounds):
+            if self.done(rounds) or self.hopeless(rounds):
                 break
             self.next_wave(rounds)
             if rounds >= FIRST_WORD and not self.swept and time.monotonic() - self.told > TELL_EVERY_S:
@@ -342,6 +344,17 @@ class Session:
                 self.tell_decided(self.document, name, "time", time.monotonic() - self.started)
         others = [name for name in analysis.others(self.document) if not self.entry(name)["failure"]]
         return all(name in self.retired for name in others)
+
+    def hopeless(self, rounds: int) -> bool:
+        """One look: whether nobody who is undecided would be decided by what is left of a budget that nobody asked for."""
+        elapsed = time.monotonic() - self.started
+        waits = self.settings.patient or self.settings.fixed or self.swept or self.waves or self.waiting("time", "memory")
+        if waits or not stats.is_look(rounds) or elapsed < FIRST_VERDICT_S:
+            return False
+        left = (self.settings.budget_s - elapsed) / max(self.cost("time"), 1e-3)
+        open_ = {name: v for name, v in analysis.verdicts(self.document).items() if name not in self.retired}
+        self.document["gave_up"] = bool(open_) and all((v.more_rounds or 0) > HOPELESS * left for v in open_.values())
+        return self.document["gave_up"]
 
     def waiting(self, *axes: str) -> set[str]:
         """The arms of which a gate still wants to know more on one of these axes."""

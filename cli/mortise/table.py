@@ -110,6 +110,9 @@ def notes(document: dict[str, Any]) -> list[str]:
     if analysis.others(document):
         lines.insert(1, PAIRED)
     lines += instructions(document)
+    if document.get("gave_up"):
+        within = f"{document['settings']['budget_s']:.0f} s"
+        lines.append(f"stopped early: by all that was seen {within} would not have decided more; who names a --budget has it used up")
     lines += ["interrupted: what had been measured until then"] * bool(document.get("interrupted"))
     lines += analysis.warnings(document)
     lines += analysis.node_lines(document)

@@ -27,7 +27,7 @@ complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_befor
 complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l metric-regex -r -d 'Compare the number this finds in the output, not time'
 complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l metric-less -d 'Of that number, less is better (default'
 complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l resolve -r -d 'Differences below this are of no interest'
-complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l budget -r -d 'How long to measure at most'
+complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l budget -r -d 'How long to measure at most (default'
 complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l rounds -r -d 'How many rounds at most'
 complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l warmup -r -d 'Rounds that are run and not counted'
 complete -c mortise -n '__fish_seen_subcommand_from compare; and __mortise_before_program' -l sweep -r -d 'Turn a knob'

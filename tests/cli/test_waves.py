@@ -4,11 +4,12 @@ and nobody's verdict is lost for it. The clock is simulated, the sessions are wh
 
 import dataclasses
 import random
+import re
 import subprocess
 import sys
 
 import pytest
-from mortise import session
+from mortise import analysis, session
 from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 
@@ -82,6 +83,18 @@ def test_two_arms_end_within_two_minutes(simulated):
     assert heard.verdicts["b"] <= 90 and document["elapsed_s"] <= 100
 
 
+def test_nobody_waits_for_what_the_budget_cannot_decide(simulated):
+    """Half a thousandth in noise of a percent, with two thousandths of interest, would take most of an hour: said within two minutes, unless the user has named a budget."""
+    hopeless, _ = simulated({"a": 2.0, "b": 2.001}, resolve=0.002)
+    assert hopeless["gave_up"] and hopeless["elapsed_s"] <= 120 and len(rounds(hopeless, "b", "memory")) >= 3
+    said = analysis.conclude(hopeless)["conclusion"]
+    assert said["exit_status"] == 3 and re.search(r"about \d+ more rounds would be needed \(--budget \d+m --rounds \d+\)", said["sentence"])
+    patient, _ = simulated({"a": 2.0, "b": 2.001}, resolve=0.002, patient=True)
+    assert not patient.get("gave_up") and patient["elapsed_s"] > 280
+    near, heard = simulated({"a": 2.0, "b": 2.03}, resolve=0.004)
+    assert not near.get("gave_up") and "b" in heard.verdicts
+
+
 def test_nobody_waits_where_all_have_their_look_in_time(simulated):
     document, _ = simulated({"a": 0.3, "b": 0.25, "c": 0.27, "d": 0.35})
     assert all(rounds(document, name)[0] == 1 for name in document["arms"])
@@ -106,7 +119,7 @@ def test_an_undecided_arm_of_the_first_wave_goes_on_after_the_second(simulated):
 
 def test_who_has_been_weighed_enough_leaves_the_memory_rounds(simulated):
     """Memory that is decided after three rounds takes no more of the time that a verdict on time still needs."""
-    document, heard = simulated({"a": 2.0, "b": 2.002}, resolve=0.001)
+    document, heard = simulated({"a": 2.0, "b": 2.002}, resolve=0.001, patient=True)
     assert heard.weighed == ["b"] and len(rounds(document, "b")) > 20
     assert len(rounds(document, "b", "memory")) == len(rounds(document, "a", "memory")) == 3
 

@@ -20,7 +20,7 @@ def command(
     metric_regex: options.MetricRegex = None,
     metric_less: options.MetricLess = False,
     resolve: options.Resolve = "2%",
-    budget: options.Budget = "5m",
+    budget: options.Budget = None,
     rounds: options.Rounds = 200,
     warmup: options.Warmup = 1,
     sweep: options.SweepTexts = None,

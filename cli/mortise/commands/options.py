@@ -36,7 +36,10 @@ MetricRegex = Annotated[
 ]
 MetricLess = Annotated[bool, _option("--metric-less", "Of that number, less is better (default: more).")]
 Resolve = Annotated[str, _option("--resolve", "Differences below this are of no interest.")]
-Budget = Annotated[str, _option("--budget", "How long to measure at most.")]
+Budget = Annotated[
+    str | None,
+    _option("--budget", "How long to measure at most (default: 5m, and less where it would decide nothing more)."),
+]
 Rounds = Annotated[int, _option("--rounds", "How many rounds at most.", min=1)]
 Warmup = Annotated[int, _option("--warmup", "Rounds that are run and not counted.", min=0)]
 SweepTexts = Annotated[
@@ -95,7 +98,8 @@ def settings(given: dict[str, Any]) -> Any:
         memory=choice("--mem", given["mem"], ("peak", "avg", "anon")),
         check=checked(given["check"]),
         resolve=formats.share(given["resolve"]),
-        budget_s=formats.span(given.get("budget", "1h")),
+        budget_s=formats.span(given.get("budget") or ("5m" if "budget" in given else "1h")),
+        patient=given.get("budget") is not None,
         rounds_max=given["rounds"],
         warmup=given["warmup"],
         metric_regex=given["metric_regex"],
