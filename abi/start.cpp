@@ -34,7 +34,7 @@ constinit os::Facts facts{};
 
 // Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
-  if constexpr (!std::is_empty_v<T>) {
+  if constexpr (!kIsReadyAsZero<T>) {
     static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
     T* t = record.state;
     record.state = nullptr;
@@ -46,14 +46,14 @@ template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
 }
 
 template <class T> bool has_ended(const ThreadRecord<T>& record) noexcept {
-  if constexpr (!std::is_empty_v<T>) return record.ended;
+  if constexpr (!kIsReadyAsZero<T>) return record.ended;
   return false;
 }
 
 void watch_thread() noexcept;
 
 template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexcept {
-  if constexpr (!std::is_empty_v<T>) {
+  if constexpr (!kIsReadyAsZero<T>) {
     T* t;
     {
       Held held(start_lock);

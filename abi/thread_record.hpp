@@ -1,7 +1,8 @@
 // The one thread_local: what a stack keeps for a thread, and the thread's stand-in for the kernel's rseq area.
 //
 // At most 64 bytes, so that the shared object can be opened with dlopen, whose static TLS is scarce. A stack with
-// thread state keeps it in bookkeeping memory; here is only the pointer.
+// thread state keeps it in bookkeeping memory, and here is only the pointer; a few words that are ready when they are zero, and
+// leave nothing to do when the thread ends, lie here.
 #pragma once
 
 #include <type_traits>
@@ -18,8 +19,13 @@ template <class T> struct ThreadRecord {
   MORTISE_HOT T* ready() noexcept { return state; }
 };
 
+/// Nothing has to be made or ended for a thread.
+template <class T> inline constexpr bool kIsReadyAsZero = std::is_empty_v<T>;
+template <class T> requires requires { T::kNeedsNoMaking; }
+inline constexpr bool kIsReadyAsZero<T> = T::kNeedsNoMaking && sizeof(T) <= 32 && std::is_trivially_destructible_v<T>;
+
 /// A stack without thread state has nothing to wait for.
-template <class T> requires std::is_empty_v<T> struct ThreadRecord<T> {
+template <class T> requires kIsReadyAsZero<T> struct ThreadRecord<T> {
   os::OwnArea area;
   T state;
 

@@ -35,6 +35,7 @@
 #include "mortise/sync/ticket_lock.hpp"
 #include "mortise/watch/counters.hpp"
 #include "mortise/watch/latency.hpp"
+#include "mortise/watch/sampled.hpp"
 #include "tests/support/recording.hpp"
 
 namespace mortise::test {
@@ -64,11 +65,13 @@ struct Traits {
   std::size_t room_bytes = 256_MiB;    ///< how much the source has
   bool is_exact = true;                ///< `tell` counts as live what the blocks' sizes add up to, if it counts at all
   bool maps_through_source = true;     ///< false: a layer has memory of its own beside the source's
+  bool hits = true;                    ///< false: its cache is closed
   std::size_t length_divisor = 1;      ///< makes random runs shorter where each operation is a system call
 };
 inline constexpr Traits kAligns{.align_max = 1_MiB};
 inline constexpr Traits kTags{.align_max = 1_MiB, .is_exact = false};  // counts its own bytes in each block as live
 inline constexpr Traits kPools{.align_max = 1_MiB, .is_exact = false, .maps_through_source = false};  // remote releases count as live
+inline constexpr Traits kRemembers{.align_max = 1_MiB, .maps_through_source = false};  // in tables beside the heap
 inline constexpr Traits kArena{.align_max = 4_KiB, .room_bytes = 8_MiB, .length_divisor = 20};
 inline constexpr Traits kSmallAligns{.align_max = 64_KiB, .room_bytes = 8_MiB};
 inline constexpr Traits kSmallTags{.align_max = 64_KiB, .room_bytes = 8_MiB, .is_exact = false};
@@ -145,6 +148,8 @@ using Stacks = ::testing::Types<
     Entry<"thread_cache_over_batches", OverSpans<ThreadCache<8_KiB, 8>, BatchedFree<64, 64_KiB>, SmallSlab>>,
     Entry<"latency", OverSpans<Latency, Aligned, ThreadCache<>, Latency, SmallBypass>, kAligns>,
     Entry<"counters", OverSpans<Counters<probe::Bytes>, Aligned, ThreadCache<>, Counters<>, SmallBypass>, kAligns>,
+    Entry<"sampled", Join<Layers<Sampled<64_KiB>>, HslabLayers>, kRemembers>,
+    Entry<"sampled_often", Join<Layers<Sampled<64>>, HslabLayers>, Traits{.align_max = 1_MiB, .maps_through_source = false, .hits = false}>,
     Entry<"affinity_pools", Join<Layers<AffinityPools<>>, HslabLayers>, kPools>,
     Entry<"affinity_pools_over_malloc", Layers<AffinityPools<BySizeClass<>, 1_KiB>, SizedHeader, MallocHeap>, kPools>,
     Entry<"limited_to", Layers<SpanCache<>, PageIndex, LimitedTo<256_MiB>, MmapHeap<>>, kAligns>,

@@ -18,7 +18,7 @@ struct hslab_profiled {
   static constexpr const char* kName = "hslab_profiled";
   static constexpr const char* kSummary = "hslab that remembers the call stacks of sampled allocations";
   static constexpr const char* kUse = "mortise profile; finding leaks and growth in production";
-  static constexpr unsigned kMallocBudget = 30, kFreeBudget = 32;  ///< instructions of a hit, `ret` included; tests/golden checks
+  static constexpr unsigned kMallocBudget = 26, kFreeBudget = 24;  ///< instructions of a hit, `ret` included; tests/golden checks
 };
 }  // namespace allocators
 

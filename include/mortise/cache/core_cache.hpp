@@ -122,6 +122,13 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return trim_below(this->below, t);
     }
 
+    /// Blocks that magazines hold stay there.
+    void close() noexcept {
+      Held held(lock_);
+      is_closed_ = true;
+      for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) show(i, &closed_[0], Order::release);
+    }
+
     void lock_all() noexcept {
       lock_.lock();
       lock_below(this->below);
@@ -134,7 +141,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       lock_.reset();
       // A set that a thread of the parent was draining opens again: that thread is not here to do it.
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i)
-        if (std::byte* set = sets_[i].load(Order::relaxed)) show(i, set, Order::relaxed);
+        if (std::byte* set = sets_[i].load(Order::relaxed); set && !is_closed_) show(i, set, Order::relaxed);
       reset_below(this->below);
     }
     /// Counts are read while other cores change them: exact when they rest.
@@ -247,7 +254,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     std::byte* own_set() noexcept {
       std::uint32_t i = os::rseq_index(area_);
       if (!area_.is_kernels && i == 0) i = take_index();
-      if (i >= kSetsMax || (!area_.is_kernels && i == 0)) return nullptr;
+      if (i >= kSetsMax || (!area_.is_kernels && i == 0) || is_closed_) return nullptr;
       if (std::byte* set = sets_[i].load(Order::acquire)) [[likely]] return set;
       return make_set(i);
     }
@@ -325,7 +332,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     // The first line is what malloc() and free() read.
     std::size_t own_gate_ = 0, gate_ = 0;
     os::RseqArea area_;
-    bool can_restart_ = false;
+    bool can_restart_ = false, is_closed_ = false;
     unsigned share_ = 1;
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};

@@ -187,6 +187,9 @@ template <class H> concept Profiles = requires(H& h, std::size_t n) {
   { h.mean() } noexcept -> std::same_as<std::size_t>;
 };
 
+/// Can serve every call as a miss from then on, for whoever must see each block come and go. To be called before a second thread runs.
+template <class H> concept Closes = requires(H& h) { { h.close() } noexcept; };
+
 /// Can walk its whole structure and report heap_inconsistent when it contradicts itself. For tests; the heap must be at rest.
 template <class H> concept Audits = requires(H& h) { h.audit(); };
 
@@ -272,6 +275,7 @@ template <Heap Below> class Passthrough {
   std::int64_t purge_ms() noexcept requires Purges<Below> { return below.purge_ms(); }
   bool start(const os::Facts& f) noexcept requires Starts<Below> { return below.start(f); }
   std::byte* meta(std::size_t n) noexcept requires GivesMeta<Below> { return below.meta(n); }
+  void close() noexcept requires Closes<Below> { below.close(); }
   void audit() noexcept requires Audits<Below> { below.audit(); }
   template <class Each> void each_live(Each&& each) noexcept requires Walks<Below> { below.each_live(each); }
   bool purge_pages(std::byte* p, std::size_t n) noexcept requires PurgesPages<Below> { return below.purge_pages(p, n); }

@@ -80,6 +80,18 @@ struct Usage {
       k->waiting += blocks;
     }
   }
+  /// Large blocks of what is below that a layer carves up itself: `count` of them, `bytes` in all.
+  void carved(std::size_t bytes, std::size_t count) noexcept {
+    move_to_cache(bytes);
+    large -= bytes;
+    large_count -= count;
+  }
+  /// Blocks of the program's that lie there, of class `c`.
+  void in_carved(unsigned c, std::size_t block_bytes, std::size_t blocks) noexcept {
+    live += blocks * block_bytes;
+    cached -= blocks * block_bytes;
+    if (ClassUsage* k = of_class(c)) k->live += blocks;
+  }
   /// Told by a source whose memory lies between `from` and `from + bytes`.
   void in_window(std::byte* from, std::size_t bytes) noexcept {
     window = from;

@@ -1,10 +1,10 @@
 // What a sampling layer remembers: which sampled blocks are live, and for each call stack how much it asked for in all.
 //
-//   live:   block ──hash──► { block, bytes, stack }         open addressing; an entry that went leaves a mark until the next one comes
-//   stacks: hash of return addresses ──► { depth, addresses, counts }     never forgotten; number 0 is "all others"
+//   live:   block ──hash──► { block, bytes, stack, place }   open addressing; doubled when three quarters full, closed up when one goes
+//   stacks: hash of return addresses ──► number ──► { depth, addresses, counts }    never forgotten; number 0 is "all others"
 //
-// Both are tables of fixed size in sparse memory: what is not used costs nothing, and what does not fit is counted. One lock, taken
-// for samples only. Not synchronised by itself: the layer that owns it holds that lock.
+// Both are dense, so that a sample seldom touches a page for the first time. What does not fit is counted. Not synchronised: the layer
+// that owns it holds its lock.
 #pragma once
 
 #include <cstring>
@@ -26,109 +26,151 @@ class HeapProfile {
     std::uint64_t allocated_blocks, allocated_bytes, live_blocks, live_bytes;
     std::uintptr_t address[kDepthMax];
   };
+  /// A sampled block. Where it lies is the layer's affair: `place` and `place_bytes` are kept for it.
+  struct Live {
+    std::byte* block = nullptr;
+    std::size_t bytes = 0;
+    void* place = nullptr;
+    std::uint32_t place_bytes = 0;
+    std::uint32_t stack = 0;
+  };
 
-  /// False when the system refuses memory; then nothing is recorded.
-  bool prepare() noexcept {
-    if (stacks_) return true;
-    auto* stacks = os::map_sparse(kStacksMax * sizeof(Stack));
-    auto* live = os::map_sparse(kLiveMax * sizeof(Live));
-    if (!stacks || !live) return false;
-    live_ = reinterpret_cast<Live*>(live);
-    stacks_ = reinterpret_cast<Stack*>(stacks);
-    return true;
-  }
-
-  void add(const std::byte* block, std::size_t bytes, const std::uintptr_t* address, unsigned depth) noexcept {
-    if (!prepare()) return;
-    const std::uint32_t number = number_of(address, depth);
-    Stack& s = stacks_[number];
+  /// False when the block could not be recorded: the tables are full or the system refuses memory. Its stack has it in its sums.
+  bool add(Live l, const std::uintptr_t* address, unsigned depth) noexcept {
+    if (!prepare()) return false;
+    l.stack = number_of(address, depth);
+    Stack& s = stacks_[l.stack];
     s.allocated_blocks += 1;
-    s.allocated_bytes += bytes;
-    Live* const place = count_ < kLiveMax / 4 * 3 ? free_place(block) : nullptr;
-    if (!place) {
+    s.allocated_bytes += l.bytes;
+    if (count_ >= capacity_ / 4 * 3 && !grow()) {
       ++dropped_;
-      return;
+      return false;
     }
-    *place = {address_of(block), bytes, number};
+    *free_place(l.block) = l;
     ++count_;
     s.live_blocks += 1;
-    s.live_bytes += bytes;
+    s.live_bytes += l.bytes;
+    return true;
   }
 
-  /// True when the block was a sampled one.
-  bool remove(const std::byte* block) noexcept {
-    Live* const l = find(block);
-    if (!l) return false;
-    stacks_[l->stack].live_blocks -= 1;
-    stacks_[l->stack].live_bytes -= l->bytes;
-    l->block = kGone;
+  /// What was known of a block, which is forgotten; with a null `block` when it was not a sampled one.
+  Live remove(const std::byte* block) noexcept {
+    Live* const found = find(block);
+    if (!found) return {};
+    const Live l = *found;
+    stacks_[l.stack].live_blocks -= 1;
+    stacks_[l.stack].live_bytes -= l.bytes;
+    close_up(static_cast<std::uint32_t>(found - live_));
     --count_;
-    return true;
+    return l;
   }
 
   /// A block that lies elsewhere now, or has another size. True when it was a sampled one.
-  bool change(const std::byte* before, const std::byte* after, std::size_t bytes) noexcept {
-    Live* const l = find(before);
-    if (!l) return false;
-    Stack& s = stacks_[l->stack];
-    const std::uint32_t number = l->stack;
-    s.live_bytes += bytes - l->bytes;
-    l->block = kGone;
-    if (Live* const place = free_place(after)) *place = {address_of(after), bytes, number};
+  bool change(const std::byte* before, std::byte* after, std::size_t bytes) noexcept {
+    Live* const found = find(before);
+    if (!found) return false;
+    stacks_[found->stack].live_bytes += bytes - found->bytes;
+    Live l = *found;
+    l.bytes = bytes;
+    if (after == before) {
+      *found = l;
+      return true;
+    }
+    close_up(static_cast<std::uint32_t>(found - live_));
+    l.block = after;
+    *free_place(after) = l;
     return true;
   }
 
+  /// Null when the block is not a sampled one. Good until the next change.
+  const Live* look_up(const std::byte* block) const noexcept { return find(block); }
+
   /// Calls see(stack) for each stack that was met.
   template <class See> void each(See&& see) const noexcept {
-    for (std::uint32_t i = 0; stacks_ && i < kStacksMax; ++i)
+    for (std::uint32_t i = 0; stacks_ && i < stack_count_; ++i)
       if (stacks_[i].allocated_blocks) see(stacks_[i]);
   }
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
-  struct Live {
-    std::uintptr_t block;
-    std::size_t bytes;
-    std::uint32_t stack;
-  };
-  static constexpr std::uintptr_t kGone = 1;
+  static constexpr std::uint32_t kLiveFirst = 512, kNumbers = 2 * kStacksMax;
+  static_assert(kStacksMax <= UINT16_MAX + 1u, "a stack's number is kept in 16 bits");
 
-  static std::uint32_t start_of(const std::byte* block) noexcept {
-    return static_cast<std::uint32_t>((address_of(block) >> 4) * 0x9E3779B97F4A7C15ull >> 32) & (kLiveMax - 1);
-  }
-  Live* find(const std::byte* block) noexcept {
-    if (!live_) return nullptr;
-    for (std::uint32_t i = start_of(block), steps = 0; steps < kLiveMax; i = (i + 1) & (kLiveMax - 1), ++steps) {
-      if (live_[i].block == address_of(block)) return &live_[i];
-      if (!live_[i].block) return nullptr;
+  bool prepare() noexcept {
+    if (!stacks_) {
+      constexpr std::size_t kNumberBytes = kNumbers * sizeof(std::uint16_t);
+      std::byte* const both = os::map_sparse(kNumberBytes + kStacksMax * sizeof(Stack));
+      if (!both) return false;
+      numbers_ = reinterpret_cast<std::uint16_t*>(both);
+      stacks_ = reinterpret_cast<Stack*>(both + kNumberBytes);
     }
+    return capacity_ || grow();
+  }
+
+  bool grow() noexcept {
+    const std::uint32_t bigger = capacity_ ? 2 * capacity_ : kLiveFirst;
+    if (bigger > kLiveMax) return false;
+    std::byte* const fresh = os::map_sparse(bigger * sizeof(Live));
+    if (!fresh) return false;
+    Live* const old = live_;
+    const std::uint32_t old_capacity = capacity_;
+    live_ = reinterpret_cast<Live*>(fresh);
+    capacity_ = bigger;
+    for (std::uint32_t i = 0; i < old_capacity; ++i)
+      if (old[i].block) *free_place(old[i].block) = old[i];
+    if (old) os::unmap(reinterpret_cast<std::byte*>(old), round_up(old_capacity * sizeof(Live), 4096));
+    return true;
+  }
+
+  std::uint32_t start_of(const std::byte* block) const noexcept {
+    return static_cast<std::uint32_t>((address_of(block) >> 4) * 0x9E3779B97F4A7C15ull >> 32) & (capacity_ - 1);
+  }
+  std::uint32_t after(std::uint32_t i) const noexcept { return (i + 1) & (capacity_ - 1); }
+  Live* find(const std::byte* block) const noexcept {
+    if (!capacity_) return nullptr;
+    for (std::uint32_t i = start_of(block); live_[i].block; i = after(i))
+      if (live_[i].block == block) return &live_[i];
     return nullptr;
   }
-  Live* free_place(const std::byte* block) noexcept {
-    for (std::uint32_t i = start_of(block), steps = 0; steps < kLiveMax; i = (i + 1) & (kLiveMax - 1), ++steps)
-      if (live_[i].block <= kGone) return &live_[i];
-    return nullptr;
+  /// A quarter of the table is free always.
+  Live* free_place(const std::byte* block) const noexcept {
+    std::uint32_t i = start_of(block);
+    while (live_[i].block) i = after(i);
+    return &live_[i];
   }
+  /// Empties place `gone`: entries behind it that belong before it move up. [Knuth73] 6.4, algorithm R.
+  void close_up(std::uint32_t gone) noexcept {
+    for (std::uint32_t i = after(gone); live_[i].block; i = after(i)) {
+      const std::uint32_t home = start_of(live_[i].block);
+      if (((i - home) & (capacity_ - 1)) < ((i - gone) & (capacity_ - 1))) continue;
+      live_[gone] = live_[i];
+      gone = i;
+    }
+    live_[gone] = {};
+  }
+
   std::uint32_t number_of(const std::uintptr_t* address, unsigned depth) noexcept {
     if (depth > kDepthMax) depth = kDepthMax;
     std::uint64_t hash = depth + 1;
     for (unsigned i = 0; i < depth; ++i) hash = (hash ^ address[i]) * 0x100000001B3ull ^ hash >> 29;
-    std::uint32_t i = static_cast<std::uint32_t>(hash >> 20) % kStacksMax;
-    for (unsigned tries = 0; tries < kStacksMax / 16; ++tries, i = (i + 1) % kStacksMax) {
-      Stack& s = stacks_[i ? i : 1];
-      if (s.depth == 0) {
-        s.hash = hash;
-        s.depth = depth;
-        std::memcpy(s.address, address, depth * sizeof *address);
-      }
-      if (s.hash == hash && s.depth == depth && !std::memcmp(s.address, address, depth * sizeof *address)) return i ? i : 1;
+    std::uint32_t i = static_cast<std::uint32_t>(hash >> 20) % kNumbers;
+    for (; numbers_[i]; i = (i + 1) % kNumbers) {
+      const Stack& s = stacks_[numbers_[i]];
+      if (s.hash == hash && s.depth == depth && !std::memcmp(s.address, address, depth * sizeof *address)) return numbers_[i];
     }
-    return 0;
+    if (stack_count_ == kStacksMax) return 0;
+    numbers_[i] = static_cast<std::uint16_t>(stack_count_);
+    Stack& s = stacks_[stack_count_];
+    s.hash = hash;
+    s.depth = depth;
+    std::memcpy(s.address, address, depth * sizeof *address);
+    return stack_count_++;
   }
 
+  std::uint16_t* numbers_ = nullptr;
   Stack* stacks_ = nullptr;
   Live* live_ = nullptr;
-  std::uint32_t count_ = 0;
+  std::uint32_t stack_count_ = 1, capacity_ = 0, count_ = 0;
   std::uint64_t dropped_ = 0;
 };
 

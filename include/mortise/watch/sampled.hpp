@@ -1,26 +1,30 @@
 // A heap profile by samples: one allocation in so many bytes is remembered with its call stack until it is freed.
 //
 //   malloc(n)  ── bytes left -= n ── below zero? ── the layer below                                3 instructions more
-//                                        │ yes: draw the next distance; a block at the start of a page; its stack into the table
-//   free(p)    ── start of a page? ── the layer below                                              2 instructions more
-//                     │ yes, and not of 64 KiB, where slabs start: take it out of the table, if it is in it
+//                                        │ yes: draw the next distance; room in a chunk of samples; its stack into the table
+//   free(p)    ── the layer below                                                                  none more
+//                     │ a miss, for a chunk has no size class: take it out of the table
 //
 // Distances are drawn from an exponential distribution, so that each byte is as likely to be sampled as any other (a Poisson
-// process) whatever pattern the program allocates in; the reader scales counts up. Sampled blocks start on a page, which few others
-// do: free need not look up the rest. With a mean below kExactBelow every free looks, and samples lie anywhere.
+// process) whatever pattern the program allocates in; the reader scales counts up. Sampled blocks lie apart from all others, in
+// large blocks of the heap below (sample_chunks.hpp), so that no free need ask whether its block is one. With a mean below
+// kExactBelow samples lie anywhere: then the magazines below are closed, and every free is a miss that looks.
 //
 // Progress: hits as below; samples take a lock. Source: [Ghemawat05] tcmalloc's heap profile.
-// Placement: on top. Below it anything that aligns to a page (Aligned).
+// Placement: on top. Below it a stack with size classes, which larger blocks lack.
 #pragma once
 
 #include <bit>
+#include <cstring>
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/unwind.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/watch/heap_profile.hpp"
+#include "mortise/watch/sample_chunks.hpp"
 
 namespace mortise {
 
@@ -28,16 +32,19 @@ namespace mortise {
 template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
   static constexpr const char* kName = "Sampled";
   static constexpr const char* kWhat = "remembers the call stack of one allocation in so many bytes, until it is freed";
-  static constexpr const char* kNeeds = "any heap below that aligns to pages";
+  static constexpr const char* kNeeds = "size classes and PageIndex below (as in hslab)";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("mean_bytes", kMeanBytes); }
 
-  template <Heap Below> class Over : public Passthrough<Below> {
+  template <Heap Below> requires Classed<Below> && Locates<Below> && GivesMeta<Below>
+  class Over : public Passthrough<Below> {
    public:
+    static constexpr bool kTakesUnsized = true;
     struct Thread {
       std::int64_t left = 0;     ///< bytes to the next sample; below zero: the next allocation is one
       std::uint64_t random = 0;
       bool is_inside = false;    ///< taking a sample, for which the unwinder might want memory
       [[no_unique_address]] typename Below::Thread below;
+      static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
     };
     using Classes = typename Below::Classes;
 
@@ -45,10 +52,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       if ((t.left -= static_cast<std::int64_t>(r.size)) < 0) [[unlikely]] return {};
       return this->below.allocate_hit(t.below, r);
     }
-    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
-      if (may_be_sample(b.ptr) && (address_of(b.ptr) & starts_)) [[unlikely]] return false;
-      return this->below.release_hit(t.below, b);
-    }
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
 
     Block allocate(Thread& t, Request r) noexcept {
       if constexpr (!Hits<Below>) t.left -= static_cast<std::int64_t>(r.size);
@@ -56,23 +60,40 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       return sample(t, r);
     }
     void release(Thread& t, Block b) noexcept {
-      if (may_be_sample(b.ptr)) {
+      if (b.size_class == kNoClass || is_exact_) {
         Held held(lock_);
-        profile_.remove(b.ptr);
+        if (const HeapProfile::Live l = profile_.remove(b.ptr); l.place) return give_back(t, l);
       }
+      if constexpr (!kTakesUnsizedBlocks<Below>)
+        if (b.is_unsized() && b.size_class == kNoClass) b = this->below.measure(b);
       this->below.release(t.below, b);
     }
     unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;  // would go past the count
     void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
 
+    Block measure(Block b) noexcept {
+      if (b.size_class == kNoClass) {
+        Held held(lock_);
+        if (const auto* l = profile_.look_up(b.ptr); l && l->place) return {b.ptr, l->place_bytes};
+      }
+      return this->below.measure(b);
+    }
+
     /// What a block grows by counts as allocated here.
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      if (is_in_chunk(b)) return resized_in_chunk(b, n);
       return resized(t, b, n, this->below.resize_in_place(t.below, b, n));
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      if (is_in_chunk(b)) return {};
       return resized(t, b, n, this->below.resize_by_moving(t.below, b, n));
     }
 
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      if (is_exact_) close_below();
+      return true;
+    }
     void attach(Thread& t) noexcept { attach_below(this->below, t.below); }
     void detach(Thread& t) noexcept { detach_below(this->below, t.below); }
     std::size_t trim(Thread& t) noexcept requires Trims<Below> { return this->below.trim(t.below); }
@@ -86,14 +107,25 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     void reset_after_fork() noexcept {
       lock_.reset();
+      stacks_.reset();
       reset_below(this->below);
     }
+    /// Chunks are no blocks of the program's; what lies in them is, of the class that it would have been in.
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      Held held(lock_);
+      u.carved(chunks_.bytes(), chunks_.count());
+      for (unsigned c = 1; c <= Classes::kCount; ++c)
+        if (held_[c]) u.in_carved(plain_class<Classes>(c), Classes::size_of(c), held_[c]);
+    }
 
-    /// From one sample to the next, on average. 1: every allocation. For threads from their next sample on.
+    /// From one sample to the next, on average. 1: every allocation. To be called before there is a second thread; with a mean that was
+    /// below kExactBelow once, every free goes on looking.
     void set_mean(std::size_t bytes) noexcept {
       mean_ = bytes ? bytes : 1;
-      filter_ = mean_ < kExactBelow ? 0 : kSampleAlign - 1;
-      starts_ = mean_ < kExactBelow ? ~std::uintptr_t{0} : kSlabAlign - 1;
+      if (mean_ >= kExactBelow) return;
+      is_exact_ = true;
+      close_below();
     }
     std::size_t mean() const noexcept { return mean_; }
     /// Calls see(stack) for each, under the lock.
@@ -103,11 +135,12 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
 
    private:
-    static constexpr std::size_t kSampleAlign = 4_KiB, kSlabAlign = 64_KiB, kExactBelow = 16_KiB;
-    static constexpr unsigned kTries = 32;  // more than a magazine holds of starts of slabs
+    using Chunks = SampleChunks<Below>;
+    static constexpr std::size_t kExactBelow = 16_KiB;
 
-    MORTISE_HOT bool may_be_sample(const std::byte* p) const noexcept { return (address_of(p) & filter_) == 0; }
-
+    void close_below() noexcept {
+      if constexpr (Closes<Below>) this->below.close();
+    }
     MORTISE_COLD Block sample(Thread& t, Request r) noexcept {
       const bool is_first = !t.random;
       if (is_first) {
@@ -117,44 +150,71 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       t.left += distance(t);
       if (is_first && t.left >= 0) return this->below.allocate(t.below, r);  // where a thread starts is no sample by itself
       if (t.left < 0) t.left = distance(t);  // a block larger than its distance is one sample
-      if (filter_ && r.align <= filter_) r.align = filter_ + 1;
-      if (const Block b = off_start(t, r)) {
-        remember(t, b.ptr, r.size);
-        return b;
+      std::uintptr_t address[HeapProfile::kDepthMax];
+      const unsigned depth = capture(t, address);
+      if (!is_exact_ && r.size <= Classes::kMaxBytes) {
+        if (r.align <= Chunks::kAlignMax) return in_chunk(t, r, address, depth);
+        r.size = Classes::kMaxBytes + 1;  // where no block has a class
+      }
+      const Block b = this->below.allocate(t.below, r);
+      if (!b) return b;
+      Held held(lock_);
+      profile_.add({.block = b.ptr, .bytes = r.size}, address, depth);
+      return b;
+    }
+    Block in_chunk(Thread& t, Request r, const std::uintptr_t* address, unsigned depth) noexcept {
+      const unsigned c = Classes::class_of(r.size);
+      const std::size_t bytes = Classes::size_of(c);
+      {
+        Held held(lock_);
+        const auto place = chunks_.take(this->below, t.below, bytes, r.align);
+        const auto place_bytes = static_cast<std::uint32_t>(bytes);
+        if (place.ptr && profile_.add({place.ptr, r.size, place.chunk, place_bytes}, address, depth)) {
+          ++held_[c];
+          if (r.zeroed) std::memset(place.ptr, 0, r.size);
+          return {place.ptr, bytes};
+        }
+        if (place.ptr) chunks_.give(this->below, t.below, place.chunk, place.ptr, bytes);
       }
       return this->below.allocate(t.below, r);
     }
-    /// A block, but none at the start of a slab, which hits of free do not look at. Caches hand out first what came last, so starts
-    /// that were refused lie on top: they are kept aside until another block comes. Null when none did: this one is no sample then.
-    Block off_start(Thread& t, Request r) noexcept {
-      Block aside[kTries];
-      unsigned kept = 0;
-      Block b = this->below.allocate(t.below, r);
-      while (b && b.size_class != kNoClass && !(address_of(b.ptr) & starts_)) {
-        aside[kept++] = b;
-        b = kept < kTries ? this->below.allocate(t.below, r) : Block{};
-      }
-      while (kept) this->below.release(t.below, aside[--kept]);
-      return b;
+    MORTISE_COLD void give_back(Thread& t, const HeapProfile::Live& l) noexcept {
+      --held_[Classes::class_of(l.place_bytes)];
+      chunks_.give(this->below, t.below, static_cast<typename Chunks::Chunk*>(l.place), l.block, l.place_bytes);
     }
-    MORTISE_COLD void remember(Thread& t, const std::byte* p, std::size_t bytes) noexcept {
-      std::uintptr_t address[HeapProfile::kDepthMax];
+    unsigned capture(Thread& t, std::uintptr_t* address) noexcept {
       t.is_inside = true;
-      const unsigned depth = os::capture_stack(address, HeapProfile::kDepthMax);
+      const unsigned depth = stacks_.capture(address, HeapProfile::kDepthMax);
       t.is_inside = false;
+      return depth;
+    }
+
+    bool is_in_chunk(Block b) noexcept {
+      if (b.size_class != kNoClass || b.size > Classes::kMaxBytes) return false;
       Held held(lock_);
-      profile_.add(p, bytes, address, depth);
+      const auto* l = profile_.look_up(b.ptr);
+      return l && l->place;
+    }
+    Block resized_in_chunk(Block b, std::size_t n) noexcept {
+      if (n > b.size || n < b.size / 2) return {};
+      Held held(lock_);
+      profile_.change(b.ptr, b.ptr, n);
+      return b;
     }
     Block resized(Thread& t, Block before, std::size_t n, Block after) noexcept {
       if (!after) return after;
-      {
+      const bool looks = after.size_class == kNoClass || is_exact_;
+      if (looks) {
         Held held(lock_);
-        if (may_be_sample(before.ptr) && profile_.change(before.ptr, after.ptr, n)) return after;
+        if (profile_.change(before.ptr, after.ptr, n)) return after;
       }
       if (after.size > before.size) t.left -= static_cast<std::int64_t>(after.size - before.size);
-      if (t.left < 0 && may_be_sample(after.ptr)) {
+      if (t.left < 0 && looks) {
         t.left = distance(t);
-        remember(t, after.ptr, n);
+        std::uintptr_t address[HeapProfile::kDepthMax];
+        const unsigned depth = capture(t, address);
+        Held held(lock_);
+        profile_.add({.block = after.ptr, .bytes = n}, address, depth);
       }
       return after;
     }
@@ -174,11 +234,13 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       return static_cast<std::int64_t>((53 - log2) * 0.6931471805599453 * static_cast<double>(mean_));
     }
 
-    std::uintptr_t filter_ = kMeanBytes < kExactBelow ? 0 : kSampleAlign - 1;
-    std::uintptr_t starts_ = kMeanBytes < kExactBelow ? ~std::uintptr_t{0} : kSlabAlign - 1;
     std::size_t mean_ = kMeanBytes;
+    bool is_exact_ = kMeanBytes < kExactBelow;
     FutexLock lock_;
     HeapProfile profile_;
+    Chunks chunks_;
+    std::uint32_t held_[Classes::kCount + 1] = {};  ///< blocks in chunks, by class
+    os::StackMemory<HeapProfile::kDepthMax> stacks_;
   };
 };
 
