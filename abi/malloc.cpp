@@ -55,7 +55,9 @@ MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
 /// The same for heaps that look at the caller, whose registers lie below `site`.
 [[maybe_unused]] static void* allocate_slow_at(std::size_t size, std::size_t align, bool zeroed, const void* site) noexcept {
   if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
-  const Block b = heap.allocate(thread(), {.size = size, .align = align, .zeroed = zeroed, .site = site});
+  const Request r = {.size = size, .align = align, .zeroed = zeroed, .site = site};
+  Block b = heap.allocate(thread(), r);
+  if (!b && settings.limit && size <= settings.limit) b = allocate_at_limit(r);
   leave_if_ended();
   return b ? b.ptr : fail(ENOMEM);
 }

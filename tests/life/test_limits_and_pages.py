@@ -13,9 +13,10 @@ from support.allocators import CARDS, NAMES, environment, program, run
 LIMIT = 100_000_000
 ENOMEM = 12
 LIMITED = [n for n in NAMES if any(layer["name"] == "LimitedTo" for layer in CARDS[n]["layers"])]
-# Those whose memory is in blocks: guards keep more beside them, in quarantines and pages of their own.
-PLAIN = ["hslab", "hslab_profiled", "wfslab", "tlsf", "tlsfcc", "iamalloc", "first_fit", "next_fit", "best_fit"]
-EVERY_NAME = pytest.mark.parametrize("name", PLAIN)
+# All but hslab+affinity, whose pools have memory of their own, which is not in it.
+GENERAL = ["hslab", "hslab_profiled", "hslabd", "hslab_hardened", "wfslab", "wfslabs", "segfit", "buddy", "tlsf", "tlsfcc", "tlsfccsd", "iamalloc",
+           "first_fit", "next_fit", "best_fit"]
+EVERY_NAME = pytest.mark.parametrize("name", GENERAL)
 # Sizes, and how far below the limit residency may end: a request of 3 MB is refused when 2.9 are left.
 MIXES = [(16, 256, 0.02), (200, 200, 0.02), (16, 8192, 0.02), (4096, 4096, 0.02), (16, 65_536, 0.02), (60_000, 60_000, 0.02),
          (1 << 20, 1 << 20, 0.02), (100_000, 3_000_000, 0.05)]
@@ -28,8 +29,17 @@ def filled(name, low, high, **env):
             "stats": json.loads(lines[1])}
 
 
-def test_the_allocators_for_programs_can_be_limited():
-    assert set(PLAIN) <= set(LIMITED)
+def may_end_below(name, low, high, below):
+    """What counts against the limit, and is touched by nobody, by design."""
+    if name == "buddy" and not low == high == 1 << low.bit_length() - 1:
+        return 0.5  # a block is a power of two, and counts whole
+    if name in ("hslab_hardened", "wfslabs") and low >= 1 << 16:
+        return max(below, 0.07)  # a guard behind a large block takes it into another 64 KiB
+    return max(below, 0.05) if name.startswith("wfslab") else below  # it counts slabs whole, and some are never filled
+
+
+def test_every_allocator_can_be_limited():
+    assert set(GENERAL) == set(NAMES) - {"hslab+affinity"} == set(LIMITED) - {"hslab+affinity"}
 
 
 @EVERY_NAME
@@ -38,7 +48,7 @@ def test_memory_ends_at_the_limit(name, low, high, below):
     seen = filled(name, low, high, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1")
     assert seen["errno"] == seen["again_errno"] == ENOMEM
     stats = seen["stats"]
-    below = max(below, 0.13) if name.startswith("wfslab") else below  # it counts slabs whole, and some are never filled
+    below = may_end_below(name, low, high, below)
     assert stats["limit_bytes"] == LIMIT and stats["refused"] > 0
     assert (1 - below) * LIMIT <= stats["resident_bytes"] <= 1.02 * LIMIT
     assert seen["again_bytes"] >= 0.95 * seen["bytes"], "what was freed can be had again"

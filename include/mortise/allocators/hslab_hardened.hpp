@@ -19,6 +19,7 @@
 #include "mortise/guard/size_check.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/shape/block_marks.hpp"
+#include "mortise/shape/limited_to.hpp"
 
 namespace mortise {
 
@@ -36,6 +37,7 @@ using HslabHardenedLayers = Layers<
     GuardPages<>,                                                              // a wall behind each span
     SpanCache<purge::AfterDelay<100>>,
     PageIndex,
+    LimitedTo<>,                                                               // ENOMEM at the limit that was set, if any
     BlockMarks<>,                                                              // the marks: a byte for 16
     MmapHeap<>>;
 

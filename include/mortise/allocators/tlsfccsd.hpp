@@ -10,6 +10,7 @@
 #include "mortise/guard/header_magic.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/shape/block_marks.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
 
@@ -20,6 +21,7 @@ using TlsfccsdLayers = Layers<
     TailChecksum<>,           // a keyed word behind each block
     DelayedFree<64_KiB>,      // released blocks wait, 64 KiB of them a thread
     Tlsf<FlatCombiningLock<>, fit::EncodedGoodFit>,  // every size, in constant time; links that nobody else can write
+    LimitedTo<>,              // ENOMEM at the limit that was set, if any
     BlockMarks<>,             // the marks: a byte for 16
     MmapHeap<>>;
 

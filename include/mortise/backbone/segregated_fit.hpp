@@ -225,14 +225,23 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       s->bin = kUnknown;
       index().set_class(s, c);
       ++classes_[c].spans;
+      if constexpr (Charges<Below>) this->below.uncharge(Index::bytes_of(s));
       return s;
     }
-    /// A block for the caller, the rest of kCarveBytes into the bin.
+    /// Of `n` fresh blocks those that a limit lets the program touch.
+    unsigned charged(unsigned n, std::size_t block_bytes) noexcept {
+      if constexpr (Charges<Below>)
+        for (; n && !this->below.charge(n * block_bytes, false); n /= 2) {
+        }
+      return n;
+    }
+    /// A block for the caller, the rest of kCarveBytes into the bin. Null at the limit.
     std::byte* carve(PerClass& k, Span& s, unsigned c) noexcept {
       const std::size_t size = Classes::size_of(c);
       const unsigned left = s.capacity - s.bump;
       const auto wish = static_cast<unsigned>(size < kCarveBytes ? kCarveBytes / size : 1);
-      const unsigned n = wish < left ? wish : left;
+      const unsigned n = charged(wish < left ? wish : left, size);
+      if (n == 0) return nullptr;
       std::byte* const first = index().base_of(&s) + s.bump * size;
       s.bump += n;
       k.carved += n;
@@ -295,6 +304,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       k.carved -= s->bump;
       --k.spans;
       const std::size_t bytes = Index::bytes_of(s);
+      if constexpr (Charges<Below>) this->below.charge(bytes - s->bump * Classes::size_of(s->size_class), true);
       index().set_class(s, kNoClass);
       index().set_span(s->head, s->granules, SpanState::large);
       this->below.release(t, {index().base_of(s), bytes, kNoClass});

@@ -206,7 +206,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       index().set_class(s, c);
       enlist(k, s, c);
       k.spans = k.spans + 1;
-      if constexpr (Charges<Below>) this->below.uncharge(b.size);
+      if constexpr (Charges<Below>) this->below.uncharge(Index::bytes_of(s));
       return s;
     }
 

@@ -245,6 +245,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       if (!base && visit_others(t, bin, kind, c, base)) return slot.pop(c);
       if (!base && !(base = grown_span(t, slot, kind))) return nullptr;
       index().set_class(index().span_of(base), c);
+      if constexpr (Charges<Below>) this->below.uncharge(Geometry::rest_bytes(c));
       slot.adopt(record_of(base), base, c);
       return Slot::refill(bin, bin, c) ? slot.pop(c) : nullptr;
     }
@@ -285,7 +286,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     void retire(Slot& slot, WaitFreeSpan* s) noexcept {
       const unsigned c = s->size_class.load(Order::relaxed);
       slot.disown(s);
-      if (!this->below.give_span(Geometry::kind(c), s->base)) slot.adopt(s, s->base, c);  // the reserve is full: it stays, unused
+      if constexpr (Charges<Below>) this->below.charge(Geometry::rest_bytes(c), true);
+      if (this->below.give_span(Geometry::kind(c), s->base)) return;
+      if constexpr (Charges<Below>) this->below.uncharge(Geometry::rest_bytes(c));
+      slot.adopt(s, s->base, c);  // the reserve is full: it stays, unused
     }
 
     /// What a slot's holder does when it has time: blocks go home, all hints are looked at, empty spans leave.

@@ -45,6 +45,11 @@ template <SizeMap Classes> struct WaitFreeGeometry {
   static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
   static constexpr unsigned words(unsigned c) noexcept { return (capacity(c) + 63) / 64; }
 
+  /// Behind the last block of a span: no limit need count what nobody can touch. Whole pages.
+  static constexpr std::size_t rest_bytes(unsigned c) noexcept {
+    return round_down(span_bytes(c) - capacity(c) * Classes::size_of(c), 4_KiB);
+  }
+
   /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
   static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);

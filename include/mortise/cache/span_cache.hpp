@@ -138,8 +138,13 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       return target;
     }
 
-    /// Gives the pages of all dirty spans back. O(dirty spans).
-    std::size_t trim(Thread& t) noexcept { return purge_older_than(~std::uint64_t{0}) + trim_below(this->below, t); }
+    /// Gives the pages of all dirty spans back; where a limit is near, which counts free spans as well, the spans too. O(free spans).
+    std::size_t trim(Thread& t) noexcept {
+      const std::size_t given = purge_older_than(~std::uint64_t{0});
+      if constexpr (Limits<Below>)
+        if (Held held(this->lock_); room_below(this->below) < this->below.limit_bytes() / kNearLimit) unmap_free(t);
+      return given + trim_below(this->below, t);
+    }
 
     /// Gives back the pages of spans free since before `deadline_ms`, until no more than `kept` bytes are left; returns the bytes. The
     /// lock is not held meanwhile.
@@ -293,7 +298,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       s->state = SpanState::none;
     }
 
-    static constexpr unsigned kLooks = 16;
+    static constexpr unsigned kLooks = 16, kNearLimit = 64;
     /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none. In a bin
     /// of mixed sizes it looks at the first `looks`; the next bin fits for sure.
     Span* take(std::uint32_t need, unsigned looks = kLooks) noexcept {
