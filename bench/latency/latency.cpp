@@ -1,12 +1,13 @@
-// latency [--threads N] [--operations N] [--warm-up SHARE]: the time of every single malloc and free, in threads that
+// latency [--threads N] [--operations N] [--reserve MIB] [--warm-up SHARE]: the time of every single malloc and free, in threads that
 // free each other's blocks. One line of JSON: for each kind of call its histogram in nanoseconds.
 //
 //   each thread   slot[random]: full? half of the time free it here (own), else hand it to the next thread
 //                 ─► malloc a new block into the slot ─► free one block that was handed over (remote) ─► time nothing (empty)
 //
 // The empty operation is timed as often as malloc, in the same loop: what it shows, the machine adds to every figure.
-// A first part of the work is done untimed, so that every allocator has what it will need (warm). A call during which
-// the kernel took the CPU from its thread is torn and counted apart, for all kinds and all allocators alike.
+// Before, so that every allocator has what it will need (warm): the threads together take MIB of such blocks, touch every page, and
+// free them in random order, half of them each other's; then a part of the work is done untimed. A call during which the kernel took
+// the CPU from its thread is torn and counted apart, for all kinds and all allocators alike.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -72,6 +73,7 @@ struct Worker {
   bool is_timing = false;
   std::uint64_t checksum = 0, timed = 0, faults = 0;
   Block slots[kSlots] = {};
+  std::vector<Block> reserve;
 
   void look(std::uint64_t now) {
     rusage used;
@@ -134,6 +136,20 @@ struct Worker {
     end(kEmpty, begun, ticks());
   }
 
+  /// Takes blocks of `bytes` in all, and brings their pages in.
+  void take_reserve(std::size_t bytes) {
+    for (std::size_t sum = 0; sum < bytes; sum += reserve.back().size) {
+      reserve.push_back(malloc_timed());
+      for (std::size_t at = 0; at + 1 < reserve.back().size; at += 4096) reserve.back().at[at] = reserve.back().at[0];
+    }
+    for (std::size_t i = reserve.size(); i > 1; --i) std::swap(reserve[i - 1], reserve[random.below(i)]);
+  }
+  /// Frees every other block of its own and of another thread's reserve.
+  void free_reserve(Worker& other) {
+    for (std::size_t i = 0; i < reserve.size(); i += 2) free_timed(kFreeOwn, reserve[i]);
+    for (std::size_t i = 1; i < other.reserve.size(); i += 2) free_timed(kFreeRemote, other.reserve[i]);
+  }
+
   void drain() {
     is_timing = false;
     for (Block& b : slots)
@@ -155,7 +171,15 @@ double ticks_per_second() {
   return static_cast<double>(ticks() - begun) / (now() - begun_at);
 }
 
-void work(Worker& w, unsigned index, std::atomic<unsigned>& ready, unsigned threads, double warm_up) {
+/// Waits for all threads, each of which comes by once for each `round`, counted from 1.
+void meet(std::atomic<unsigned>& ready, unsigned threads, unsigned round) {
+  ready.fetch_add(1);
+  while (ready.load() < round * threads) sched_yield();
+}
+
+void work(Worker* workers, unsigned index, std::atomic<unsigned>& met, std::atomic<unsigned>& ready, unsigned threads, std::size_t reserve,
+          double warm_up) {
+  Worker& w = workers[index];
   cpu_set_t set, allowed;
   sched_getaffinity(0, sizeof allowed, &allowed);
   unsigned place = index % static_cast<unsigned>(CPU_COUNT(&allowed));
@@ -166,6 +190,10 @@ void work(Worker& w, unsigned index, std::atomic<unsigned>& ready, unsigned thre
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
     break;
   }
+  w.take_reserve(reserve / threads);
+  meet(met, threads, 1);
+  w.free_reserve(workers[(index + 1) % threads]);
+  meet(met, threads, 2);
   const auto warm = static_cast<std::uint64_t>(static_cast<double>(w.operations) * warm_up);
   for (std::uint64_t i = 0; i < warm; ++i) w.step();
   ready.fetch_add(1);
@@ -218,22 +246,23 @@ void print(const Worker* workers, unsigned threads, double per_ns) {
 
 int main(int argc, char** argv) {
   unsigned threads = 2;
-  double operations = 20e6, warm_up = 0.1;
+  double operations = 20e6, warm_up = 0.1, reserve_mib = 256;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--threads") == 0) threads = static_cast<unsigned>(std::atoi(argv[i + 1]));
     else if (std::strcmp(argv[i], "--operations") == 0) operations = std::atof(argv[i + 1]);
     else if (std::strcmp(argv[i], "--warm-up") == 0) warm_up = std::atof(argv[i + 1]);
+    else if (std::strcmp(argv[i], "--reserve") == 0) reserve_mib = std::atof(argv[i + 1]);
     else threads = 0;
   }
-  if (argc % 2 == 0 || threads < 1 || threads > 256 || operations < 1 || warm_up < 0) {
-    std::fprintf(stderr, "latency: expected [--threads 1..256] [--operations N] [--warm-up SHARE]\n");
+  if (argc % 2 == 0 || threads < 1 || threads > 256 || operations < 1 || warm_up < 0 || reserve_mib < 0) {
+    std::fprintf(stderr, "latency: expected [--threads 1..256] [--operations N] [--reserve MIB] [--warm-up SHARE]\n");
     return 2;
   }
   const double rate = ticks_per_second();
   auto rings = std::make_unique<Ring[]>(threads);
   auto tallies = std::make_unique<Tally[]>(threads);  // zeroed, and so every page is there
   auto workers = std::make_unique<Worker[]>(threads);
-  std::atomic<unsigned> ready{0};
+  std::atomic<unsigned> met{0}, ready{0};
   for (unsigned t = 0; t < threads; ++t) {
     Worker& w = workers[t];
     w.random = bench::Random(t + 1);
@@ -246,7 +275,7 @@ int main(int argc, char** argv) {
   }
   std::vector<std::thread> running;
   for (unsigned t = 0; t < threads; ++t)
-    running.emplace_back([&, t] { work(workers[t], t, ready, threads, warm_up); });
+    running.emplace_back([&, t] { work(workers.get(), t, met, ready, threads, static_cast<std::size_t>(reserve_mib * 1048576), warm_up); });
   for (std::thread& thread : running) thread.join();
   for (unsigned t = 0; t < threads; ++t) workers[t].drain();
   print(workers.get(), threads, rate / 1e9);

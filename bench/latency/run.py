@@ -2,7 +2,8 @@
 
 A round runs every arm once, in random order; histograms of all rounds are added. Torn calls (the kernel took the CPU away
 meanwhile) are left out of the percentiles of every arm alike and counted beside. The row "empty" times nothing, in the same
-loop: no figure means more than it does. Results go to build/bench/latency.json (mortise.bench-latency/1).
+loop: no figure means more than it does. Before it is timed every arm has taken, touched and freed the same reserve, and has done
+a part of the work. Results go to build/bench/latency.json (mortise.bench-latency/1).
 
     build/venv/bin/python bench/latency/run.py [--arms hslab,wfslab,glibc,...] [--rounds 3] [--operations 20e6]
 """
@@ -36,6 +37,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--operations", type=float, default=20e6, help="timed calls a run (default: 20 million)")
     parser.add_argument("--warm-up", type=float, default=0.1, help="share of the work done untimed before (default: 0.1)")
+    parser.add_argument("--reserve", type=float, default=256, metavar="MIB", help="taken, touched and freed before (default: 256)")
     parser.add_argument("--conf", action="append", default=[], metavar="ARM:K=V,...", help="settings of an arm of ours")
     parser.add_argument("--json", type=pathlib.Path, default=OUT)
     parser.add_argument("--no-setup", action="store_true", help="install nothing, build nothing")
@@ -54,7 +56,7 @@ def arms_of(given: argparse.Namespace, say) -> tuple[dict[str, peers.Arm], dict[
 
 def one(arm: peers.Arm, given: argparse.Namespace) -> dict:
     words = [session.PROGRAMS / "latency", "--threads", str(given.threads)]
-    words += ["--operations", str(given.operations), "--warm-up", str(given.warm_up)]
+    words += ["--operations", str(given.operations), "--warm-up", str(given.warm_up), "--reserve", str(given.reserve)]
     environment = os.environ | arm.environment | ({"LD_PRELOAD": arm.library} if arm.name != "glibc" else {})
     done = subprocess.run(words, env=environment, text=True, capture_output=True, check=False)
     if done.returncode:
@@ -146,7 +148,7 @@ def main() -> None:
             results[name].append(one(arms[name], given))
     document = {
         "schema": "mortise.bench-latency/1", "threads": given.threads, "operations": given.operations,
-        "warm_up": given.warm_up, "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
+        "warm_up": given.warm_up, "reserve_mib": given.reserve, "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
         "arms": {
             name: {"version": arms[name].version, "library": arms[name].library, "environment": arms[name].environment,
                    "minor_faults": sum(r["minor_faults"] for r in results[name]), "kinds": merged(results[name])}
