@@ -1,6 +1,7 @@
 // Everything of guard/.
 #pragma once
 
+#include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/delayed_free.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"

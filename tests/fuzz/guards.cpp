@@ -12,6 +12,7 @@
 #include "mortise/allocators/hslab_hardened.hpp"
 #include "mortise/allocators/hslabd.hpp"
 #include "mortise/allocators/tlsfccsd.hpp"
+#include "mortise/guard/delayed_free.hpp"
 #include "mortise/guard/zero_on_free.hpp"
 #include "tests/support/stage.hpp"
 

@@ -28,7 +28,7 @@ def test_signals_in_all_threads(name, rseq):
     run([program("life", "signals"), "rain"], name, rseq=rseq).ok()
 
 
-@pytest.mark.parametrize("name", [n for n, rseq in WAYS if not rseq and not has_layer(n, "DelayedFree")])
+@pytest.mark.parametrize("name", [n for n, rseq in WAYS if not rseq and not has_layer(n, "DelayedFree") and not has_layer(n, "DelayedBatches")])
 def test_a_signal_handler_may_allocate_what_hits(name):
     """Restartable sequences make a hit safe to interrupt by another hit; no other way promises that. A release into a
     quarantine that is full is no hit."""

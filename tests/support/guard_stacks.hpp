@@ -5,6 +5,8 @@
 #include "mortise/allocators/hslabd.hpp"
 #include "mortise/allocators/tlsfccsd.hpp"
 #include "mortise/allocators/wfslabs.hpp"
+#include "mortise/guard/delayed_batches.hpp"
+#include "mortise/guard/delayed_free.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/random_slots.hpp"
 #include "mortise/guard/zero_on_free.hpp"
@@ -18,6 +20,8 @@ using Cached = Layers<Aligned, ThreadCache<>, SmallBypass>;
 template <class... Guard> using Guarded = Join<Layers<Guard...>, Cached, Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>;
 inline constexpr Traits kGuardPages{.align_max = 1_MiB, .is_exact = false, .length_divisor = 4};
 inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false};
+using BatchQuarantine = DelayedBatches<8_KiB, fills::Untouched, 1_KiB>;
+using ZeroingBatches = DelayedBatches<8_KiB, fills::Zeroed<>, 1_KiB>;
 using Quarantine = DelayedFree<8_KiB, order::Fifo, fills::Untouched, 64>;
 using ZeroingQuarantine = DelayedFree<8_KiB, order::Randomised, fills::Zeroed<>, 64>;
 
@@ -35,6 +39,8 @@ using GuardStacks = ::testing::Types<
     Entry<"header_magic_below_the_cache", OverMarks<ThreadCache<>, HeaderMagic<>, SmallSlab>>,
     Entry<"delayed_free", Guarded<Quarantine>, kAligns>,
     Entry<"delayed_free_zeroing", Guarded<ZeroingQuarantine>, kAligns>,
+    Entry<"delayed_batches", Guarded<BatchQuarantine>, kAligns>,
+    Entry<"delayed_batches_zeroing", Guarded<ZeroingBatches>, kAligns>,
     Entry<"zero_on_free", Guarded<ZeroOnFree<>>, kAligns>,
     Entry<"random_slots", OverSpans<Aligned, ThreadCache<>, RandomSlots, SmallBypass>, kAligns>,
     Entry<"guard_pages", OverSpans<Aligned, ThreadCache<>, SmallBypass, GuardPages<>>, kGuardPages>,

@@ -3,16 +3,16 @@
 //   malloc   SampledGuards: one in 20000 alone on a page ─ HeaderMagic: marked as held ─ TailChecksum: a word behind the block
 //            ─ hslab
 //   free(p)  SizeCheck, where the delete names a size ─ HeaderMagic: is p held? ─ TailChecksum: is it whole?
-//            ─ DelayedFree: zeroed, into this thread's quarantine; must be zero when it leaves
+//            ─ DelayedBatches: zeroed, into this thread's quarantine; must be zero when it leaves
 //   memory   GuardPages: a page without access behind each slab and large block; all bookkeeping out of line
 //
-// Blocks are not given out in random order (RandomSlots, order::Randomised): what a program makes together it visits together.
+// Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
 
 #include "mortise/allocators/hslab.hpp"
-#include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"
 #include "mortise/guard/sampled_guards.hpp"
@@ -28,7 +28,7 @@ using HslabHardenedLayers = Layers<
     SizeCheck<>,                                                               // delete as what was made
     HeaderMagic<>,                                                             // a mark out of line: held or released
     TailChecksum<>,                                                            // a keyed word behind each block
-    DelayedFree<64_KiB, order::Fifo, fills::Zeroed<>>,                          // zeroed, and still zero when it leaves
+    DelayedBatches<64_KiB, fills::Zeroed<>>,                                   // zeroed, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,

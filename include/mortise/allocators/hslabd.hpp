@@ -1,14 +1,14 @@
 // hslabd: hslab with delayed free and header magic: what a released block is used for, or released for again, is caught.
 //
-//   malloc   HeaderMagic: the block is marked as held ─ DelayedFree: goes on ─ hslab
-//   free(p)  HeaderMagic: is p held? marked as released ─ DelayedFree: into this thread's quarantine ─ done
-//            ─ an eighth of a full quarantine goes on to hslab
+//   malloc   HeaderMagic: the block is marked as held ─ DelayedBatches: goes on ─ hslab
+//   free(p)  HeaderMagic: is p held? marked as released ─ DelayedBatches: into this thread's quarantine ─ done
+//            ─ the oldest batch of a full quarantine goes on to hslab
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
 
 #include "mortise/allocators/hslab.hpp"
-#include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/header_magic.hpp"
 #include "mortise/shape/block_marks.hpp"
 
@@ -16,7 +16,7 @@ namespace mortise {
 
 using HslabdLayers = Join<
     Layers<HeaderMagic<>,                          // a mark out of line: held or released
-           DelayedFree<64_KiB>>,                   // released blocks wait, 64 KiB of them a thread
+           DelayedBatches<64_KiB>>,                // released blocks wait for 64 KiB of later ones, a thread
     HslabOver<BlockMarks<>, MmapHeap<>>>;          // the marks: a byte for 16
 
 using HslabdHeap = Stack<HslabdLayers>;
@@ -28,7 +28,7 @@ struct hslabd {
   static constexpr const char* kName = "hslabd";
   static constexpr const char* kSummary = "hslab with a 64 KiB quarantine and header magic: double and invalid frees at once";
   static constexpr const char* kUse = "hslab, hardened against misuse of free";
-  static constexpr unsigned kMallocBudget = 36, kFreeBudget = 48;  ///< instructions of a hit, `ret` included; tests/golden checks
+  static constexpr unsigned kMallocBudget = 32, kFreeBudget = 40;  ///< instructions of a hit, `ret` included; tests/golden checks
 };
 }  // namespace allocators
 

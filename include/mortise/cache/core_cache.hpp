@@ -83,6 +83,12 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (!release_hit(t, b)) spill(t, b);
     }
 
+    /// As many as this core's magazine has room for stay there; the rest goes below.
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      const unsigned kept = os::magazine_give(area_, table(), place_of(c), in, n);
+      if (kept < n) spill_batch(t, c, in, n - kept);
+    }
+
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
       Held held(lock_);
@@ -236,6 +242,18 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       unsigned n = os::magazine_take(area_, table(), place_of(c), batch, foreign && limit <= kBatchMax ? limit : limit / 2);
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
+    }
+
+    [[gnu::noinline]] void spill_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      const bool foreign = is_foreign(c);
+      const unsigned limit = widen(c, foreign);
+      n -= os::magazine_give(area_, table(), place_of(c), in, n);
+      if (!n) return;
+      std::byte* batch[kBatchMax];
+      const unsigned taken = os::magazine_take(area_, table(), place_of(c), batch, foreign && limit <= kBatchMax ? limit : limit / 2);
+      if (taken) this->below.release_batch(t, c, batch, taken);
+      n -= os::magazine_give(area_, table(), place_of(c), in, n);
+      if (n) this->below.release_batch(t, c, in, n);
     }
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.

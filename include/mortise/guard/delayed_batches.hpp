@@ -1,0 +1,335 @@
+// A quarantine that costs little: released blocks wait in batches of their class, and batches leave whole.
+//
+//   release ──► the class's open batch ── full? ──► queue ( newest ... oldest ) ── old enough? ──► below, a batch at a time
+//
+//   Batch   ┌──────┬───────┬──────┬─────────────┬──────────┐
+//           │ next │ class │ left │ block[left ..]         │ and beside each block the place of its release
+//           └──────┴───────┴──────┴─────────────┴──────────┘
+//
+// A batch leaves kBytes of releases after the last of its blocks came, when another one is full. DelayedFree passes blocks on in the
+// order of their release, for three times the instructions; it also serves heaps without size classes.
+//
+// A use after free meets memory that is nobody's; with a fill it is found as well. A block of which not one more than half of kBytes
+// would fit does not stay.
+//
+// A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine.
+// When the OnFault slot goes on, the block leaves as if nothing had been written to it.
+//
+// What waits: the last kBytes of releases, a block of less than kBytesMin counted as that, and up to kOpenBytes a class in its open
+// batch, which stays open until it is full.
+// Bound: O(1), and O(a batch) for the release that finds it full. Progress: as below.
+// Source: delayed free as in [Mortise24]; batches as in the magazines of [BonwickAdams01].
+// Placement: above caches that take batches (CoreCache); HeaderMagic and TailChecksum above it see the program's own releases.
+#pragma once
+
+#include <array>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/policy/coloured.hpp"
+#include "mortise/policy/fill.hpp"
+#include "mortise/policy/on_fault.hpp"
+#include "mortise/sync/futex_lock.hpp"
+
+namespace mortise {
+
+/// `kBytes` (8 KiB..64 MiB): later releases that a block waits for, a thread.
+/// `Fill`: what is done to its bytes meanwhile.
+/// `kOpenBytes` (64..64 KiB): the most that a class's open batch holds.
+/// `OnFault`: what comes after a write after free.
+template <std::size_t kBytes = 64_KiB, QuarantineFill Fill = fills::Untouched, std::size_t kOpenBytes = 8_KiB,
+          OnFaultPolicy OnFault = on_fault::Configured>
+struct DelayedBatches {
+  static constexpr const char* kName = "DelayedBatches";
+  static constexpr const char* kWhat = "a quarantine a thread: released blocks wait, and leave in batches of their class";
+  static constexpr const char* kNeeds = "a heap below with size classes that finds blocks by pointer and takes batches (CoreCache)";
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("Fill", Fill::kName).policy("OnFault", OnFault::kName)
+        .number("bytes", kBytes).number("open_bytes", kOpenBytes);
+  }
+
+  template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> class Over : public Passthrough<Below> {
+    static constexpr unsigned kSlots = 62;
+    static constexpr std::size_t kBytesMin = 64;
+    struct Batch {
+      Batch* next;
+      std::uint32_t size_class;  ///< 0: holds nothing
+      std::uint32_t left;        ///< slots that are free, which are the first
+      std::uint64_t cost;        ///< bytes that a release of this class counts
+      std::uint64_t closed_at;   ///< by the thread's clock
+      std::byte* block[kSlots];
+      const void* freed_at[kSlots];
+    };
+    /// Batches come in groups, which a thread keeps until it ends.
+    struct Group {
+      static constexpr unsigned kBatches = 8;
+      Group* next;
+      Batch batch[kBatches];
+    };
+    enum State : std::uint8_t { kClosed, kOpen, kAtWork };
+
+   public:
+    static constexpr bool kTakesUnsized = true;
+    using Classes = typename Below::Classes;
+
+    /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others glance at the
+    /// batches, but never at the blocks in them, which may be gone.
+    struct Thread {
+      State state = kClosed;
+      Batch* open[Classes::kCount + 1] = {};
+      Batch* oldest = nullptr;  ///< the queue
+      Batch* newest = nullptr;
+      std::uint64_t clock = 0;  ///< bytes released so far
+      Batch* idle = nullptr;
+      Group* groups = nullptr;  ///< under lock_
+      Thread* next = nullptr;   ///< in the list of attached threads; under lock_
+      Thread* prev = nullptr;
+      Batch none = {};          ///< what is open for a class without a batch: no slot of it is free
+      [[no_unique_address]] typename Below::Thread below{};
+    };
+
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t.below, r); }
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t.below, r); }
+
+    /// Yes when the open batch of the block's class has a slot: 16 instructions without a fill.
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
+      if (t.state != kOpen) [[unlikely]] return false;
+      set_state(t, kAtWork);
+      Batch& batch = *t.open[b.class_index()];
+      const std::uint32_t left = batch.left;
+      if (left == 0) [[unlikely]] {
+        set_state(t, kOpen);
+        return false;
+      }
+      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kFilledOf[b.class_index()]);
+      put(t, batch, left - 1, b.ptr, call_site());
+      set_state(t, kOpen);
+      return true;
+    }
+    void release(Thread& t, Block b) noexcept { release_from(t, b, call_site()); }
+
+    unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept {
+      return this->below.allocate_batch(t.below, c, out, n);
+    }
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
+      for (unsigned i = 0; i < n; ++i) release_from(t, {in[i], Classes::size_of(c), c}, nullptr);
+    }
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      return this->below.resize_in_place(t.below, b, n);
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      return this->below.resize_by_moving(t.below, b, n);
+    }
+
+    /// Where the block at `p` was released, when it waits in some quarantine; null otherwise, and when somebody is just being attached,
+    /// detached or counted: a report waits for no lock. O(blocks).
+    const void* freed_at(const std::byte* p) noexcept {
+      if (!lock_.try_lock()) return nullptr;
+      const void* place = nullptr;
+      for (const Thread* t = first_; t && !place; t = t->next)
+        each_batch(*t, [&](const Batch& batch, unsigned c, unsigned left) {
+          for (unsigned i = left; i < slots_of(c); ++i)
+            if (glance(batch.block[i]) == p) place = glance(batch.freed_at[i]);
+        });
+      lock_.unlock();
+      return place;
+    }
+
+    /// Puts back what this thread's quarantine holds.
+    std::size_t trim(Thread& t) noexcept {
+      empty(t);
+      return trim_below(this->below, t.below);
+    }
+    void attach(Thread& t) noexcept {
+      attach_below(this->below, t.below);
+      Held held(lock_);
+      t.next = first_;
+      if (first_) first_->prev = &t;
+      first_ = &t;
+      for (Batch*& batch : t.open) batch = &t.none;
+      set_state(t, kOpen);
+    }
+    /// The batches stay for another thread.
+    void detach(Thread& t) noexcept {
+      if (t.state != kClosed) {
+        empty(t);
+        set_state(t, kClosed);
+        Held held(lock_);
+        (t.prev ? t.prev->next : first_) = t.next;
+        if (t.next) t.next->prev = t.prev;
+        t.next = t.prev = nullptr;
+        t.idle = nullptr;
+        while (Group* const group = t.groups) {
+          t.groups = group->next;
+          group->next = spare_;
+          spare_ = group;
+        }
+      }
+      detach_below(this->below, t.below);
+    }
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
+    void tell(Usage& u) noexcept {
+      tell_below(this->below, u);
+      Held held(lock_);
+      for (const Thread* t = first_; t; t = t->next)
+        each_batch(*t, [&u](const Batch&, unsigned c, unsigned left) {
+          u.in_transit(plain_class<Classes>(c), Classes::size_of(c), slots_of(c) - left);
+        });
+    }
+    std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
+
+    /// Looks at the blocks that wait here, which stay. O(blocks).
+    void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
+      each_batch(t, [](const Batch& batch, unsigned c, unsigned left) {
+        for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
+      });
+    }
+
+   private:
+    static constexpr unsigned slots_of(unsigned c) noexcept {
+      const std::size_t fit = kOpenBytes / Classes::size_of(c);
+      return static_cast<unsigned>(fit < 1 ? 1 : fit > kSlots ? kSlots : fit);
+    }
+    static constexpr bool stays(unsigned c) noexcept { return Classes::size_of(c) <= kBytes / 2; }
+    static constexpr auto make_filled() noexcept {
+      std::array<std::uint32_t, Classes::kCount + 1> filled{};
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        const std::size_t bytes = Classes::size_of(c);
+        filled[c] = static_cast<std::uint32_t>((bytes < Fill::kFillBytes ? bytes : Fill::kFillBytes) & ~std::size_t{15});
+      }
+      return filled;
+    }
+    static constexpr auto kFilledOf = make_filled();
+
+    /// Seen by signal handlers of this thread: nothing moves across it.
+    MORTISE_HOT static void set_state(Thread& t, State state) noexcept {
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+      show(t.state, state);
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    }
+    MORTISE_HOT static void put(Thread& t, Batch& batch, std::uint32_t at, std::byte* p, const void* site) noexcept {
+      t.clock += batch.cost;
+      show(batch.block[at], p);
+      show(batch.freed_at[at], site);
+      show(batch.left, at);
+    }
+    template <class Each> static void each_batch(const Thread& t, Each&& each) noexcept {
+      for (const Group* group = t.groups; group; group = group->next)
+        for (const Batch& batch : group->batch) {
+          const std::uint32_t c = glance(batch.size_class), left = glance(batch.left);
+          if (c && left < slots_of(c)) each(batch, c, left);
+        }
+    }
+
+    /// The open batch is full, or there is none, or the block does not stay.
+    [[gnu::noinline]] void release_from(Thread& t, Block b, const void* site) noexcept {
+      const unsigned c = b.class_index();
+      if (c == kNoClass || !stays(c) || t.state != kOpen) return pass_by(t, b);
+      set_state(t, kAtWork);
+      Batch* batch = t.open[c];
+      if (batch->left == 0) batch = close(t, c);
+      if (batch) {
+        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kFilledOf[c]);
+        put(t, *batch, batch->left - 1, b.ptr, site);
+      }
+      set_state(t, kOpen);
+      if (!batch) pass_by(t, b);
+    }
+    void pass_by(Thread& t, Block b) noexcept {
+      if (b.size_class != kNoClass) b.size = Classes::size_of(b.class_index());
+      else if (b.is_unsized() && !kTakesUnsizedBlocks<Below>) b = this->below.measure(b);
+      this->below.release(t.below, b);
+    }
+
+    /// Queues the open batch of a class, lets the oldest go that are too many, and opens another; null without memory.
+    Batch* close(Thread& t, unsigned c) noexcept {
+      Batch* const full = t.open[c];
+      if (full != &t.none) {
+        full->next = nullptr;
+        (t.newest ? t.newest->next : t.oldest) = full;
+        t.newest = full;
+        full->closed_at = t.clock;
+        t.open[c] = &t.none;
+        while (t.clock - t.oldest->closed_at >= kBytes) leave(t);
+      }
+      Batch* const batch = t.idle ? t.idle : more(t);
+      if (!batch) return nullptr;
+      t.idle = batch->next;
+      batch->cost = cost_of(c);
+      show(batch->left, std::uint32_t{slots_of(c)});
+      show(batch->size_class, std::uint32_t{c});
+      return t.open[c] = batch;
+    }
+    /// A small block counts as kBytesMin, so that the number of blocks that wait is bounded, too.
+    static constexpr std::size_t cost_of(unsigned c) noexcept {
+      return Classes::size_of(c) > kBytesMin ? Classes::size_of(c) : kBytesMin;
+    }
+
+    /// The oldest batch goes below.
+    void leave(Thread& t) noexcept {
+      Batch* const batch = t.oldest;
+      t.oldest = batch->next;
+      if (!t.oldest) t.newest = nullptr;
+      pass_on(t, *batch);
+    }
+    void pass_on(Thread& t, Batch& batch) noexcept {
+      const unsigned c = batch.size_class, left = batch.left;
+      if constexpr (Fill::kFillBytes)
+        for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
+      show(batch.size_class, std::uint32_t{0});
+      this->below.release_batch(t.below, c, batch.block + left, slots_of(c) - left);
+      batch.next = t.idle;
+      t.idle = &batch;
+    }
+    void empty(Thread& t) noexcept {
+      if (t.state != kOpen) return;
+      set_state(t, kAtWork);
+      while (t.oldest) leave(t);
+      for (Batch*& batch : t.open) {
+        if (batch == &t.none) continue;
+        pass_on(t, *batch);
+        batch = &t.none;
+      }
+      set_state(t, kOpen);
+    }
+    Batch* more(Thread& t) noexcept {
+      Held held(lock_);
+      Group* group = spare_;
+      if (group) spare_ = group->next;
+      else group = reinterpret_cast<Group*>(this->below.meta(sizeof(Group)));
+      if (!group) return nullptr;
+      for (Batch& batch : group->batch) {
+        batch.next = t.idle;
+        t.idle = &batch;
+      }
+      group->next = t.groups;
+      t.groups = group;
+      return t.idle;
+    }
+
+    static void check(const Batch& batch, unsigned c, unsigned at) noexcept {
+      std::byte* const p = batch.block[at];
+      if (!Fill::is_whole(p, kFilledOf[c])) [[unlikely]] accuse({p, Classes::size_of(c), c}, batch.freed_at[at]);
+    }
+    MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
+      OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
+    }
+
+    Thread* first_ = nullptr;
+    Group* spare_ = nullptr;
+    FutexLock lock_;
+  };
+};
+
+}  // namespace mortise

@@ -1,0 +1,146 @@
+// If this failed, a stale pointer would meet somebody else's object sooner than promised, or a quarantine would grow without bound.
+#include "mortise/guard/delayed_batches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "mortise/allocators/hslab.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+constexpr std::size_t kWait = 16_KiB;
+using Delaying = Stack<Layers<DelayedBatches<kWait>>, HslabLayers>;
+
+unsigned accused = 0;
+const void* released_at = nullptr;
+void note(const Crime& crime) noexcept {
+  accused += crime.fault == Fault::write_after_free;
+  released_at = crime.freed_at;
+}
+using Watching = Stack<Layers<DelayedBatches<kWait, fills::Zeroed<>, 4_KiB, on_fault::CallBack<note>>>, HslabLayers>;
+
+/// Releases and allocates at random, and finds for every block that comes again how many bytes were released since it went.
+template <class Size> std::size_t shortest_wait(Size size) {
+  std::size_t shortest = SIZE_MAX;
+  Stage<Delaying> stage;
+  stage.as(0, [&](Delaying& h, auto& t) {
+    std::mt19937 random(7);
+    std::map<std::byte*, std::size_t> gone;  // the clock when it went
+    std::vector<Block> held;
+    std::size_t clock = 0;
+    for (unsigned i = 0; i < 60'000; ++i) {
+      if (held.size() < 100 || random() % 2) {
+        const Block b = h.allocate(t, {.size = size(random)});
+        if (const auto known = gone.find(b.ptr); known != gone.end()) {
+          shortest = std::min(shortest, clock - known->second);
+          gone.erase(known);
+        }
+        held.push_back(b);
+      } else {
+        std::swap(held[random() % held.size()], held.back());
+        clock += held.back().size;
+        gone[held.back().ptr] = clock;
+        h.release(t, h.block_of(held.back().ptr));
+        held.pop_back();
+      }
+    }
+    for (const Block& b : held) h.release(t, h.block_of(b.ptr));
+  });
+  return shortest;
+}
+
+TEST(DelayedBatches, ABlockWaitsForSoManyBytesOfReleases) {
+  EXPECT_GE(shortest_wait([](auto&) { return 64u; }), kWait);
+  EXPECT_GE(shortest_wait([](auto&) { return 1000u; }), kWait);
+  EXPECT_GE(shortest_wait([](auto& random) { return 64 + random() % 6000; }), kWait);
+}
+
+/// A block smaller than 64 bytes counts 64: it waits for as many blocks.
+TEST(DelayedBatches, ASmallBlockWaitsForSoManyReleases) {
+  EXPECT_GE(shortest_wait([](auto&) { return 16u; }), kWait / 64 * 16);
+}
+
+/// The queue, a batch that is one too many, and an open batch a class: what is released without end does not pile up.
+TEST(DelayedBatches, NoMoreWaitsThanIsAllowed) {
+  Stage<Delaying> stage;
+  stage.as(0, [](Delaying& h, auto& t) {
+    constexpr std::size_t kSizes[] = {16, 100, 1000, 5000};
+    constexpr std::size_t kBatch = 8_KiB;
+    std::map<std::byte*, std::size_t> released;
+    for (const std::size_t size : kSizes)
+      for (unsigned i = 0; i < 5000; ++i) {
+        const Block b = h.allocate(t, {.size = size});
+        released[b.ptr] = b.size;
+        h.release(t, h.block_of(b.ptr));
+      }
+    std::size_t waiting = 0;
+    for (const auto& [p, bytes] : released)
+      if (h.freed_at(p)) waiting += bytes;
+    EXPECT_GE(waiting, kWait);
+    EXPECT_LE(waiting, kWait + kBatch + std::size(kSizes) * kBatch);
+  });
+}
+
+TEST(DelayedBatches, WhatIsTooLargeDoesNotStay) {
+  Stage<Delaying> stage;
+  stage.as(0, [](Delaying& h, auto& t) {
+    const Block b = h.allocate(t, {.size = kWait});
+    h.release(t, h.block_of(b.ptr));
+    EXPECT_EQ(h.allocate(t, {.size = kWait}).ptr, b.ptr);
+    EXPECT_EQ(h.freed_at(b.ptr), nullptr);
+  });
+}
+
+/// Every byte of every size, when the block leaves and when the program asks before.
+TEST(DelayedBatches, AWriteAfterFreeIsFound) {
+  Stage<Watching> stage;
+  stage.as(0, [](Watching& h, auto& t) {
+    for (std::size_t size = 16; size <= 600; size += 16)
+      for (std::size_t at : {std::size_t{0}, size / 2, size - 1}) {
+        const Block b = h.allocate(t, {.size = size});
+        h.release(t, h.block_of(b.ptr));
+        EXPECT_EQ(b.ptr[at], std::byte{0});
+        b.ptr[at] = std::byte{1};
+        accused = 0;
+        h.check_waiting(t);
+        EXPECT_EQ(accused, 1u) << size << " at " << at;
+        accused = 0;
+        h.trim(t);
+        EXPECT_EQ(accused, 1u) << size << " at " << at;
+        EXPECT_NE(released_at, nullptr);
+      }
+    accused = 0;
+    h.trim(t);
+    EXPECT_EQ(accused, 0u);
+  });
+}
+
+/// A thread that ends leaves its blocks to others, and its batches: three that come and go take no more than one.
+TEST(DelayedBatches, AThreadThatEndsLeavesNothing) {
+  Stage<Delaying> stage;
+  std::size_t meta = 0;
+  for (unsigned round = 0; round < 3; ++round) {
+    std::byte* left = nullptr;
+    stage.as(0, [&](Delaying& h, auto& t) {
+      const Block b = h.allocate(t, {.size = 200});
+      left = b.ptr;
+      h.release(t, h.block_of(b.ptr));
+      EXPECT_NE(h.freed_at(left), nullptr);
+    });
+    stage.detach(0);
+    EXPECT_EQ(stage.heap().freed_at(left), nullptr);
+    Usage u{};
+    stage.heap().tell(u);
+    EXPECT_EQ(u.live, 0u);
+    if (round == 0) meta = u.meta;
+    EXPECT_EQ(u.meta, meta);
+    stage.attach(0);
+  }
+}
+
+}  // namespace
+}  // namespace mortise::test
