@@ -13,14 +13,14 @@ from mortise.sweeps import UNSET
 
 def knobs_of(entry: Document) -> list[str | None]:
     """The values that were run, the unset one first, numbers by size, words by spelling."""
+    return sorted({run.get("knob") for run in entry["runs"]}, key=place_of)
 
-    def place(knob: str | None) -> tuple[int, float, str]:
-        try:
-            return (0, 0.0, "") if knob is None else (1, float(knob), "")
-        except ValueError:
-            return 2, 0.0, knob or ""
 
-    return sorted({run.get("knob") for run in entry["runs"]}, key=place)
+def place_of(knob: str | None) -> tuple[int, float, str]:
+    try:
+        return (0, 0.0, "") if knob is None else (1, float(knob), "")
+    except ValueError:
+        return 2, 0.0, knob or ""
 
 
 def points(document: Document, entry: Document) -> list[curves.Point]:
@@ -69,7 +69,7 @@ def shows_effect(document: Document, name: str) -> bool:
 
 
 def curve(entry: Document, shape: list[curves.Point], seed: int) -> Document:
-    law, why_not = curves.fit(shape, seed) if len(shape) > 1 else (None, "one point is no curve")
+    law, why_not = curves.fit(shape, seed) if len(shape) > 1 else (None, "not swept: one point")
     front = {tuple(row) for row in curves.staircase(curves.medians(shape)).tolist()}
     rows = [
         {"knob": p.knob, "time": rounded(p.median[0]), "memory": rounded(p.median[1]), "rounds": len(p.times),
@@ -129,6 +129,30 @@ def verdicts(document: Document) -> dict[str, str]:
 # ---- words -------------------------------------------------------------------
 
 
+def table(document: Document) -> list[list[str]]:
+    """The points of every curve, a row a value and a column an arm, headings first; empty without a sweep."""
+    curves_ = {name: report for name, report in document["curves"].items() if len(report["points"]) > 1 or report["died"]}
+    if not curves_:
+        return []
+    shown: dict[str, dict[str, str]] = {}
+    for name, report in curves_.items():
+        for point in report["points"]:
+            mark = "" if point["on_front"] else " (beaten)"
+            shown.setdefault(point["knob"], {})[name] = f"{number(document, point['time'])}, {formats.size(point['memory'])}{mark}"
+        for value in report["died"]:
+            shown.setdefault(value, {}).setdefault(name, "fails")
+    values = sorted(shown, key=lambda value: place_of(None if value == UNSET else value))
+    return [["value", *curves_], *([value, *(shown[value].get(name, "-") for name in curves_)] for value in values)]
+
+
+def number(document: Document, time: float) -> str:
+    """A time as it is shown, or the program's own number, of which the inverse is what is compared where more is better."""
+    settings = document["settings"]
+    if not settings["metric_regex"]:
+        return formats.seconds(time)
+    return f"{1 / time if settings.get('metric_better', 'more') == 'more' else time:.6g}"
+
+
 def lines(document: Document) -> list[str]:
     """The verdict on each curve, and the law of each, as the terminal shows them."""
     said = []
@@ -153,8 +177,11 @@ def verdict_lines(name: str, reference: str, result: Document) -> list[str]:
         said.append(f"    time {interval(result['time'])} at equal memory, over {reached}")
     if result["memory"]:
         said.append(f"    memory {interval(result['memory'])} at equal time")
-    if not result["time"]:
+    if not result["time"] and not result["memory"]:
         said.append("    the two curves have no range in common")
+    elif not (result["time"] and result["memory"]):
+        lacks, other = ("memory", "time") if not result["time"] else ("time", "memory")
+        said.append(f"    no {lacks} is reached by both, so none at which to compare {other}")
     if result["reach"]:
         said.append(f"    {name} gets {result['reach']}")
     return said

@@ -7,7 +7,7 @@ import jinja2
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from mortise import formats, latency_plot, latency_table, table
+from mortise import curve_report, formats, latency_plot, latency_table, table
 from mortise.drawing import COLOURS, LAYOUT, html_of
 from mortise.figures import memory_base, memory_key, memory_of, peaks_are_exact, runs_of
 from mortise.session import Settings
@@ -43,6 +43,7 @@ def render(document: dict[str, Any]) -> str:
         classes=[row_class(document, n) for n in document["arms"]],
         plots=[(name, heading, html_of(name, figure)) for name, heading, figure in plots],
         plotly=get_plotlyjs(),
+        points=curve_report.table(document),
         costs=costs(document),
         calls=system_calls(document),
         latency=latency_rows(document),

@@ -10,6 +10,7 @@ from mortise import analysis, curve_report, formats, profiles, scatter, screen, 
 from mortise.figures import memory_base, memory_key, rounds_of, sampling_duty
 
 PAIRED = "a ratio pairs the runs of one round and is the Hodges-Lehmann median over the rounds, not the quotient of the medians shown"
+POINTS = "every point of the curves: time and memory as the knob turns (the table above holds the unset ones)"
 STYLES = {stats.FASTER: "green", stats.SLOWER: "red"}
 
 
@@ -75,6 +76,15 @@ def show(document: dict[str, Any]) -> None:
         styles = cell_styles(document["arms"][name])
         table.add_row(*(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True)))
     screen.out.print(table)
+    points = curve_report.table(document)
+    if points:
+        screen.out.print(POINTS, markup=False, soft_wrap=True)
+        swept = Table(box=screen.LINES, pad_edge=False)
+        for heading in points[0]:
+            swept.add_column(heading, overflow="fold")
+        for cells in points[1:]:
+            swept.add_row(*(Text(cell) for cell in cells))
+        screen.out.print(swept)
     for line in scatter.draw(document):
         screen.out.print(line, markup=False, soft_wrap=True)
     for line in notes(document):
@@ -158,5 +168,8 @@ def markdown(document: dict[str, Any]) -> str:
 
     head = headings(document)
     body = [line(head), line(["---"] * len(head)), *(line(cells) for cells in rows(document))]
-    said = [f"- {note}" for note in notes(document)]
+    said = [f"  - {note.strip()}" if note.startswith(" ") else f"- {note}" for note in notes(document)]
+    points = curve_report.table(document)
+    if points:
+        body += ["", POINTS, "", line(points[0]), line(["---"] * len(points[0])), *(line(cells) for cells in points[1:])]
     return f"**`{title(document)}`**\n\n" + "\n".join(body) + "\n\n" + "\n".join(said) + "\n"

@@ -7,6 +7,7 @@ def document(**arms):
     return {
         "settings": {"metric_regex": None, "time": "cpu", "memory": "peak"},
         "baseline_bytes": 0,
+        "curves": {},
         "arms": {n: {"failure": None, "medians": {"cpu_s": t, "peak_rss_bytes": m}} for n, (t, m) in arms.items()},
     }
 
@@ -29,3 +30,12 @@ def test_nothing_to_draw():
     lost = document(one=(1.0, 1 << 20), two=(1.0, 1 << 20))
     lost["arms"]["two"]["failure"] = "crashed"
     assert scatter.draw(lost) == []
+
+
+def test_a_curve_is_all_its_points():
+    """An arm that was swept stands at each of its values, and not at the default alone."""
+    swept = document(one=(1.0, 1 << 20), two=(2.0, 2 << 20))
+    points = {"one": [(1, 8), (4, 4), (8, 1)], "two": [(8, 8)]}
+    swept["curves"] = {name: {"points": [{"time": t, "memory": m << 20} for t, m in where]} for name, where in points.items()}
+    drawn = "".join(line.partition("|")[2] for line in scatter.draw(swept))
+    assert drawn.count("a") == 3 and drawn.count("b") == 1

@@ -4,6 +4,7 @@ with each other and never with what the user has today.
 
 import json
 import os
+import re
 
 import jsonschema
 import pytest
@@ -120,6 +121,11 @@ def test_a_sweep_on_real_runs(cli, knob, tmp_path):
     assert document["dominance"]["lean"]["verdict"] == "dominates", document["dominance"]
     assert "lean against plain: dominates" in done.stdout and done.returncode == 0
     assert "by default" in page.read_text()
+    row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["64"])
+    assert len(re.findall(r"[\d.]+ ms, [\d.]+ MiB", row)) == 2, "every point of both curves is in the table"
+    assert re.search(r"^ 1 +fails +fails", done.stdout, re.M) and "| 1 | fails | fails |" in cli(
+        "compare", "--replay", str(out), "--markdown", "-"
+    ).stdout  # fmt: skip
     again = cli("compare", "--replay", str(out), "--json", str(tmp_path / "again.json"))
     assert again.stdout == done.stdout
     assert (tmp_path / "again.json").read_bytes() == out.read_bytes()
