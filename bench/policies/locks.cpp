@@ -1,15 +1,17 @@
-// TLSF with each answer to its Sync slot: how long the same calls take with the same number of threads.
+// tlsfcc, TLSF with each answer to its Sync slot, and tlsfcc with each lock: how long the same calls take with as many threads.
 //
 //   locks [--rounds N] [--threads 1,2,4,8,16] [--calls N]     one line of JSON a cell: every run's seconds, by lock
 //
-// One binary, one source, one backbone; only the slot differs. A round visits the cells in order and, within a cell, the locks in
-// random order, so that a ratio is taken between neighbours in time. The work is fixed: `calls` of malloc and free together, spread over
-// the threads. Every block is written to at its start.
+// One binary, one source, one backbone; only the slot differs, and whether the array is above it (names that end in `+array`). Threads
+// are pinned to the cores in turn: where the kernel would put them is no property of a lock. A round visits the cells in order and,
+// within a cell, the locks in random order, so that a ratio is taken between neighbours in time. The work is fixed: `calls` of malloc and
+// free together, spread over the threads. Every block is written to at its start.
 //
 //   larson    each thread replaces random blocks of its table; after each hundred the tables go round among the threads
-//   handoff   half of the threads allocate, the others free what comes through a ring (one thread: by turns)
+//   handoff   half of the threads allocate, the others free what comes through a ring, 32 at a time (one thread: by turns)
 //   mixed     a small working set of mixed sizes for each thread
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
@@ -22,10 +24,12 @@
 #include <thread>
 #include <vector>
 
+#include "mortise/allocators/tlsfcc.hpp"
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/futex_lock.hpp"
@@ -70,6 +74,19 @@ double now() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
+void pin(unsigned i) {
+  cpu_set_t may, one;
+  if (sched_getaffinity(0, sizeof may, &may) != 0) return;
+  unsigned skip = i % static_cast<unsigned>(CPU_COUNT(&may));
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &may) && skip-- == 0) {
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      sched_setaffinity(0, sizeof one, &one);
+      return;
+    }
+}
+
 struct Ring {
   static constexpr std::size_t kSize = 512;
   alignas(64) std::atomic<std::size_t> head{0};
@@ -78,9 +95,7 @@ struct Ring {
 };
 
 /// A heap and the three ways of using it.
-template <class Sync> class Arm {
-  using Heap = Stack<Layers<Tlsf<Sync>, MmapHeap<>>>;
-
+template <class Heap> class Arm {
  public:
   explicit Arm(unsigned threads) : heap_(std::make_unique<Heap>()), threads_(threads) { heap_->start({}); }
 
@@ -110,21 +125,22 @@ template <class Sync> class Arm {
 
   double handoff(std::size_t calls) {
     if (threads_ == 1) return by_turns(calls);
+    constexpr std::size_t kAtATime = 32;
     const unsigned pairs = threads_ / 2;
     std::vector<Ring> rings(pairs);
-    const std::size_t blocks = calls / 2 / pairs;
+    const std::size_t blocks = calls / 2 / pairs / kAtATime * kAtATime;
     return on_all([&](unsigned i) {
       Ring& ring = rings[i / 2];
       Random random{i + 11};
-      for (std::size_t n = 0; n < blocks; ++n) {
+      for (std::size_t n = 0; n < blocks; n += kAtATime) {
         if (i % 2 == 0) {
           while (n - ring.tail.load(std::memory_order_acquire) == Ring::kSize) wait();
-          ring.slot[n % Ring::kSize] = allocate(16 + random.below(500));
-          ring.head.store(n + 1, std::memory_order_release);
+          for (std::size_t at = n; at < n + kAtATime; ++at) ring.slot[at % Ring::kSize] = allocate(16 + random.below(500));
+          ring.head.store(n + kAtATime, std::memory_order_release);
         } else {
           while (ring.head.load(std::memory_order_acquire) == n) wait();
-          release(ring.slot[n % Ring::kSize]);
-          ring.tail.store(n + 1, std::memory_order_release);
+          for (std::size_t at = n; at < n + kAtATime; ++at) release(ring.slot[at % Ring::kSize]);
+          ring.tail.store(n + kAtATime, std::memory_order_release);
         }
       }
     });
@@ -147,16 +163,15 @@ template <class Sync> class Arm {
   }
 
  private:
+  static inline thread_local typename Heap::Thread t{};
   std::byte* allocate(std::size_t size) noexcept {
-    typename Heap::Thread t;
     const Block b = heap_->allocate(t, {.size = size});
     if (!b) std::abort();
     std::memcpy(b.ptr, &size, sizeof size);
     return b.ptr;
   }
   void release(std::byte* p) noexcept {
-    typename Heap::Thread t;
-    heap_->release(t, heap_->measure({p, 0}));
+    heap_->release(t, {p, 0});
   }
   /// A ring that is full or empty: the other side may need this core.
   static void wait() { std::this_thread::yield(); }
@@ -179,14 +194,17 @@ template <class Sync> class Arm {
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < threads_; ++i)
       threads.emplace_back([&, i] {
+        pin(i);
+        attach_below(*heap_, t);
         ready.fetch_add(1);
         while (!go.load()) std::this_thread::yield();
         work(i);
+        detach_below(*heap_, t);
       });
     while (ready.load() != threads_) std::this_thread::yield();
     const double begun = now();
     go.store(true);
-    for (auto& t : threads) t.join();
+    for (auto& each : threads) each.join();
     return now() - begun;
   }
 
@@ -196,17 +214,32 @@ template <class Sync> class Arm {
 
 constexpr const char* kWorkloads[] = {"larson", "handoff", "mixed"};
 
-template <class Sync> double run(unsigned workload, unsigned threads, std::size_t calls) {
-  Arm<Sync> arm(threads);
+template <class Heap> double run(unsigned workload, unsigned threads, std::size_t calls) {
+  Arm<Heap> arm(threads);
   return workload == 0 ? arm.larson(calls) : workload == 1 ? arm.handoff(calls) : arm.mixed(calls);
 }
+
+template <class Sync> using Plain = Stack<Layers<Tlsf<Sync>, MmapHeap<>>>;
+template <class Sync> using WithArray = Stack<Layers<EliminationArray<>, Tlsf<Sync>, MmapHeap<>>>;
 
 struct Named {
   const char* name;
   double (*run)(unsigned workload, unsigned threads, std::size_t calls);
+  bool spins = false;  ///< waits for whoever is off its core, fair: little work, or it would take all of the time
 };
-constexpr Named kLocks[] = {{"flat", run<FlatCombiningLock<>>}, {"queue", run<CombiningLock<>>}, {"mutex", run<PthreadMutex>}, {"futex", run<FutexLock>},
-                            {"mcs", run<McsLock>}, {"ticket", run<TicketLock>}};
+constexpr Named kLocks[] = {{"tlsfcc", run<TlsfccHeap>},
+                            {"flat", run<Plain<FlatCombiningLock<>>>},
+                            {"ccsynch", run<Plain<CcSynchLock<>>>},
+                            {"queue", run<Plain<CombiningLock<>>>},
+                            {"mutex", run<Plain<PthreadMutex>>},
+                            {"futex", run<Plain<FutexLock>>},
+                            {"mcs", run<Plain<McsLock>>, true},
+                            {"ticket", run<Plain<TicketLock>>, true},
+                            {"ccsynch+array", run<WithArray<CcSynchLock<>>>},
+                            {"mutex+array", run<WithArray<PthreadMutex>>},
+                            {"futex+array", run<WithArray<FutexLock>>},
+                            {"mcs+array", run<WithArray<McsLock>>, true},
+                            {"ticket+array", run<WithArray<TicketLock>>, true}};
 constexpr std::size_t kCount = std::size(kLocks);
 
 int all(unsigned rounds, const std::vector<unsigned>& counts, std::size_t calls) {
@@ -218,10 +251,8 @@ int all(unsigned rounds, const std::vector<unsigned>& counts, std::size_t calls)
         for (std::size_t i = 0; i < kCount; ++i) order[i] = i;
         for (std::size_t i = kCount - 1; i > 0; --i) std::swap(order[i], order[random.below(static_cast<std::uint32_t>(i + 1))]);
         double seconds[kCount];
-        // Fair spinning locks wait for whoever is off its core: little work, or they would take all of the time.
         for (const std::size_t i : order) {
-          const bool spins = i >= 4 && threads > 1;
-          const std::size_t part = spins ? 256 : 1;
+          const std::size_t part = kLocks[i].spins && threads > 1 ? 256 : 1;
           seconds[i] = kLocks[i].run(workload, threads, calls / part) * static_cast<double>(part);
         }
         std::printf("{\"round\":%u,\"workload\":\"%s\",\"threads\":%u", round, kWorkloads[workload], threads);

@@ -22,6 +22,7 @@
 #include "mortise/source/brk_heap.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/source/static_heap.hpp"
+#include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/mcs_lock.hpp"
@@ -93,6 +94,7 @@ constexpr Arm kArms[] = {
     {"Sync", "McsLock", run<OneLock<McsLock>>},
     {"Sync", "FutexLock", run<OneLock<FutexLock>>},
     {"Sync", "CombiningLock", run<OneLock<CombiningLock<>>>},
+    {"Sync", "CcSynchLock", run<OneLock<CcSynchLock<>>>},
     {"Sync", "FlatCombiningLock", run<OneLock<FlatCombiningLock<>>>},
     {"Sync of SegregatedFit", "LockFreeBin", run<Bins<LockFreeBin>>},
     {"Sync of SegregatedFit", "LockedBin<FutexLock>", run<Bins<LockedBin<FutexLock>>>},

@@ -2,7 +2,8 @@
 
     python bench/policies/run.py counts            a table a slot: instructions a malloc/free pair, bytes of blocks a byte asked
     python bench/policies/run.py locks [--rounds N] [--calls N] [--threads 1,2,...]
-                                                   TLSF with each lock in its slot: time over that of the combining lock
+                                                   TLSF with each lock in its slot, and tlsfcc with each lock (+array): time over
+                                                   that of tlsfcc
 
 Counts are exact and repeat to the instruction (callgrind, the difference of two lengths); system calls count as nothing. Times
 are ratios within a round, geometric means; run them on a machine that does nothing else. JSON goes to build/bench/policies-*.json.
@@ -83,18 +84,20 @@ def locks(options: argparse.Namespace) -> None:
         times[row["threads"], row["workload"]].append(row[ours] / options.calls * 1e9)
         for name in others:
             ratios[row["threads"], row["workload"], name].append(row[name] / row[ours])
-    print(f"time over that of {ours}\n{'threads':>7}  {'workload':10} {'ns a call':>9} " + " ".join(f"{n:>9}" for n in others))
+    print(f"time over that of {ours}\n{'threads':>7}  {'workload':10} {'ns a call':>9} " + " ".join(f"{n:>13}" for n in others))
     for (threads, workload), own in times.items():
         print(f"{threads:7}  {workload:10} {sorted(own)[len(own) // 2]:9.1f} " +
-              " ".join(f"{mean(ratios[threads, workload, n]):9.2f}" for n in others))
+              " ".join(f"{mean(ratios[threads, workload, n]):13.2f}" for n in others))
     summary = {}
     for threads in dict.fromkeys(t for t, _ in times):
         summary[threads] = {n: mean([x for (t, _, name), xs in ratios.items() if t == threads and name == n for x in xs]) for n in others}
-        print(f"{threads:7}  {'all':10} {'':9} " + " ".join(f"{summary[threads][n]:9.2f}" for n in others))
+        print(f"{threads:7}  {'all':10} {'':9} " + " ".join(f"{summary[threads][n]:13.2f}" for n in others))
     shared = [ratio["mutex"] for threads, ratio in summary.items() if threads > 1]
     if shared:
-        print(f"mean over mutex from two threads on: {mean(shared):.2f}; least of all locks and thread counts: "
-              f"{min(r for ratio in summary.values() for r in ratio.values()):.2f}")
+        print(f"mean over mutex from two threads on: {mean(shared):.2f}")
+        for what, of in (("TLSF under any lock", False), ("tlsfcc with any lock", True)):
+            least = min((r, n, t) for t, ratio in summary.items() for n, r in ratio.items() if n.endswith("+array") == of)
+            print(f"least over {what}: {least[0]:.2f} ({least[1]}, {least[2]} threads)")
     save("locks", {"calls": options.calls, "rows": rows, "summary": summary})
 
 

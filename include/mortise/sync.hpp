@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/free_link.hpp"

@@ -99,154 +99,71 @@ extern "C" bool fused_wfslab_free(std::byte* p) {
   return true;
 }
 
-// -- tlsfcc: nobody else is there, a chunk of the size is in its list, and its neighbours are in use
+// -- tlsfcc: the thread has a block of the size, and room for it
 
 constinit TlsfccHeap tlsfcc{};
 constinit TlsfccHeap::Thread tlsfcc_thread{};
-extern "C" void* composed_tlsfcc_malloc(std::size_t n) { return tlsfcc.allocate(tlsfcc_thread, {.size = n}).ptr; }
-extern "C" bool composed_tlsfcc_free(std::byte* p) {
-  if (!tlsfcc.holds(p)) return false;
-  tlsfcc.release(tlsfcc_thread, tlsfcc.measure(tlsfcc.block_of(p)));
-  return true;
-}
+extern "C" void* composed_tlsfcc_malloc(std::size_t n) { return tlsfcc.allocate_hit(tlsfcc_thread, {.size = n}).ptr; }
+extern "C" bool composed_tlsfcc_free(std::byte* p) { return tlsfcc.holds(p) && tlsfcc.release_hit(tlsfcc_thread, tlsfcc.block_of(p)); }
 
 namespace fused_tlsfcc {
-struct Node {  // what a thread asks of whoever holds the lock
-  Atomic<Node*> next{nullptr};
-  Atomic<std::uint32_t> state{0};
-  void (*call)(void*) noexcept = nullptr;
-  void* work = nullptr;
-};
-constinit Atomic<Node*> tail{nullptr};
-constinit std::uint64_t levels = 0;
-constinit std::uint16_t steps[36] = {};
-constinit Chunk* lists[36][16] = {};
+using Map = classes::Geometric<16, 4_KiB>;
+constexpr auto kClassOf = table_of_classes<Map>();
+constexpr auto kRooms = [] {  // by size in units of 16 bytes: slots, none where no class has just this size
+  std::array<std::uint8_t, Map::kMaxBytes / 16 + 1> rooms{};
+  for (unsigned c = 1; c <= Map::kCount; ++c)
+    rooms[Map::size_of(c) / 16] = static_cast<std::uint8_t>(Map::size_of(c) > 2048 ? 1 : Map::size_of(c) > 1024 ? 2 : 4);
+  return rooms;
+}();
 constinit std::byte* origin = nullptr;
-constinit std::size_t extent = 0, live = 0;
-[[noreturn, gnu::noinline, gnu::cold]] void not_a_hit() { abort(); }
-
-struct Place {
-  unsigned level, step;
+constinit std::size_t extent = 0;
+/// What one thread keeps.
+struct Kept {
+  bool is_open;
+  std::uint8_t count[Map::kCount + 1];
+  Atomic<std::byte*> slot[Map::kCount + 1][4];
+  std::uint8_t waiting_count;
+  Atomic<std::uint64_t> waiting[16];
 };
-[[gnu::always_inline]] inline Place place_of(std::size_t size) {
-  if (size < 256) return {0, static_cast<unsigned>(size >> 4)};
-  const unsigned top = log2_floor(size);
-  return {top - 7, static_cast<unsigned>(size >> (top - 4)) & 15};
-}
-[[gnu::always_inline]] inline void insert(Chunk* c) {
-  const Place p = place_of(c->size());
-  Chunk*& first = lists[p.level][p.step];
-  c->left = nullptr;
-  c->right = first;
-  if (first) first->left = c;
-  first = c;
-  steps[p.level] |= static_cast<std::uint16_t>(1u << p.step);
-  levels |= std::uint64_t{1} << p.level;
-}
-[[gnu::always_inline]] inline void remove(Chunk* c) {
-  const Place p = place_of(c->size());
-  if (c->right) c->right->left = c->left;
-  if (c->left) {
-    c->left->right = c->right;
-    return;
-  }
-  lists[p.level][p.step] = c->right;
-  if (c->right) return;
-  steps[p.level] &= static_cast<std::uint16_t>(~(1u << p.step));
-  if (!steps[p.level]) levels &= ~(std::uint64_t{1} << p.level);
-}
-[[gnu::always_inline]] inline Chunk* find(std::size_t bytes) {
-  const Place p = place_of(bytes < 256 ? bytes : bytes + (std::size_t{1} << (log2_floor(bytes) - 4)) - 1);
-  if (p.level >= 36) return nullptr;
-  if (const unsigned here = steps[p.level] & (~0u << p.step)) return lists[p.level][std::countr_zero(here)];
-  const std::uint64_t above = p.level + 1 < 64 ? levels & (~std::uint64_t{0} << (p.level + 1)) : 0;
-  if (!above) return nullptr;
-  const auto level = static_cast<unsigned>(std::countr_zero(above));
-  return lists[level][std::countr_zero(unsigned{steps[level]})];
-}
-[[gnu::always_inline]] inline void leave(Node& here) {
-  if (here.next.load(Order::acquire)) not_a_hit();
-  Node* last = &here;
-  if (!tail.compare_exchange_strong(last, nullptr, Order::acq_rel)) not_a_hit();
-}
-inline Chunk* checked(std::byte* p) {
-  const auto inside = [](const void* at) { return static_cast<std::size_t>(static_cast<const std::byte*>(at) - origin) < extent; };
-  if (address_of(p) % 16) not_a_hit();
+constinit Kept kept{};
+[[gnu::always_inline]] inline Chunk* checked(std::byte* p) {
+  const Block b{p, 0};
+  MORTISE_CHECK(address_of(p) % 16 == 0, Fault::invalid_free, b);
   Chunk* c = Chunk::of(p);
-  if (!c->is_in_use() || c->size() < 32 || c->size() > extent || !inside(c->next()) || !c->next()->is_previous_in_use()) not_a_hit();
+  const std::size_t tag = glance(c->tag), bytes = tag & ~std::size_t{15};
+  MORTISE_CHECK(tag & Chunk::kInUse, Fault::double_free, b);
+  std::byte* const next = c->start() + bytes;
+  MORTISE_CHECK(bytes >= 32 && bytes <= extent && static_cast<std::size_t>(next - origin) < extent, Fault::header_overwritten, b);
+  MORTISE_CHECK(reinterpret_cast<Chunk*>(next)->is_previous_in_use(), Fault::header_overwritten, b);
   return c;
-}
-
-/// A request as it waits in the queue: whoever holds the lock serves it by these words.
-struct Allocation {
-  std::size_t need;
-  Chunk* found;
-};
-void serve(void* work) noexcept {
-  auto& asked = *static_cast<Allocation*>(work);
-  Chunk* c = find(asked.need);
-  if (!c) not_a_hit();
-  remove(c);
-  if (c->size() >= asked.need + 32) {
-    auto* rest = reinterpret_cast<Chunk*>(c->start() + asked.need);
-    rest->tag = (c->size() - asked.need) | Chunk::kPreviousInUse;
-    c->tag = asked.need | (c->tag & Chunk::kBits);
-    rest->set_footer();
-    insert(rest);
-    c->tag |= Chunk::kInUse;
-  } else {
-    c->tag |= Chunk::kInUse;
-    c->next()->tag |= Chunk::kPreviousInUse;
-  }
-  live += c->size();
-  asked.found = c;
-}
-void serve_release(void* work) noexcept {
-  Chunk* c = checked(static_cast<std::byte*>(work));
-  live -= c->size();
-  Chunk* after = c->next();
-  if (!after->is_in_use()) {
-    remove(after);
-    c->tag = (c->size() + after->size()) | (c->tag & Chunk::kBits);
-  }
-  if (!c->is_previous_in_use()) {
-    Chunk* before = c->previous();
-    remove(before);
-    before->tag = (before->size() + c->size()) | (before->tag & Chunk::kBits);
-    c = before;
-  }
-  c->tag &= ~Chunk::kInUse;
-  c->set_footer();
-  c->next()->tag &= ~Chunk::kPreviousInUse;
-  insert(c);
-}
-[[gnu::always_inline]] inline void enter(Node& here) {
-  if (tail.exchange(&here, Order::acq_rel)) not_a_hit();
 }
 }  // namespace fused_tlsfcc
 extern "C" void* fused_tlsfcc_malloc(std::size_t n) {
   using namespace fused_tlsfcc;
-  if (n > MmapHeap<>::kReach) return nullptr;
-  Allocation asked{round_up(n + 8, 16), nullptr};
-  if (asked.need < 32) asked.need = 32;
-  Node here;
-  here.call = serve;
-  here.work = &asked;
-  enter(here);
-  serve(&asked);
-  leave(here);
-  return asked.found ? asked.found->bytes() : nullptr;
+  if (n > Map::kMaxBytes - 8) [[unlikely]] return nullptr;
+  const unsigned c = kClassOf[((n < 24 ? 24 : n) + 8 + 15) / 16];  // no chunk is smaller than 32 bytes
+  const unsigned have = kept.count[c];
+  if (have == 0) [[unlikely]] return nullptr;
+  kept.count[c] = static_cast<std::uint8_t>(have - 1);
+  return kept.slot[c][have - 1].exchange(nullptr, Order::relaxed);
 }
 extern "C" bool fused_tlsfcc_free(std::byte* p) {
   using namespace fused_tlsfcc;
-  if (static_cast<std::size_t>(p - origin) >= extent) return false;
-  checked(p);
-  Node here;
-  here.call = serve_release;
-  here.work = p;
-  enter(here);
-  serve_release(p);
-  leave(here);
+  if (static_cast<std::size_t>(p - origin) >= extent) [[unlikely]] return false;
+  const std::size_t bytes = checked(p)->size();
+  if (bytes > Map::kMaxBytes || !kept.is_open) [[unlikely]] return false;
+  const unsigned c = kClassOf[(bytes + 15) / 16];
+  const unsigned have = kept.count[c];
+  if (have && kept.slot[c][have - 1].load(Order::relaxed) == p) [[unlikely]] return false;  // freed twice
+  if (have >= kRooms[bytes / 16]) [[unlikely]] {
+    const unsigned waiting = kept.waiting_count;
+    if (waiting == 15) [[unlikely]] return false;
+    kept.waiting[waiting].store(address_of(p) | std::uint64_t{bytes / 16 - 1} << 56, Order::release);
+    kept.waiting_count = static_cast<std::uint8_t>(waiting + 1);
+    return true;
+  }
+  kept.slot[c][have].store(p, Order::release);
+  kept.count[c] = static_cast<std::uint8_t>(have + 1);
   return true;
 }
 
@@ -343,7 +260,7 @@ bool start_fused_wfslab() {
   ::class_map[0] = static_cast<std::uint8_t>(c);
   return true;
 }
-/// Three chunks in use, of which the second is freed, then memory to the end.
+/// Three chunks in use, of which the second is this thread's to give back.
 bool start_fused_tlsfcc() {
   using namespace fused_tlsfcc;
   origin = memory, extent = sizeof memory - 64;
@@ -358,8 +275,8 @@ bool start_fused_tlsfcc() {
   Chunk* middle = chunk(64);
   chunk(extent - 256);
   chunk(0);
-  serve_release(middle->bytes());
-  return true;
+  kept.is_open = true;
+  return fused_tlsfcc_free(middle->bytes());
 }
 
 }  // namespace

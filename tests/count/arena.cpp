@@ -31,12 +31,13 @@ class Adversary {
   Most run() {
     measure_arena();
     while (most_.mallocs + most_.frees < options_.calls) {
-      switch (random_.below(6)) {
+      switch (random_.below(7)) {
         case 0: fill(); break;
         case 1: free_every_other(); break;
         case 2: churn(); break;
         case 3: probe(); break;
         case 4: merge_three(); break;
+        case 5: merge_alone(); break;
         default: drain(); break;
       }
     }
@@ -114,6 +115,23 @@ class Adversary {
           give(std::min(before + which, held_.size() - 1));
         }
       while (held_.size() > before) give(held_.size() - 1);
+    }
+  }
+  /// As long as a free gets: a free neighbour on each side, each alone in its list, the lists alone in their levels, and what all three
+  /// make goes into a list that has somebody else.
+  void merge_alone() {
+    drain();
+    void* block[7] = {};
+    unsigned made = 0;
+    for (const std::size_t size : {24, 150'008, 24, 10'008, 99'992, 39'992, 24}) {
+      ++most_.mallocs;
+      if (!(block[made] = allocator_.malloc(size, counters_, most_.malloc))) break;
+      ++made;
+    }
+    for (const unsigned which : {1u, 3u, 5u, 4u, 0u, 2u, 6u}) {
+      if (which >= made) continue;
+      allocator_.free(block[which], counters_, most_.free);
+      ++most_.frees;
     }
   }
   void drain() {

@@ -15,7 +15,7 @@ namespace {
 template <unsigned Threads, unsigned Burst, unsigned Spins>
 struct Adds {
   static constexpr unsigned kThreads = Threads;
-  FlatCombiningLock<Burst, 1, Spins, 1> lock;
+  FlatCombiningLock<Burst, 1, 0, Spins, 1> lock;
   Shared<int> total;
   void run(unsigned) {
     auto work = [this]() noexcept { total.set(total.get() + 1); };

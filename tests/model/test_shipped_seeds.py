@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.allocators import BUILD, ROOT, WATCHDOG_S
 
-SLAB, CACHE = "backbone/slab.hpp", "cache/core_cache.hpp"
+SLAB, CACHE, ARRAY, LOCK = "backbone/slab.hpp", "cache/core_cache.hpp", "cache/elimination_array.hpp", "sync/flat_combining_lock.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
 SEEDS = {
@@ -27,6 +27,23 @@ SEEDS = {
     "a set comes back before it is drained": (
         CACHE, [("if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);\n      show(i, set, Order::release);",
                  "os::rseq_restart_all();\n      show(i, set, Order::release);\n      drain_set(t, set);\n     ")], "race"),
+    "a malloc takes a block out of its slot without an exchange": (
+        ARRAY, [("t.slot[c][n - 1].exchange(nullptr, Order::relaxed);", "t.slot[c][n - 1].load(Order::relaxed); t.slot[c][n - 1].store(nullptr, Order::relaxed);")],
+        "race|twice|free and with the program|lost", "elimination_array"),
+    "a block is put into a slot without telling what it was used for": (
+        ARRAY, [("t.slot[c][n].store(b.ptr, Order::release);", "t.slot[c][n].store(b.ptr, Order::relaxed);")], "race", "elimination_array"),
+    "what waits is read, not taken, by whoever empties": (
+        ARRAY, [("of.waiting[w].exchange(0, Order::acquire);", "of.waiting[w].load(Order::acquire); of.waiting[w].store(0, Order::relaxed);")],
+        "twice|free and with the program|lost", "elimination_array"),
+    "a sleeper does not say so to the lock's holder": (
+        LOCK, [("if (held_.exchange(2, Order::acq_rel) == 0) return serve_and_open();  // release", "if (held_.exchange(1, Order::acq_rel) == 0) return serve_and_open();  // release")],
+        "wait", "flat_combining_lock"),
+    "the holder does not look again when somebody sleeps": (
+        LOCK, [("if (held_.exchange(0, Order::acq_rel) == 2) [[unlikely]] look_again();", "held_.store(0, Order::release);")], "wait", "flat_combining_lock"),
+    "the lock is opened without giving away what was done": (
+        LOCK, [("if (held_.exchange(0, Order::acq_rel) == 2)", "if (held_.exchange(0, Order::relaxed) == 2)")], "race", "flat_combining_lock"),
+    "a request is told that it is done before its result is there": (
+        LOCK, [("n->state.exchange(kDone, Order::release)", "n->state.exchange(kDone, Order::relaxed)")], "race", "flat_combining_lock"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 

@@ -53,7 +53,8 @@ template <class H> class Stage {
   }
   void detach(unsigned i) {
     as(i, [](H& h, auto& t) { detach_below(h, t); });
-    threads_[i]->record = {};
+    std::destroy_at(&threads_[i]->record);
+    std::construct_at(&threads_[i]->record);
     threads_[i]->index = 0;  // the next one is another thread
   }
 

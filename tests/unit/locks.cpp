@@ -1,9 +1,11 @@
 // If this failed, two threads would be in one critical section at once, or a waiter would be forgotten.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
+#include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/futex_lock.hpp"
@@ -15,7 +17,7 @@ namespace mortise::test {
 namespace {
 
 template <class L> class Locks : public ::testing::Test {};
-using Kinds = ::testing::Types<FutexLock, McsLock, SpinLock, TicketLock, CombiningLock<>, FlatCombiningLock<>>;
+using Kinds = ::testing::Types<FutexLock, McsLock, SpinLock, TicketLock, CombiningLock<>, FlatCombiningLock<>, CcSynchLock<>>;
 TYPED_TEST_SUITE(Locks, Kinds);
 
 TYPED_TEST(Locks, LetOneThreadInAtATime) {
@@ -32,6 +34,21 @@ TYPED_TEST(Locks, LetOneThreadInAtATime) {
   }
   for (auto& t : threads) t.join();
   EXPECT_EQ(count, 40'000u);
+}
+
+TYPED_TEST(Locks, HaveEachWorkDoneOnce) {
+  TypeParam lock;
+  std::size_t count = 0;
+  std::vector<std::thread> threads;
+  std::vector<std::size_t> last(3);
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 20'000; ++n) last[i] = with(lock, [&] { return ++count; });
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(count, 60'000u);
+  EXPECT_EQ(*std::max_element(last.begin(), last.end()), 60'000u) << "a result went to another thread";
 }
 
 TYPED_TEST(Locks, AreOpenAfterAReset) {

@@ -1,13 +1,19 @@
-// tlsfcc: TLSF whose lock combines: for real-time and embedded programs on several cores.
+// tlsfcc: TLSF whose requests combine: for real-time and embedded programs on several cores.
 //
-//   malloc, free   Tlsf: a bounded step, done by whoever holds the combining lock - MmapHeap when there is no chunk large enough
+//   malloc   EliminationArray: a block of its size that this thread has freed ─ Tlsf: a bounded step, done by whoever holds the lock
+//   free(p)  EliminationArray: stays with its thread, or waits until it goes to Tlsf with fifteen others, in one request
 //
-// A step is constant. A call waits for at most 256 + 2 n steps of others (n threads) while no holder is preempted, and naps, 100
-// microseconds at a time, when there are more threads than cores. Over a static arena (StaticHeap in a composition of one's own)
-// nothing asks the system; tests/count has the bound in instructions.
+// A step of TLSF is constant. A call makes one request of one step, or of up to sixteen (a free that finds its thread's places full);
+// a malloc that finds no memory makes as many as it takes to bring back what all threads keep, then tries once more. A request waits
+// for at most 256 + 2 n others (n threads) while no holder is preempted, and naps, 100 microseconds at a time, when there are more
+// threads than cores. A thread keeps at most 180 KiB.
+//
+// Where each call shall be one step and nothing kept, leave the array out: Tlsf over StaticHeap (tests/count has both bounds in
+// instructions).
 #pragma once
 
 #include "mortise/backbone/tlsf.hpp"
+#include "mortise/cache/elimination_array.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
@@ -16,6 +22,7 @@
 namespace mortise {
 
 using TlsfccLayers = Layers<
+    EliminationArray<>,         // a malloc and a free that cancel each other ask nobody
     Tlsf<FlatCombiningLock<>>,  // every size, in constant time
     LimitedTo<>,                // ENOMEM at the limit that was set, if any
     MmapHeap<>>;
@@ -27,9 +34,9 @@ struct tlsfcc {
   using List = TlsfccLayers;
   using Heap = TlsfccHeap;
   static constexpr const char* kName = "tlsfcc";
-  static constexpr const char* kSummary = "two-level segregated fit, requests combined: every step constant, no step lost to a lock";
+  static constexpr const char* kSummary = "two-level segregated fit, requests cancelled or combined: every step constant";
   static constexpr const char* kUse = "real-time and embedded programs on several cores";
-  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< no hit path: every call takes the lock
+  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< a hit makes an exchange and checks a tag: tests/compose counts it
 };
 }  // namespace allocators
 

@@ -99,7 +99,9 @@ struct BoundaryTag {
 
     bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
     Block block_of(std::byte* p) noexcept { return {p, 0}; }
-    Block measure(Block b) noexcept { return {b.ptr, checked(b.ptr)->size() - kTag}; }
+    Block measure(Block b) noexcept { return {b.ptr, chunk_bytes_of(b.ptr) - kTag}; }
+    /// What the block at `p` takes up, its tag included.
+    MORTISE_HOT std::size_t chunk_bytes_of(std::byte* p) noexcept { return checked(p)->size(); }
 
     /// Grows into a free chunk behind it, or splits off what is too much.
     Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
@@ -189,13 +191,16 @@ struct BoundaryTag {
     }
     static void set_size(Chunk* c, std::size_t size) noexcept { show(c->tag, std::size_t{size | (c->tag & Chunk::kBits)}); }
 
-    Chunk* checked(std::byte* p) noexcept {
+    MORTISE_HOT Chunk* checked(std::byte* p) noexcept {
       const Block b{p, 0};
       MORTISE_CHECK(is_aligned(p, kMinAlign), Fault::invalid_free, b);
       Chunk* c = Chunk::of(p);
-      MORTISE_CHECK(c->is_in_use(), Fault::double_free, b);
-      MORTISE_CHECK(c->size() >= kChunkMin && c->size() <= glance(extent_) && holds(c->start() + c->size()), Fault::header_overwritten, b);
-      MORTISE_CHECK(c->next()->is_previous_in_use(), Fault::header_overwritten, b);
+      const std::size_t tag = glance(c->tag), bytes = tag & ~Chunk::kBits, extent = glance(extent_);
+      MORTISE_CHECK(tag & Chunk::kInUse, Fault::double_free, b);
+      auto* const next = reinterpret_cast<Chunk*>(c->start() + bytes);
+      const bool is_inside = bytes <= extent && static_cast<std::size_t>(next->start() - origin_) < extent;
+      MORTISE_CHECK(bytes >= kChunkMin && is_inside, Fault::header_overwritten, b);
+      MORTISE_CHECK(next->is_previous_in_use(), Fault::header_overwritten, b);
       return c;
     }
 

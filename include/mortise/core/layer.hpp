@@ -72,6 +72,14 @@ template <class H> concept ReleasesSome = Heap<H> && requires(H& h, typename H::
   { h.release_some(t, in, n) } noexcept -> std::same_as<void>;
 };
 
+/// Has `kTag` bytes of header before each block, and says at a glance what a block takes up with them, never less than `kChunkMin`. Not
+/// forwarded by Passthrough: a layer that changes what a release means would be skipped.
+template <class H> concept Tagged = ReleasesSome<H> && requires(H& h, std::byte* p) {
+  { H::kTag } -> std::convertible_to<std::size_t>;
+  { H::kChunkMin } -> std::convertible_to<std::size_t>;
+  { h.chunk_bytes_of(p) } noexcept -> std::same_as<std::size_t>;
+};
+
 /// Has a hit path of its own: `allocate_hit` serves from the topmost cache or gives an empty block, `release_hit` takes a block
 /// into it or says no. Whoever owns the stack tries these inline and jumps to the full verb on a miss, so that a hit needs no
 /// frame. Passthrough does not forward them: a layer that changes what a hit means would be skipped. A layer that does not

@@ -1,19 +1,26 @@
-// A lock whose holder does the work of those who wait, with one atomic operation where nobody does, and in bursts where many do.
+// A lock whose holder does the work of those who wait, taken and opened like any other where nobody does.
 //
-//   held:     0 open, 1 held                                    one exchange takes it, a plain store opens it
-//   pending:  ▶ [request] ▶ [request] ▶ null                    pushed by whoever found it held; requests lie on the waiters' stacks
+//   held:     0 open, 1 held, 2 held and somebody sleeps            taken by a compare-exchange, opened by an exchange
+//   pending:  ▶ [request] ▶ [request] ▶ null                        pushed by whoever found it held; requests lie on the waiters' stacks
 //
-// 1. Open: take it, do the work, look at `pending`. Empty: open it. 2. Held: push the request and wait until it is done, with a look at
-// `held` now and then: a waiter that finds it open takes it and does all that is pending, its own as well. 3. A holder that finds
-// requests leaves them for the first kBurst times (threads take the lock again and again while the heap is in their core's cache:
-// to hand it over costs more than the work), then takes all of them and does them, oldest first.
+// 1. Open: take it, do the work, look at `pending`; whatever is there is taken as a whole and done, oldest first. Then open it.
+// 2. Held: look kTries times whether it opens: most holders are gone before a request has reached them. 3. Push the request, and look for a
+// while whether it is done; who finds the lock open meanwhile takes it as in 1, with all that is pending, its own as well. 4. Not done
+// after kSpins looks: say that the request sleeps, put 2 into `held`, and sleep until it is done.
 //
-// A store that opens the lock and the look at `pending` behind it may pass each other. What such a look misses is not lost: waiters
-// look for themselves, and no waiter sleeps for longer than kNapNs. So no order between the two is needed.
+// Nobody sleeps unseen. The request is pushed before the 2 is put there. If the exchange that puts it finds 0, the sleeper has the
+// lock and does what is pending itself. If not, whoever holds the lock opens it by an exchange that brings back the 2: then it looks at
+// `pending` again, having acquired the push, and if something is there puts the 2 back: either that finds 0 and it holds the lock again
+// and does what is pending, or another one holds it and will find the 2. A request is told that it is done exactly once, by whoever took it
+// out of `pending`, and a sleeping one is woken then, with its result: it needs no lock any more. Wakes come after the lock is open.
 //
-// Bound: while no holder is preempted, a call waits for at most kBurst + 2 n works of others (n threads), and does at most
-// kServedMax + n of them itself. Progress: blocking.
-// Source: flat combining [HendlerEtAl10]; bounded bursts as in lock cohorting [DiceEtAl12].
+// A woken thread does not come back for the lock and sleepers do not wake by themselves, so with more threads than cores those that run
+// are few and are not preempted for others' sake. That, and not the combining, decides there.
+//
+// Bound: while no holder is preempted, a call that has asked waits for at most kBurst + 2 n works of others (n threads): the rest of the
+// batch under way, those of holders that left it to wait, and its own batch; it has looked kTries times before. It does at most
+// kServedMax + n works of others. Progress: blocking.
+// Source: flat combining [HendlerEtAl10], its publication list a stack; sleeping as in [Drepper11] mutex 3.
 // Placement: the Sync slot of a backbone. The work may run on another thread: it must not touch thread-local state.
 #pragma once
 
@@ -27,21 +34,23 @@
 
 namespace mortise {
 
-/// Flat combining: the holder does what others have asked for meanwhile. Blocking; waiters spin, then nap.
-/// `kBurst` (0..4096): how often requests are left to wait before they are served.
+/// Flat combining: the holder does what others have asked for meanwhile. Blocking; waiters spin, then sleep.
+/// `kBurst` (0..4096): how often requests that spin are left to wait before they are served.
 /// `kServedMax` (1..4096): requests of others after which a holder takes no new ones.
-/// `kSpins` (0..1000000): how often a waiter looks before it naps.
+/// `kTries` (0..1000000): how often a thread looks whether the lock opens before it asks its holder.
+/// `kSpins` (0..1000000): how often a waiter looks before it sleeps.
 /// `kLookEvery` (1..4096): looks at one's own request for each at the lock, whose line the holder writes to.
-template <unsigned kBurst = 256, unsigned kServedMax = 64, unsigned kSpins = 64, unsigned kLookEvery = 32> class FlatCombiningLock {
+template <unsigned kBurst = 8, unsigned kServedMax = 64, unsigned kTries = 32, unsigned kSpins = 32,
+          unsigned kLookEvery = 4>
+class FlatCombiningLock {
  public:
   static constexpr const char* kName = "FlatCombiningLock";
   static constexpr Guarantee kGuarantee = Guarantee::blocking;
-  static constexpr std::int64_t kNapNs = 100'000;
 
   /// Runs `work` in the critical section, perhaps on another thread, and returns what it returns.
   template <class Work> MORTISE_HOT auto with(Work& work) noexcept {
     using Result = std::invoke_result_t<Work&>;
-    if (take()) [[likely]] {
+    if (take() || take_soon()) [[likely]] {
       if constexpr (std::is_void_v<Result>) {
         work();
         unlock();
@@ -60,7 +69,7 @@ template <unsigned kBurst = 256, unsigned kServedMax = 64, unsigned kSpins = 64,
     }
   }
 
-  /// The plain form, for fork and audits. Not in turn: it waits until it finds the lock open.
+  /// The plain form, for what cannot be done by another thread. Not in turn: it waits until it finds the lock open.
   void lock() noexcept {
     for (unsigned looks = 1; !take(); ++looks) {
       if (looks % (kSpins + 1) == 0) os::futex_wait(held_.address(), 1, kNapNs);
@@ -77,6 +86,8 @@ template <unsigned kBurst = 256, unsigned kServedMax = 64, unsigned kSpins = 64,
   }
 
  private:
+  static constexpr std::int64_t kNapNs = 100'000;  ///< of the plain form
+  static constexpr unsigned kWakesMax = 32;
   enum : std::uint32_t { kWaiting, kAsleep, kDone };
   struct Node {
     Atomic<Node*> next{nullptr};
@@ -85,8 +96,21 @@ template <unsigned kBurst = 256, unsigned kServedMax = 64, unsigned kSpins = 64,
     void* work = nullptr;
   };
 
-  MORTISE_HOT bool take() noexcept { return held_.load(Order::relaxed) == 0 && held_.exchange(1, Order::acquire) == 0; }
-  MORTISE_HOT void open() noexcept { held_.store(0, Order::release); }  // pairs with the acquire in take()
+  MORTISE_HOT bool take() noexcept {
+    std::uint32_t is_open = 0;
+    return held_.load(Order::relaxed) == 0 && held_.compare_exchange_strong(is_open, 1, Order::acquire, Order::relaxed);
+  }
+  MORTISE_COLD bool take_soon() noexcept {
+    for (unsigned i = 0; i < kTries; ++i) {
+      cpu_relax();
+      if (take()) return true;
+    }
+    return false;
+  }
+  MORTISE_HOT void open() noexcept {
+    // Release: for take(). Acquire: what was pushed before a sleeper put the 2 there.
+    if (held_.exchange(0, Order::acq_rel) == 2) [[unlikely]] look_again();
+  }
 
   template <class Work> MORTISE_COLD void ask(Work& work) noexcept {
     Node here;
@@ -98,36 +122,31 @@ template <unsigned kBurst = 256, unsigned kServedMax = 64, unsigned kSpins = 64,
     Node* before = pending_.load(Order::relaxed);
     do here.next.store(before, Order::relaxed);
     while (!pending_.compare_exchange_weak(before, &here, Order::release, Order::relaxed));  // pairs with the acquire in serve()
-    for (unsigned looks = 1;; ++looks) {
+    for (unsigned looks = 1; looks <= kSpins; ++looks) {
       if (here.state.load(Order::acquire) == kDone) return;  // pairs with the release in serve()
-      if (looks % kLookEvery == 0 && take()) {
-        // Nobody else holds it, so our request is either done or still pending.
-        if (here.state.load(Order::acquire) != kDone) serve();
-        return open();
-      }
-      if (looks % (kSpins + kLookEvery) == 0) nap(here);
-      else cpu_relax();
+      if (looks % kLookEvery == 0 && take()) return serve_and_open();
+      cpu_relax();
     }
-  }
-  /// From the first nap on a request says that it sleeps: being woken when it does not is harmless.
-  static void nap(Node& here) noexcept {
     std::uint32_t waiting = kWaiting;
-    here.state.compare_exchange_strong(waiting, kAsleep, Order::relaxed);
-    os::futex_wait(here.state.address(), kAsleep, kNapNs);
+    if (!here.state.compare_exchange_strong(waiting, kAsleep, Order::acquire)) return;
+    if (held_.exchange(2, Order::acq_rel) == 0) return serve_and_open();  // release: our push, for the exchange in open()
+    while (here.state.load(Order::acquire) != kDone) os::futex_wait(here.state.address(), kAsleep);
   }
 
   // -- held
 
   MORTISE_COLD void serve_in_time() noexcept {
-    const unsigned left = left_;
-    if (left >= kBurst) serve();
-    else left_ = left + 1;
-    open();
+    if (left_ < kBurst) {
+      left_ = left_ + 1;
+      return open();
+    }
+    serve_and_open();
   }
-  /// Does what is pending, and what has become so meanwhile, up to kServedMax.
-  void serve() noexcept {
+  /// Does what is pending, and what has become so meanwhile, up to kServedMax; those who sleep are woken when the lock is open.
+  void serve_and_open() noexcept {
+    const void* asleep[kWakesMax];
+    unsigned sleepers = 0, served = 0;
     left_ = 0;
-    unsigned served = 0;
     do {
       Node* oldest = nullptr;
       for (Node* n = pending_.exchange(nullptr, Order::acquire); n;) {
@@ -141,10 +160,19 @@ template <unsigned kBurst = 256, unsigned kServedMax = 64, unsigned kSpins = 64,
         n->call(n->work);
         const void* const word = n->state.address();
         // From the exchange on the request may be gone; waking an address that nobody sleeps on is harmless.
-        if (n->state.exchange(kDone, Order::release) == kAsleep) os::futex_wake(word, 1);
+        if (n->state.exchange(kDone, Order::release) == kAsleep) {
+          if (sleepers < kWakesMax) asleep[sleepers++] = word;
+          else os::futex_wake(word, 1);
+        }
         n = next;
       }
     } while (served < kServedMax && pending_.load(Order::relaxed));
+    open();
+    while (sleepers > 0) os::futex_wake(asleep[--sleepers], 1);
+  }
+  /// The lock was opened, and somebody had said that it sleeps: its request is done, or pending.
+  MORTISE_COLD void look_again() noexcept {
+    if (pending_.load(Order::relaxed) && held_.exchange(2, Order::acq_rel) == 0) serve_and_open();
   }
 
   Atomic<std::uint32_t> held_{0};

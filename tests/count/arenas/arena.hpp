@@ -1,5 +1,5 @@
-// tlsf and tlsfcc over a static arena, as embedded programs have them: MORTISE_ARENA is the name of the allocator, MORTISE_ARENA_OF the one
-// whose layers it has, MORTISE_ARENA_BYTES the arena's size.
+// tlsf and tlsfcc over a static arena, as embedded programs have them, and `tlsfcc_strict`, which keeps nothing for a thread:
+// MORTISE_ARENA_OF is the one whose layers it has, MORTISE_ARENA_BYTES the arena's size.
 #pragma once
 
 #include "mortise/allocators/tlsf.hpp"
@@ -8,14 +8,23 @@
 
 namespace mortise {
 
-template <class List> struct OnArena;
-template <class Backbone, class... Below> struct OnArena<Layers<Backbone, Below...>> {
-  using type = Layers<Backbone, StaticHeap<MORTISE_ARENA_BYTES>>;
+/// The same layers over the arena, instead of over their own source and its limit.
+template <class Kept, class... Rest> struct OnArena;
+template <class... Kept, class First, class... Rest>
+struct OnArena<Layers<Kept...>, First, Rest...> : OnArena<Layers<Kept..., First>, Rest...> {};
+template <class... Kept, class... Rest> struct OnArena<Layers<Kept...>, LimitedTo<>, Rest...> : OnArena<Layers<Kept...>, Rest...> {};
+template <class... Kept, class Source> struct OnArena<Layers<Kept...>, Source> {
+  using type = Layers<Kept..., StaticHeap<MORTISE_ARENA_BYTES>>;
 };
+template <class List> struct Rebased;
+template <class... L> struct Rebased<Layers<L...>> : OnArena<Layers<>, L...> {};
 
 namespace allocators {
+struct tlsfcc_strict {
+  using List = Layers<Tlsf<FlatCombiningLock<>>, LimitedTo<>, MmapHeap<>>;
+};
 struct arena {
-  using List = OnArena<MORTISE_ARENA_OF::List>::type;
+  using List = Rebased<MORTISE_ARENA_OF::List>::type;
   using Heap = Stack<List>;
   static constexpr const char* kName = "arena";
   static constexpr const char* kSummary = "a static arena";
