@@ -30,14 +30,14 @@ class Adversary {
 
   Most run() {
     measure_arena();
+    free_in_every_way();
     while (most_.mallocs + most_.frees < options_.calls) {
-      switch (random_.below(7)) {
+      switch (random_.below(6)) {
         case 0: fill(); break;
         case 1: free_every_other(); break;
         case 2: churn(); break;
         case 3: probe(); break;
         case 4: merge_three(); break;
-        case 5: merge_alone(); break;
         default: drain(); break;
       }
     }
@@ -117,22 +117,65 @@ class Adversary {
       while (held_.size() > before) give(held_.size() - 1);
     }
   }
-  /// As long as a free gets: a free neighbour on each side, each alone in its list, the lists alone in their levels, and what all three
-  /// make goes into a list that has somebody else.
-  void merge_alone() {
+  /// How a free chunk lies in its list: not there at all, alone in its level, alone in its list, or first, between others, last.
+  enum Lies : unsigned { nowhere, alone, alone_in_list, first, between, last };
+
+  /// Frees of every kind: each neighbour free or not, small or large, lying in each of the ways, and what all become going into a list that
+  /// is empty or not. So a maximum is met in every arena, and not by chance.
+  void free_in_every_way() {
     drain();
-    void* block[7] = {};
-    unsigned made = 0;
-    for (const std::size_t size : {24, 150'008, 24, 10'008, 99'992, 39'992, 24}) {
+    for (unsigned sizes = 0; sizes < 8; ++sizes)
+      for (unsigned left = nowhere; left <= last; ++left)
+        for (unsigned right = nowhere; right <= last; ++right)
+          for (const bool is_joined : {false, true})
+            free_between({sizes & 1 ? 10'008u : 56u, Lies{left}}, sizes & 2 ? 99'992 : 120, {sizes & 4 ? 39'992u : 88u, Lies{right}}, is_joined);
+  }
+  struct Side {
+    std::size_t size;
+    Lies lies;
+    void *self = nullptr, *before = nullptr, *after = nullptr, *beside = nullptr;
+  };
+  void free_between(Side left, std::size_t size, Side right, bool is_joined) {
+    std::vector<void*> guards;
+    const auto get = [&](std::size_t n) {
       ++most_.mallocs;
-      if (!(block[made] = allocator_.malloc(size, counters_, most_.malloc))) break;
-      ++made;
-    }
-    for (const unsigned which : {1u, 3u, 5u, 4u, 0u, 2u, 6u}) {
-      if (which >= made) continue;
-      allocator_.free(block[which], counters_, most_.free);
+      return allocator_.malloc(n, counters_, most_.malloc);
+    };
+    const auto get_apart = [&](std::size_t n) {
+      void* const p = get(n);
+      guards.push_back(get(24));
+      return p;
+    };
+    const auto put = [&](void*& p) {
+      if (!p) return;
+      allocator_.free(p, counters_, most_.free);
       ++most_.frees;
+      p = nullptr;
+    };
+    guards.push_back(get(24));
+    std::size_t whole = size;
+    for (Side* side : {&left, &right}) {
+      side->before = get_apart(side->size);
+      side->after = get_apart(side->size);
+      side->beside = get_apart(side->size + (side->size < 256 ? 16 : side->size / 8));
+      if (side->lies != nowhere) whole += side->size + 8;
     }
+    void* other = get_apart(whole);
+    left.self = left.lies == nowhere ? nullptr : get(left.size);
+    void* middle = get(size);
+    right.self = right.lies == nowhere ? nullptr : get(right.size);
+    guards.push_back(get(24));
+    for (Side* side : {&left, &right}) {
+      if (side->lies == alone_in_list) put(side->beside);
+      if (side->lies == first || side->lies == between) put(side->before);
+      put(side->self);
+      if (side->lies == between || side->lies == last) put(side->after);
+    }
+    if (is_joined) put(other);
+    put(middle);
+    for (Side* side : {&left, &right}) put(side->before), put(side->after), put(side->beside);
+    put(other);
+    for (void*& guard : guards) put(guard);
   }
   void drain() {
     while (!held_.empty()) give(random_.below(held_.size()));
