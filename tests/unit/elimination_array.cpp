@@ -75,7 +75,7 @@ TEST(EliminationArray, KeepsNoMoreThanItSays) {
     EXPECT_EQ(u.live, 0u);
     Usage below;
     h.below.tell(below);
-    EXPECT_LE(below.live, std::size_t{180} << 10);
+    EXPECT_LE(below.live, std::size_t{256} << 10);
     h.trim(t);
     Usage after;
     h.below.tell(after);
