@@ -1,6 +1,7 @@
 """A comparison as a table: on the terminal with rich, in a pull request as Markdown. The words are the same."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -120,6 +121,7 @@ def notes(document: dict[str, Any]) -> list[str]:
     if analysis.others(document):
         lines.insert(1, PAIRED)
     lines += instructions(document)
+    lines += of_the_program(document)
     if document.get("gave_up"):
         within = f"{document['settings']['budget_s']:.0f} s"
         lines.append(f"stopped early: by all that was seen {within} would not have decided more; who names a --budget has it used up")
@@ -146,6 +148,16 @@ def instructions(document: dict[str, Any]) -> list[str]:
         return []
     against = ", ".join(f"{name} {formats.ratio(value / reference)}" for name, value in known.items())
     return [f"instructions (user mode, counted in the memory rounds): {document['reference']} {formats.count(reference)}, {against}"]
+
+
+# What preflight found that decides what the arms of a table mean.
+DECISIVE = ("links-allocator", "library-malloc", "own-pools", "private-api")
+
+
+def of_the_program(document: dict[str, Any]) -> list[str]:
+    found = document["preflight"]
+    name = Path(found.get("program", "the program")).name
+    return [f"{name} {finding['text']}" for finding in found.get("findings", []) if finding["code"] in DECISIVE]
 
 
 def keeping(document: dict[str, Any]) -> list[str]:

@@ -311,7 +311,8 @@ def test_glibc_in_front_of_a_linked_allocator(cli, tmp_path):
     ready = ["--ready", "redis-cli -s {tmp}/s ping", "--load", "redis-cli -s {tmp}/s info memory",
              "--stop", "redis-cli -s {tmp}/s shutdown nosave", "--rounds", "1", "--warmup", "0"]  # fmt: skip
     server = ["redis-server", "--port", "0", "--unixsocket", "{tmp}/s", "--save", "", "--dir", "{tmp}"]
-    cli("compare", *ready, "--arms", "as-shipped,glibc", "--json", str(tmp_path / "o.json"), "--", *server)
+    done = cli("compare", *ready, "--arms", "as-shipped,glibc", "--json", str(tmp_path / "o.json"), "--", *server)
+    assert 'redis-server links libjemalloc.so.2: "as shipped" is jemalloc, not glibc' in done.stdout
     arms = json.loads((tmp_path / "o.json").read_text())["arms"]
     assert "libjemalloc" in " ".join(arms["as-shipped"]["malloc_from"])
     assert arms["glibc"]["served"] == 1 and arms["glibc"]["malloc_from"][0].endswith("libc.so.6")
