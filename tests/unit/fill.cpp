@@ -11,14 +11,18 @@ namespace {
 
 TEST(Fill, EveryByteOfEverySizeIsZeroedAndLookedAt) {
   alignas(16) std::byte block[1024 + 16];
+  alignas(16) static const std::byte zeros[1024] = {};
+  const std::byte* const both[] = {zeros, block};
   for (std::size_t n = 16; n <= 1024; n += 16) {
     std::memset(block, 0x5A, sizeof block);
     fills::Zeroed<>::fill(block, n);
     ASSERT_TRUE(fills::Zeroed<>::is_whole(block, n)) << n;
+    ASSERT_TRUE(fills::Zeroed<>::are_whole(both, 2, n)) << n;
     for (std::size_t i = 0; i < n; ++i) {
       ASSERT_EQ(block[i], std::byte{0}) << n << ' ' << i;
       block[i] = std::byte{1};
       ASSERT_FALSE(fills::Zeroed<>::is_whole(block, n)) << n << ' ' << i;
+      ASSERT_FALSE(fills::Zeroed<>::are_whole(both, 2, n)) << n << ' ' << i;
       block[i] = std::byte{0};
     }
     ASSERT_EQ(block[n], std::byte{0x5A}) << "nothing behind the block is written";

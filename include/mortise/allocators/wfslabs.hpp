@@ -27,7 +27,7 @@ struct wfslabs {
   static constexpr const char* kName = "wfslabs";
   static constexpr const char* kSummary = "wfslab with a tail checksum: writes past the end of a block are found";
   static constexpr const char* kUse = "wfslab, hardened against overflows";
-  static constexpr unsigned kMallocBudget = 60, kFreeBudget = 64;  ///< instructions of a hit, `ret` included; tests/golden checks
+  static constexpr unsigned kMallocBudget = 48, kFreeBudget = 58;  ///< instructions of a hit, `ret` included; tests/golden checks
 };
 }  // namespace allocators
 

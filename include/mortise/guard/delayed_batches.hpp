@@ -286,7 +286,8 @@ struct DelayedBatches {
     void pass_on(Thread& t, Batch& batch) noexcept {
       const unsigned c = batch.size_class, left = batch.left;
       if constexpr (Fill::kFillBytes)
-        for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
+        if (!Fill::are_whole(batch.block + left, slots_of(c) - left, kFilledOf[c])) [[unlikely]]
+          for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
       show(batch.size_class, std::uint32_t{0});
       this->below.release_batch(t.below, c, batch.block + left, slots_of(c) - left);
       batch.next = t.idle;

@@ -68,10 +68,15 @@ struct TailChecksum {
       this->below.release(t, outer);
     }
 
-    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
-      const Block outer = this->below.allocate_hit(t, grown(r));
+    /// No for nothing and for what has no class: one comparison for both, so that neither the sum nor the slack can be too large.
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> && Classed<Below> {
+      if (r.size - 1 >= Classes::kMaxBytes) [[unlikely]] return {};
+      Request wish = r;
+      wish.size += kTail;
+      const Block outer = this->below.allocate_hit(t, wish);
       if (!outer) [[unlikely]] return {};
-      return seal(outer, r.size);
+      const std::size_t slack = r.align <= kMinAlign && kStepsAreShort ? outer.size - kTail - r.size : slack_in(outer, r.size);
+      return seal_with(outer, kToTheByte ? slack : 0);
     }
     /// No for a block that is not whole, so that `release` is called and says so.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> && Classed<Below> {
@@ -165,12 +170,30 @@ struct TailChecksum {
       std::memcpy(&word, at, sizeof word);
       return word;
     }
+    /// Whether what a class has beyond the next smaller one can always be told.
+    static constexpr bool steps_are_short() noexcept {
+      if constexpr (Classed<Below>) {
+        std::size_t before = 0;
+        for (unsigned c = 1; c <= Below::Classes::class_of(Below::Classes::kMaxBytes); ++c) {
+          if (Below::Classes::size_of(c) - before > kSlackMax) return false;
+          before = Below::Classes::size_of(c);
+        }
+      }
+      return Classed<Below>;
+    }
+    static constexpr bool kStepsAreShort = steps_are_short();
+
+    MORTISE_HOT static std::size_t slack_in(Block outer, std::size_t n) noexcept {
+      if (!kToTheByte) return 0;
+      const std::size_t slack = outer.size - kTail - (n + (n == 0));
+      return slack > kSlackMax ? kSlackMax : slack;
+    }
     MORTISE_HOT Block seal(Block outer, std::size_t n) noexcept {
       if (!outer) [[unlikely]] return outer;
+      return seal_with(outer, slack_in(outer, n));
+    }
+    MORTISE_HOT Block seal_with(Block outer, std::size_t slack) noexcept {
       std::byte* const tail = outer.end() - kTail;
-      n = kToTheByte ? n + (n == 0) : static_cast<std::size_t>(tail - outer.ptr);
-      std::size_t slack = static_cast<std::size_t>(tail - outer.ptr) - n;
-      if (slack > kSlackMax) [[unlikely]] slack = kSlackMax;
       std::byte* const end = tail - slack;
       std::memcpy(end, &canary_, sizeof canary_);
       if constexpr (kWatched > 8) std::memcpy(end + 8 < tail ? end + 8 : tail, &canary_, sizeof canary_);

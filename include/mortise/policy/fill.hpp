@@ -15,7 +15,7 @@
 namespace mortise {
 
 /// `kFillBytes`: so many bytes at the start of a block are filled when it comes, and looked at when it goes.
-/// `fill(p, n)`, `is_whole(p, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of 16 and at least that.
+/// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of 16 and at least that.
 template <class P>
 concept QuarantineFill = requires {
   { P::kFillBytes } -> std::convertible_to<std::size_t>;
@@ -51,10 +51,23 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
     if (n > kAtOnce) [[unlikely]] seen |= rest(p, n);
     return (seen[0] | seen[1]) == 0;
   }
+  /// The same for `count` blocks of `n` bytes each: one glance at all of them.
+  static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
+    Word seen{};
+    if (n <= kAtOnce) {
+      const std::size_t last = n - sizeof(Word), second = last < 16 ? last : 16, third = last < 32 ? last : 32;
+      for (unsigned i = 0; i < count; ++i) seen |= (word(p[i]) | word(p[i] + second)) | (word(p[i] + third) | word(p[i] + last));
+    } else {
+      for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | rest(p[i], n);
+    }
+    return (seen[0] | seen[1]) == 0;
+  }
 
  private:
   using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
   static constexpr std::size_t kAtOnce = 64;
+
+  MORTISE_HOT static Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
 
   /// The lower of the two, without a jump: the compiler shall not see that one of them is a step from the one before.
   template <class W> MORTISE_HOT static W* no_further(W* at, W* last) noexcept {
