@@ -15,7 +15,8 @@
 namespace mortise {
 
 /// `kFillBytes`: so many bytes at the start of a block are filled when it comes, and looked at when it goes.
-/// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of 16 and at least that.
+/// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of
+/// 16 and at least that.
 template <class P>
 concept QuarantineFill = requires {
   { P::kFillBytes } -> std::convertible_to<std::size_t>;
