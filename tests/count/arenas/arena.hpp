@@ -8,13 +8,18 @@
 
 namespace mortise {
 
+/// The arena, in an object that is as large whatever the arena: g++ reaches what lies more than 16 MiB behind a symbol by more instructions.
+class Arena : public StaticHeap<MORTISE_ARENA_BYTES> {
+  std::byte behind_[1_GiB - MORTISE_ARENA_BYTES + 4_KiB] = {};
+};
+
 /// The same layers over the arena, instead of over their own source and its limit.
 template <class Kept, class... Rest> struct OnArena;
 template <class... Kept, class First, class... Rest>
 struct OnArena<Layers<Kept...>, First, Rest...> : OnArena<Layers<Kept..., First>, Rest...> {};
 template <class... Kept, class... Rest> struct OnArena<Layers<Kept...>, LimitedTo<>, Rest...> : OnArena<Layers<Kept...>, Rest...> {};
 template <class... Kept, class Source> struct OnArena<Layers<Kept...>, Source> {
-  using type = Layers<Kept..., StaticHeap<MORTISE_ARENA_BYTES>>;
+  using type = Layers<Kept..., Arena>;
 };
 template <class List> struct Rebased;
 template <class... L> struct Rebased<Layers<L...>> : OnArena<Layers<>, L...> {};
