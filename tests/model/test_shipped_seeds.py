@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from support.allocators import BUILD, ROOT, WATCHDOG_S
 
-SLAB, CACHE, ARRAY, LOCK = "backbone/slab.hpp", "cache/core_cache.hpp", "cache/elimination_array.hpp", "sync/flat_combining_lock.hpp"
+SLAB, CACHE, ARRAY = "backbone/slab.hpp", "cache/core_cache.hpp", "cache/elimination_array.hpp"
+LOCK, SYNCH = "sync/flat_combining_lock.hpp", "sync/cc_synch_lock.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
 SEEDS = {
@@ -44,6 +45,9 @@ SEEDS = {
         LOCK, [("if (held_.exchange(0, Order::acq_rel) == 2)", "if (held_.exchange(0, Order::relaxed) == 2)")], "race", "flat_combining_lock"),
     "a request is told that it is done before its result is there": (
         LOCK, [("n->state.exchange(kDone, Order::release)", "n->state.exchange(kDone, Order::relaxed)")], "race", "flat_combining_lock"),
+    "a node of CC-Synch is linked before its request is there": (
+        SYNCH, [("mine.next.store(&brought, Order::release);", "mine.next.store(&brought, Order::relaxed);")], "race", "cc_synch_lock"),
+    "a sleeper of CC-Synch is not woken": (SYNCH, [("== kAsleep) os::futex_wake(word, 1);", "== kDone) os::futex_wake(word, 1);")], "wait", "cc_synch_lock"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 

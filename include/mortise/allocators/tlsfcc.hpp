@@ -5,8 +5,8 @@
 //
 // A step of TLSF is constant. A call makes one request of one step, or of up to sixteen (a free that finds its thread's places full);
 // a malloc that finds no memory makes as many as it takes to bring back what all threads keep, then tries once more. A request waits
-// for at most 256 + 2 n others (n threads) while no holder is preempted, and naps, 100 microseconds at a time, when there are more
-// threads than cores. A thread keeps at most 256 KiB.
+// for at most 8 + 2 n others (n threads) while no holder is preempted, and sleeps when there are more threads than cores. A thread keeps
+// at most 256 KiB.
 //
 // Where each call shall be one step and nothing kept, leave the array out: Tlsf over StaticHeap (tests/count has both bounds in
 // instructions).
