@@ -12,6 +12,9 @@ namespace mortise::abi {
 /// True for a heap with a layer that looks at the caller.
 template <class H> inline constexpr bool kReadsCalls = requires { requires H::kReadsCalls; };
 
+/// True for one that lets requests and blocks through to a heap below it that keeps nothing for a thread.
+template <class H> inline constexpr bool kPassesAlone = requires { requires H::kPassesAlone; };
+
 /// The address of the word that holds the return address of the function this is inlined into; the caller's frame lies above.
 /// Only of use in a function that a program calls.
 MORTISE_HOT const void* call_site() noexcept {

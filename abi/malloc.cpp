@@ -93,24 +93,43 @@ template <bool kMayThrow> struct New {
   static constexpr auto kAtCall = new_slow_at<kMayThrow>;
 };
 
-/// Jumped to when there was no hit, for heaps that look at the caller: the stack is still as the entry point found it.
-template <class Miss, class H> requires kReadsCalls<H>
-[[gnu::noinline]] void* allocate_through_wrappers(std::size_t size, std::size_t align, bool zeroed) {
-  if (typename H::Thread* t = thread_if_ready()) {
-    const Request r{.size = size, .align = align, .zeroed = zeroed, .site = call_site()};
-    if (const Block b = static_cast<H&>(heap).allocate_through_wrappers(*t, r)) return b.ptr;
-  }
+/// Jumped to where a wrapper calls, for heaps that look at the caller: the stack is still as the entry point found it.
+template <class Miss, class H> [[gnu::noinline]] void* allocate_through(std::size_t size, std::size_t align, bool zeroed,
+                                                                        typename H::Thread* t, std::uintptr_t goal) {
+  const Request r{.size = size, .align = align, .zeroed = zeroed, .site = call_site()};
+  if (const Block b = static_cast<H&>(heap).allocate_through(*t, r, goal)) [[likely]] return b.ptr;
   return with_registers<Miss::kAtCall>(size, align, zeroed);
+}
+
+/// At the program's call, for heaps that look at the caller.
+template <class Miss, class H> MORTISE_HOT void* allocate_called(H& h, Request r) {
+  if constexpr (H::kPassesAlone)
+    if (h.passes(r)) {
+      if (const Block b = h.pass(r)) [[likely]] return b.ptr;
+      return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
+    }
+  if (typename H::Thread* const t = thread_if_ready(); t && !h.passes(r)) [[likely]] {
+    const std::uintptr_t goal = h.goal_of(*t, r);
+    if (goal & 1) return allocate_through<Miss, H>(r.size, r.align, r.zeroed, t, goal);
+    if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
+  }
+  return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
+}
+
+template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
+  if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
+  typename H::Thread* const t = thread_if_ready();
+  return t && h.holds(p) && hit_below(h, *t, p);
 }
 
 /// A hit is inlined into every entry point; a miss is a jump to `Miss`, so that a hit needs no frame.
 template <class Miss = Malloc> MORTISE_HOT void* allocate(Request r) noexcept(noexcept(Miss::kInside(0, 0, false))) {
+  if constexpr (kReadsCalls<Heap>)
+    if (r.site) return allocate_called<Miss>(heap, r);
   if (Heap::Thread* t = thread_if_ready()) [[likely]] {
     const Block b = hit_below(heap, *t, r);
     if (b) [[likely]] return b.ptr;
   }
-  if constexpr (kReadsCalls<Heap>)
-    if (r.site) return allocate_through_wrappers<Miss, Heap>(r.size, r.align, r.zeroed);
   return Miss::kInside(r.size, r.align, r.zeroed);
 }
 
@@ -140,9 +159,7 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
 }
 
 MORTISE_HOT void release(void* p) noexcept {
-  auto* ptr = static_cast<std::byte*>(p);
-  Heap::Thread* t = thread_if_ready();
-  if (t && heap.holds(ptr) && hit_below(heap, *t, ptr)) [[likely]] return;
+  if (hit(heap, static_cast<std::byte*>(p))) [[likely]] return;
   free_slow(p);
 }
 

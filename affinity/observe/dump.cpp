@@ -64,6 +64,8 @@ void Observer::write_dump(int fd) noexcept {
   field(line, "frame_rules_unknown", counts_.rules_unknown);
   field(line, "observed", counts_.observed);
   field(line, "unloads", counts_.unloads);
+  field(line, "classes_closed", counts_.closed);
+  field(line, "classes_opened", counts_.opened);
   field(line, "ways", ways_.last());
   field(line, "nodes", nodes_.last());
   field(line, "nodes_refused", counts_.nodes_refused);

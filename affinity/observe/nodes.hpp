@@ -125,6 +125,7 @@ struct Node {
   Pool* pool;                  ///< of the root: what the united nodes draw from
   bool has_own_pool, is_planned;
   Why why;
+  std::uint32_t grown;         ///< of the root: segments that heads have taken since the class was opened
 };
 
 /// Where objects of nodes without a pool lie: the last one seen for each 16-byte granule's hash.

@@ -14,7 +14,6 @@ void Observer::configure(const Options& options) noexcept {
   Held held(lock_);
   options_ = options;
   if (options_.object_bytes_max >= kClasses * kMinAlign) options_.object_bytes_max = (kClasses - 1) * kMinAlign;
-  mask_ = options_.mode == Mode::size ? 0 : ~std::uintptr_t{0};
   forwarding_.is_forwarding = true;
   forwarding_.size_class = 1;
   forwarding_.id = ++pools_;
@@ -50,11 +49,15 @@ Way* Observer::way_of(CallKey key) noexcept {
 
 void Observer::choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept {
   Held held(lock_);
+  look_up(site, size, choice);
+}
+
+void Observer::look_up(const CallSite& site, std::size_t size, CallChoice& choice) noexcept {
   ++counts_.calls;
   const auto size_class = static_cast<unsigned>(size ? (size + kMinAlign - 1) / kMinAlign : 1);
   if (options_.mode == Mode::size) {
-    choice.key = call_key(0, size_class);
-    choice.pool = options_.overhead_only ? &forwarding_ : class_pool(size_class);
+    choice.key = call_key(site.address, size_class);
+    choice.pool = class_pool(size_class);
     return;
   }
   std::uintptr_t chain[kChainMax];
@@ -252,8 +255,7 @@ void Observer::give_pool(Node& n) noexcept {
   Node& r = root(n.id);
   if (r.pool) return;
   if (options_.mode != Mode::graph) r.has_own_pool = true;
-  if (options_.overhead_only) r.pool = &forwarding_;
-  else r.pool = r.has_own_pool ? make_pool(r.size_class, r.id) : class_pool(r.size_class);
+  r.pool = r.has_own_pool ? make_pool(r.size_class, r.id) : class_pool(r.size_class);
 }
 
 Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
@@ -263,6 +265,7 @@ Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
   p->id = ++pools_;
   p->size_class = size_class;
   p->tag = tag;
+  p->is_forwarding = options_.overhead_only;
   return p;
 }
 Pool* Observer::class_pool(unsigned size_class) noexcept {
@@ -272,7 +275,55 @@ Pool* Observer::class_pool(unsigned size_class) noexcept {
   if (!fresh) return &forwarding_;
   fresh->id = ++pools_;
   fresh->size_class = size_class;
+  fresh->is_forwarding = options_.overhead_only;
   return p = fresh;
+}
+
+// -- whether looking up pays
+
+Growth Observer::growth_of(unsigned size_class) noexcept {
+  Growth g{use_[size_class].undivided, 0, kNoNode};
+  std::uint32_t most = g.all;
+  for (NodeId id = 1; id <= nodes_.last(); ++id) {
+    const Node& n = nodes_[id];
+    if (n.root != id || n.size_class != size_class || !n.grown) continue;
+    g.all += n.grown;
+    if (n.grown > most) most = n.grown, g.leader = id;
+  }
+  g.most = most;
+  return g;
+}
+
+void Observer::grew(const Pool& pool, std::uint32_t segments) noexcept {
+  Held held(lock_);
+  (pool.tag ? root(pool.tag).grown : use_[pool.size_class % kClasses].undivided) += segments;
+}
+
+std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
+  Held held(lock_);
+  if (options_.mode != Mode::graph || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
+  ClassUse& use = use_[pool.size_class];
+  use.objects += leased;
+  if (pool.is_forwarding) (pool.tag ? root(pool.tag).grown : use.undivided) += ClassUse::segments_of(leased, pool.stride());
+  if (!use.is_due()) return use.lease();
+  const Growth g = growth_of(pool.size_class);
+  if (g.pays()) return use.lease();
+  use.close(g.leader);
+  ++counts_.closed;
+  for (NodeId id = 1; id <= nodes_.last(); ++id)
+    if (nodes_[id].size_class == pool.size_class) nodes_[id].grown = 0;
+  return 0;
+}
+
+bool Observer::passed(const CallSite& site, std::size_t size) noexcept {
+  Held held(lock_);
+  ClassUse& use = use_[(size + kMinAlign - 1) / kMinAlign];
+  if (options_.mode != Mode::graph || !use.is_closed) return false;
+  CallChoice choice;
+  look_up(site, size, choice);
+  if (!use.opens(choice.tag && use.leader && root(choice.tag).id == root(use.leader).id)) return false;
+  ++counts_.opened;
+  return true;
 }
 
 // -- objects of nodes without a pool

@@ -8,9 +8,13 @@
 // Only misses come here, under one lock: a thread knows the ways that led to a pool (call_chain.hpp). Most sites allocate a few
 // objects only, so nothing is analysed before the sixteenth.
 //
+// And whether that pays: where one group of a size class takes all the memory, or the class takes little, its objects come from
+// the heap below (class_use.hpp).
+//
 // Source: [Wang10], with analysis deferred. Progress: blocking.
 #pragma once
 
+#include "affinity/observe/class_use.hpp"
 #include "affinity/observe/nodes.hpp"
 #include "affinity/options.hpp"
 #include "mortise/policy/chooser.hpp"
@@ -20,7 +24,7 @@ namespace mortise::affinity {
 
 /// What has been done, for the dump.
 struct Counts {
-  std::uint64_t calls, judged, rules_known, rules_unknown, nodes_refused, observed, climbs_failed, unloads;
+  std::uint64_t calls, judged, rules_known, rules_unknown, nodes_refused, observed, climbs_failed, unloads, closed, opened;
 };
 
 class Observer {
@@ -36,7 +40,6 @@ class Observer {
   void configure(const Options& options) noexcept;
   const Options& options() const noexcept { return options_; }
 
-  MORTISE_HOT std::uintptr_t address_mask() const noexcept { return mask_; }
   MORTISE_HOT std::uint32_t epoch() const noexcept { return epoch_.load(Order::relaxed); }
   std::size_t object_bytes_max() const noexcept { return options_.mode == Mode::off ? 0 : options_.object_bytes_max; }
   /// The end of the calling thread's stack: its thread block, or what the loader noted for the first thread.
@@ -44,6 +47,9 @@ class Observer {
 
   void choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
   void gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept;
+  void grew(const Pool& pool, std::uint32_t segments) noexcept;
+  std::uint32_t renew(Pool& pool, std::uint32_t leased) noexcept;
+  bool passed(const CallSite& site, std::size_t size) noexcept;
 
   /// Forgets what lay in modules that are not loaded any more. After each dlclose.
   void code_unloaded() noexcept;
@@ -77,6 +83,8 @@ class Observer {
   void fold_back(NodeId id) noexcept;
 
  private:
+  void look_up(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
+  Growth growth_of(unsigned size_class) noexcept;
   Way* way_of(CallKey key) noexcept;
   void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
   Caller* caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;
@@ -96,7 +104,6 @@ class Observer {
   static constexpr unsigned kFirstWrapperId = kClasses;
 
   // What a hit reads.
-  std::uintptr_t mask_ = ~std::uintptr_t{0};
   Atomic<std::uint32_t> epoch_{1};
 
   FutexLock lock_;
@@ -113,6 +120,7 @@ class Observer {
   EarlyObjects early_;
   Pool forwarding_ = {};
   Pool* class_pool_[kClasses] = {};
+  ClassUse use_[kClasses] = {};
   std::uint32_t pools_ = 0;
   std::uint32_t next_wrapper_id_ = kFirstWrapperId;
   NodeId last_counted_ = kNoNode;

@@ -1,6 +1,8 @@
 // The run-time half's side of the seam.
 #include "affinity/seam.hpp"
 
+#include <utility>
+
 #include "affinity/observe/observer.hpp"
 
 namespace mortise::affinity {
@@ -68,8 +70,9 @@ void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
   Node &to = root(a), &from = root(b);
   if (&to == &from || to.size_class != from.size_class) return;
   from.root = to.id;
+  to.grown += std::exchange(from.grown, 0);
   nodes_[b].why = why;
-  if (from.has_own_pool && from.pool && from.pool != &forwarding_) {
+  if (from.has_own_pool && from.pool) {
     if (to.has_own_pool && to.pool) {
       from.pool->successor.store(to.pool, Order::release);
     } else {
@@ -87,7 +90,7 @@ void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
 }
 
 void Observer::divide_from_size_class(NodeId id) noexcept {
-  if (!node(id) || options_.overhead_only) return;
+  if (!node(id)) return;
   Node& r = root(id);
   if (r.has_own_pool) return;
   r.has_own_pool = true;
@@ -101,7 +104,7 @@ void Observer::fold_back(NodeId id) noexcept {
   Node& r = root(id);
   if (!r.has_own_pool) return;
   r.has_own_pool = false;
-  if (!r.pool || r.pool == &forwarding_) return;
+  if (!r.pool) return;
   Pool* const own = r.pool;
   r.pool = class_pool(r.size_class);
   own->successor.store(r.pool, Order::release);

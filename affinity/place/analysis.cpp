@@ -80,6 +80,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   Shape& shape = shapes_[node.id];
   if (!budget_.allows(node.objects)) return void(++counts_.put_off);
   budget_.begin();
+  const std::uint64_t decoded_before = code_.decoded();
   const Start start = start_of(object, size, resume);
   const Outcome outcome = interpreter_.run(start, this);
   unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
@@ -101,7 +102,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   counts_.runs_with_edge += into != 0;
   counts_.steps += outcome.steps;
   ++counts_.stops[static_cast<unsigned>(outcome.stop)];
-  budget_.end(looked_at);
+  budget_.end(looked_at, code_.decoded() - decoded_before);
 }
 
 void Analysis::count(const NodeView& node, std::size_t size) noexcept {

@@ -1,6 +1,6 @@
-// What the analysis may cost: a fixed number of steps, so that small programs are seen whole and the same each time; beyond, half
-// a percent of the CPU time that the process has taken. A sample that would cost more is put off for good: the next one of its
-// node may find the process further on.
+// What the analysis may cost: a fixed number of steps, so that small programs are seen whole and the same each time; beyond, a
+// quarter of a percent of the CPU time that the process has taken. An instruction that must be decoded first counts for nine. A
+// sample that would cost more is put off for good: the next one of its node may find the process further on.
 #pragma once
 
 #include <time.h>
@@ -11,15 +11,17 @@ namespace mortise::affinity {
 
 class Budget {
  public:
-  static constexpr std::uint64_t kFreeSteps = 40'000, kShareOfTime = 200, kLastSample = 64;
+  static constexpr std::uint64_t kFreeSteps = 56'000, kShareOfTime = 400, kLastSample = 64;
+  static constexpr std::uint64_t kStepsOfDecoding = 8;
 
   /// Whether a sample of a node that has so many objects may be looked at.
   bool allows(std::uint64_t objects) const noexcept {
     return steps_ < kFreeSteps || (objects >= kLastSample && beyond_ns_ * kShareOfTime <= now(CLOCK_PROCESS_CPUTIME_ID));
   }
   void begin() noexcept { began_ns_ = now(CLOCK_MONOTONIC); }
-  /// `steps`: instructions looked at since begin().
-  void end(std::uint64_t steps) noexcept {
+  /// `looked_at`: instructions since begin(); `decoded`: those of them that were new.
+  void end(std::uint64_t looked_at, std::uint64_t decoded) noexcept {
+    const std::uint64_t steps = looked_at + kStepsOfDecoding * decoded;
     const std::uint64_t took = now(CLOCK_MONOTONIC) - began_ns_;
     spent_ns_ += took;
     if (steps_ >= kFreeSteps) beyond_ns_ += took;

@@ -10,4 +10,5 @@
 #include "mortise/route/pool_range.hpp"
 #include "mortise/route/pool_segment.hpp"
 #include "mortise/route/segregate.hpp"
+#include "mortise/route/size_gate.hpp"
 #include "mortise/route/two_heaps.hpp"

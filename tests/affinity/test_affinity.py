@@ -75,6 +75,18 @@ def test_a_half_empty_pool_is_given_up_and_full_ones_are_not(watch):
     assert len(by_pool) == 24 and [n["id"] for n in given_up] == [1], "the kind of which one in fifty is left, and no other"
 
 
+@pytest.mark.parametrize("conf", ["", "affinity_overhead=1"], ids=["pools", "overhead"])
+def test_a_size_that_one_group_has_for_itself_is_not_looked_up_until_another_comes(watch, conf):
+    """Or programs whose objects are all of one kind would pay for nothing, or kinds that come later would lie mixed."""
+    alone, together = (watch(program("affinity", "phases"), *counts, conf=conf) for counts in (("400000", "0"), ("200000", "900000")))
+    for done, counts in ((alone[0], ("400000", "0")), (together[0], ("200000", "900000"))):
+        assert done.ok().out == run([program("affinity", "phases"), *counts]).out
+    assert (alone[1]["run"]["classes_closed"], alone[1]["run"]["classes_opened"]) == (1, 0)
+    assert alone[1]["run"]["misses"] < 2000
+    assert together[1]["run"]["classes_opened"] == together[1]["run"]["classes_closed"] >= 1, "it stays open"
+    assert sorted(n["own_pool"] for n in together[1]["nodes"] if n["bytes"] == 48 and n["pool"]) == [True, True]
+
+
 PROGRAMS = {
     "lua": ["lua5.4", "-e", "local function t(d) return d>0 and {t(d-1),t(d-1),k=d} or {} end local r=t(11) print(#r)"],
     "perl": ["perl", "-e", "my %h; for my $i (1..20000){ push @{$h{$i%997}}, {k=>$i, n=>qq(name$i)}; } print scalar(keys %h), qq(\\n)"],

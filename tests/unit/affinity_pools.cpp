@@ -23,7 +23,6 @@ class Scripted {
 
   bool start() noexcept { return true; }
   static std::uintptr_t stack_end() noexcept { return ~std::uintptr_t{0} >> 1; }
-  std::uintptr_t address_mask() const noexcept { return ~std::uintptr_t{0}; }
   std::uint32_t epoch() const noexcept { return now; }
   std::size_t object_bytes_max() const noexcept { return 128; }
 
@@ -77,8 +76,7 @@ struct Calls {
 
 Block ask(Heap& h, Heap::Thread& t, const Calls& calls, std::size_t size) {
   const Request r{.size = size, .site = calls.site()};
-  Block b = h.allocate_hit(t, r);
-  if (!b) b = h.allocate_through_wrappers(t, r);
+  const Block b = h.allocate_hit(t, r);
   return b ? b : h.allocate(t, r);
 }
 bool is_pooled(Heap& h, Block b) { return h.block_of(b.ptr).size_class == Heap::kPooled; }
@@ -118,14 +116,19 @@ TEST(AffinityPools, StepsAreNotFollowedWhenOutOfDateOrOffTheStack) {
   stage.as(0, [](Heap& h, auto& t) {
     const Calls calls(kWrapper, kFirst);
     const Request r{.size = 32, .site = calls.site()};
-    const auto through = [&] { return !h.allocate_hit(t, r) && h.allocate_through_wrappers(t, r); };
+    const auto through = [&] { return bool(h.allocate_hit(t, r)); };
     ask(h, t, calls, 32);
     EXPECT_TRUE(through());
-    EXPECT_FALSE(h.allocate_through_wrappers(t, r)) << "only right after a hit that failed";
-    h.chooser().now = 2;  // a module has been unloaded
+    const unsigned asked = h.chooser().asked;
+    h.chooser().now = 2;  // a module has been unloaded: the thread's next miss forgets all ways
+    ask(h, t, Calls(kRare), 32);
     EXPECT_FALSE(through());
     ask(h, t, calls, 32);
+    EXPECT_EQ(h.chooser().asked, asked + 2) << "asked again about both";
     EXPECT_TRUE(through());
+    Calls other(kWrapper, kFirst);  // other code at the wrapper's address, with another frame
+    other.word[12] = 0x77;
+    EXPECT_FALSE(h.allocate_hit(t, {.size = 32, .site = other.site()})) << "what lies there is no return address of a way";
     t.stack_end = address_of(calls.site()) + 16;  // the frame would end beyond
     EXPECT_FALSE(through());
     EXPECT_FALSE(is_pooled(h, ask(h, t, calls, 32)));

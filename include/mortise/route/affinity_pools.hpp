@@ -1,14 +1,17 @@
 // Pools for small objects, chosen by the chain of calls that asks for them: what is visited together lies together.
 //
-//   malloc(n)  ── n small? ── ways: return address + size class ──► this thread's head of the pool ── pop ── done
+//   malloc(n)  ── class open? ── ways: return address + size class ──► this thread's head of the pool ── pop ── done
 //                   │ no: below        │ miss                             │ segment used up
 //                   │                  └─► Chooser: which pool?           └─► drain remote, next segment, new extent
-//   free(p)    ── in the range? ── descriptor ── owner is this thread? ── push on the segment's list ── done
-//                   │ no: below                     └ no: push on the head's remote list
+//   free(p)    ── the heap's below? ── else in the range? ── descriptor ── owner is this thread? ── push on the segment's list ── done
+//                                                               └ no: push on the head's remote list
 //
 // An object carries no header. Objects that the Chooser has not decided about yet come from the heap below. A signal handler that
 // interrupts us allocates below and releases remotely. A thread that ends orphans its heads; the next one that needs such a
 // pool takes the head over, objects and all.
+//
+// Looking up must pay. A head has a lease of objects; when it is used up, the Chooser may close the size class: its objects come
+// from the heap below then, for two to seven instructions more, and some of that heap's misses are samples for the Chooser.
 //
 // Progress: hit wait-free, remote release lock-free, misses blocking. Source: dynamic pool allocation [Wang10].
 // Placement: on top of any stack that finds blocks by pointer, or under guards; not under a cache, which would mix pools again.
@@ -22,6 +25,7 @@
 #include "mortise/policy/chooser.hpp"
 #include "mortise/route/call_chain.hpp"
 #include "mortise/route/pool_heads.hpp"
+#include "mortise/route/size_gate.hpp"
 
 namespace mortise {
 
@@ -42,67 +46,92 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     using Classes = NoClasses;  // its blocks are of no class of the heap below: a cache above would mix pools
     static constexpr Progress kProgress = {Below::kProgress.hit, Guarantee::blocking, Guarantee::blocking};
     static constexpr bool kReadsCalls = Chooser::kReadsCalls;
+    static constexpr unsigned kPassesPerSample = 16;
     static constexpr unsigned kPooled = 255;  ///< the size class that marks a block of ours
     using Pools = PoolHeads<kSegmentBytes>;
     static constexpr std::size_t kPoolsMax = 32768, kPageOfHeads = Pools::kPageOfHeads;
 
     struct Thread {
       bool busy = false;                ///< inside; a signal handler that comes now goes below
+      std::uint8_t passes = 0;          ///< misses of the heap below in classes that are closed
       std::uint32_t epoch = 0;
       std::uintptr_t stack_end = 0;
-      std::uintptr_t pending = 0;       ///< the step that the last hit failed at, for the next try; 0 when it was no step
       CallWays<> ways;
       PoolHead* heads = nullptr;        ///< all that this thread owns
       PoolHead** page[kPoolsMax / kPageOfHeads] = {};
       [[no_unique_address]] typename Below::Thread below{};
     };
 
-    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
-      if (!is_ours(r) || t.busy) [[unlikely]] return hit_below(this->below, t.below, r);
-      const Inside inside(t);
-      const std::uintptr_t goal = t.ways.goal_of(address_of_call(r), class_of(r.size));
-      if (!CallWays<>::is_head(goal)) [[unlikely]] {
-        t.pending = goal;
-        return {};
-      }
-      return take_from(t, CallWays<>::head_of(goal), r);
+    /// Whether a request goes below without a look at the caller; this thread's record is not needed then, unless by that heap.
+    MORTISE_HOT bool passes(const Request& r) const noexcept { return !is_ours(r); }
+    static constexpr bool kPassesAlone = std::is_empty_v<typename Below::Thread> && Hits<Below>;
+    MORTISE_HOT Block pass(Request r) noexcept requires kPassesAlone {
+      typename Below::Thread nothing{};
+      return this->below.allocate_hit(nothing, r);
     }
-    /// The same when there may be wrappers between the call of malloc and the chain's end: up the stack, as far as that can be
-    /// done without the frame register. Whoever owns the stack of layers tries this when a hit failed.
-    MORTISE_HOT Block allocate_through_wrappers(Thread& t, Request r) noexcept {
-      if (t.busy) [[unlikely]] return {};
-      const Inside inside(t);
-      const std::uintptr_t goal = std::exchange(t.pending, 0);
-      if (!goal || t.epoch != chooser_.epoch()) return {};
-      const CallFrame frame{.sp = sp_of(r), .rbp = 0, .has_rbp = false};
-      return take_from(t, t.ways.follow(goal, frame, t.stack_end), r);
+    MORTISE_HOT bool is_passed(const std::byte* p) noexcept { return this->below.holds(p); }
+    MORTISE_HOT bool pass(std::byte* p) noexcept requires kPassesAlone {
+      typename Below::Thread nothing{};
+      return hit_below(this->below, nothing, p);
+    }
+
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
+      if (passes(r)) return hit_below(this->below, t.below, r);
+      const std::uintptr_t goal = goal_of(t, r);
+      return CallWays<>::is_step(goal) ? allocate_through(t, r, goal) : take_from(t, goal, r);
+    }
+    /// For requests that do not pass, in two halves: what the call leads to, and an object from there. An odd goal is a step over
+    /// a wrapper's frame, from which `allocate_through` goes up the stack, as far as that can be done without the frame register.
+    MORTISE_HOT std::uintptr_t goal_of(const Thread& t, const Request& r) const noexcept {
+      return t.ways.goal_of(address_of_call(r), class_of(r.size));
+    }
+    MORTISE_HOT Block take_from(Thread& t, std::uintptr_t goal, Request r) noexcept {
+      auto* const h = reinterpret_cast<PoolHead*>(goal);
+      if (!h || t.busy) [[unlikely]] return {};
+      t.busy = true;
+      compiler_fence();
+      std::byte* p = nullptr;
+      const bool is_leased = --h->lease >= 0;
+      if (is_leased) [[likely]] p = Pools::pop(*h->current);
+      compiler_fence();
+      t.busy = false;
+      if (!p) [[unlikely]] return is_leased && h->is_forwarding ? hit_below(this->below, t.below, r) : Block{};
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, class_of(r.size) * kMinAlign, kPooled};
+    }
+    MORTISE_HOT Block allocate_through(Thread& t, Request r, std::uintptr_t goal) noexcept {
+      return take_from(t, t.ways.climb(goal, sp_of(r), t.stack_end), r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
-      if (b.size_class != kPooled) {
-        if constexpr (Hits<Below>) return this->below.release_hit(t.below, b);
-        else return false;
-      }
-      PoolSegment& s = *pools_.range().segment_of(b.ptr);
-      PoolHead* const h = glance(s.head);
-      if (!may_put(t, h, s, b.ptr) || s.live - 1 == s.notice) [[unlikely]] return false;
-      const Inside inside(t);
-      Pools::push(s, b.ptr);
+      if (b.size_class == kPooled) return release_pooled(&t, b.ptr);
+      if constexpr (Hits<Below>) return this->below.release_hit(t.below, b);
+      else return false;
+    }
+    /// For blocks that do not pass. `t` may be null: a thread without a record owns nothing.
+    MORTISE_HOT bool release_pooled(Thread* t, std::byte* p) noexcept {
+      if (!pools_.range().holds(p)) return false;
+      PoolSegment& s = *pools_.range().segment_of(p);
+      if (!may_put(t, glance(s.head), s, p) || s.live == s.notice) [[unlikely]] return false;
+      const Inside inside(*t);
+      Pools::push(s, p);
       return true;
     }
 
     Block allocate(Thread& t, Request r) noexcept {
-      if (!is_ours(r) || t.busy) [[unlikely]] return allocate_below(t, r);
+      if (t.busy || (!is_ours(r) && !opens_for(t, r))) [[unlikely]] return allocate_below(t, r);
       CallChoice choice;
       CallSite site;
       PoolHead* h;
       {
         const Inside inside(t);
         if (!(h = find_again(t, r, site))) h = ask(t, r, site, choice);
-        if (h && !h->is_forwarding)
-          if (std::byte* const p = pools_.take(*h)) {
-            if (r.zeroed) std::memset(p, 0, r.size);
-            return {p, h->pool->stride(), kPooled};
-          }
+        if (h && h->lease <= 0) renew(*h);
+        std::byte* const p = h && !h->is_forwarding ? pools_.take(*h) : nullptr;
+        if (h && h->grown) tell_growth(*h);
+        if (p) {
+          if (r.zeroed) std::memset(p, 0, r.size);
+          return {p, h->pool->stride(), kPooled};
+        }
       }
       const Block b = allocate_below(t, r);
       if (!b) [[unlikely]] return from_another_pool(t, r);
@@ -117,7 +146,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       PoolSegment& s = *pools_.range().segment_of(b.ptr);
       PoolHead* const h = glance(s.head);
       MORTISE_CHECK(h && glance(s.live), Fault::invalid_free, (Block{b.ptr, 0}));
-      if (may_put(t, h, s, b.ptr)) {
+      if (may_put(&t, h, s, b.ptr)) {
         const Inside inside(t);
         return pools_.put(s, b.ptr);
       }
@@ -146,7 +175,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
-      if (size_max_) return true;
+      if (is_started_) return true;
       if (!pools_.start(facts.page_bytes) || !chooser_.start()) return false;
       watch_thread_ = facts.watch_thread;
       if constexpr (requires { chooser_.set_locator(this, locate, survey); }) chooser_.set_locator(this, locate, survey);
@@ -154,7 +183,10 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return true;
     }
     /// Pools are used for objects of up to what the Chooser says from now on.
-    void open() noexcept { size_max_ = chooser_.object_bytes_max(); }
+    void open() noexcept {
+      is_started_ = true;
+      gate_.limit_to(chooser_.object_bytes_max());
+    }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       if constexpr (kReadsCalls) t.stack_end = Chooser::stack_end();
@@ -187,17 +219,20 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
 
     void lock_all() noexcept {
       chooser_.lock_all();
+      gate_.lock_all();
       pools_.lock_all();
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
       pools_.unlock_all();
+      gate_.unlock_all();
       chooser_.unlock_all();
     }
     /// The heads of the parent's other threads stay theirs: they may have been in the middle of something.
     void reset_after_fork() noexcept {
       chooser_.reset_after_fork();
+      gate_.reset_after_fork();
       pools_.reset_after_fork();
       reset_below(this->below);
     }
@@ -213,7 +248,6 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
 
     Chooser& chooser() noexcept { return chooser_; }
     Pools& pools() noexcept { return pools_; }
-
    private:
     /// Marks a thread as being inside, for signal handlers of its own.
     class Inside {
@@ -235,21 +269,12 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
 
     /// Empty requests are not: there is no class for them.
     MORTISE_HOT bool is_ours(const Request& r) const noexcept {
-      return r.size - 1 < size_max_ && r.align <= kMinAlign && (!kReadsCalls || r.site);
+      return gate_.lets_in(r.size) && r.align <= kMinAlign && (!kReadsCalls || r.site);
     }
-    MORTISE_HOT static unsigned class_of(std::size_t size) noexcept {
-      return static_cast<unsigned>((size + kMinAlign - 1) / kMinAlign);
-    }
+    MORTISE_HOT static unsigned class_of(std::size_t size) noexcept { return static_cast<unsigned>(SizeGate::class_of(size)); }
     /// This thread's segment, and the object not the one released last.
-    MORTISE_HOT static bool may_put(const Thread& t, PoolHead* h, const PoolSegment& s, const std::byte* p) noexcept {
-      return h && h->owner.load(Order::relaxed) == &t && !t.busy && s.free != p;
-    }
-    MORTISE_HOT Block take_from(Thread& t, PoolHead* h, Request r) noexcept {
-      if (!h) [[unlikely]] return {};
-      std::byte* const p = Pools::pop(*h->current);
-      if (!p) [[unlikely]] return h->is_forwarding ? hit_below(this->below, t.below, r) : Block{};
-      if (r.zeroed) std::memset(p, 0, r.size);
-      return {p, class_of(r.size) * kMinAlign, kPooled};
+    MORTISE_HOT static bool may_put(const Thread* t, PoolHead* h, const PoolSegment& s, const std::byte* p) noexcept {
+      return h && h->owner.load(Order::relaxed) == t && !t->busy && s.free != p;
     }
     /// When nobody finds memory: an object of the same size that another of this thread's pools has room for.
     Block from_another_pool(Thread& t, Request r) noexcept {
@@ -263,6 +288,29 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
         return {p, h->pool->stride(), kPooled};
       }
       return {};
+    }
+    /// The first miss below opens a class; once it is closed, some are samples. Below a heap without hits all would be: none is.
+    bool opens_for(Thread& t, const Request& r) noexcept {
+      if (r.align > kMinAlign || (kReadsCalls && !r.site)) return false;
+      const Gate gate = gate_.gate_of(r.size);
+      bool opens = gate == Gate::unasked;
+      if constexpr (Leases<Chooser> && Hits<Below>)
+        if (gate == Gate::closed && r.size && r.size <= chooser_.object_bytes_max() && ++t.passes % kPassesPerSample == 0) {
+          const Inside inside(t);
+          opens = chooser_.passed(site_of(t, r), r.size);
+        }
+      if (opens) gate_.set(class_of(r.size), Gate::open);
+      return opens;
+    }
+    void renew(PoolHead& h) noexcept {
+      std::uint32_t lease = INT32_MAX;
+      if constexpr (Leases<Chooser>) lease = chooser_.renew(*h.pool, h.leased);
+      if (!lease) gate_.set(h.pool->size_class, Gate::closed);
+      h.lease = static_cast<std::int32_t>(h.leased = lease);
+    }
+    void tell_growth(PoolHead& h) noexcept {
+      if constexpr (Leases<Chooser>) chooser_.grew(*h.pool, h.grown);
+      h.grown = 0;
     }
     /// When the heap below finds no memory, our empty segments may be what it lacks.
     Block allocate_below(Thread& t, Request r) noexcept {
@@ -278,13 +326,12 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return pools_.purge(0);
     }
     MORTISE_HOT std::uintptr_t address_of_call(const Request& r) const noexcept {
-      if constexpr (kReadsCalls) return *static_cast<const std::uintptr_t*>(r.site) & chooser_.address_mask();
+      if constexpr (kReadsCalls) return *static_cast<const std::uintptr_t*>(r.site);
       return 0;
     }
     MORTISE_HOT static std::uintptr_t sp_of(const Request& r) noexcept { return address_of(r.site) + sizeof(void*); }
 
     // -- which head
-
     static void survey(void* layer, void* context, PoolSurvey each) noexcept {
       static_cast<Over*>(layer)->pools_.survey([&](Pool& p, std::uint32_t live, std::uint32_t room) { each(context, p, live, room); });
     }
@@ -304,15 +351,20 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
         t.ways.clear();
         t.epoch = epoch;
       }
+      site = site_of(t, r);
+      PoolHead* const h = t.ways.follow(site.address, class_of(r.size), site.frame, t.stack_end);
+      return h && !h->pool->successor.load(Order::acquire) ? h : nullptr;
+    }
+    /// With the registers that an entry point saved below the return address.
+    CallSite site_of(const Thread& t, const Request& r) const noexcept {
       const CallFrame frame{.sp = sp_of(r), .rbp = 0, .has_rbp = false};
-      site = {.address = address_of_call(r), .frame = frame, .stack_end = t.stack_end, .callee_saved = nullptr};
+      CallSite site{.address = address_of_call(r), .frame = frame, .stack_end = t.stack_end, .callee_saved = nullptr};
       if constexpr (kReadsCalls) {
         site.callee_saved = static_cast<const std::uintptr_t*>(r.site) - 6;
         site.frame.rbp = site.callee_saved[1];
         site.frame.has_rbp = true;
       }
-      PoolHead* const h = t.ways.follow(t.ways.goal_of(site.address, class_of(r.size)), site.frame, t.stack_end);
-      return h && !h->pool->successor.load(Order::acquire) ? h : nullptr;
+      return site;
     }
     PoolHead* ask(Thread& t, const Request& r, const CallSite& site, CallChoice& choice) noexcept {
       chooser_.choose(site, r.size, choice);
@@ -337,7 +389,8 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return h;
     }
     Pools pools_;
-    std::size_t size_max_ = 0;  ///< 0 before start: every call goes below, and misses
+    SizeGate gate_;  ///< closed before start: every call goes below, and misses
+    bool is_started_ = false;
     Chooser chooser_;
     void (*watch_thread_)() noexcept = nullptr;
   };

@@ -43,8 +43,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
 
   /// The same for a release by the owner.
   void put(PoolSegment& s, std::byte* p) noexcept {
+    const bool is_noticed = s.live == s.notice;
     push(s, p);
-    if (s.live == s.notice) settle(s);
+    if (is_noticed) settle(s);
   }
 
   /// An object of this head, from wherever there is one. Null when the system refuses memory.
@@ -58,10 +59,11 @@ template <std::size_t kSegmentBytes> class PoolHeads {
       Held held(lock_);
       s = range_.take(h);
       if (!s) return nullptr;
+      ++h.grown;
     }
     if (h.current != &none_) {
       h.current->state = SegmentState::full;
-      h.current->notice = h.current->live - 1;
+      h.current->notice = h.current->live;
     }
     s->state = SegmentState::current;
     s->notice = PoolSegment::kNever;
@@ -96,7 +98,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   void orphan(PoolHead& h) noexcept {
     tidy(h);
     Held held(lock_);
-    h.owner.store(nullptr, Order::release);
+    h.owner.store(PoolHead::nobody(), Order::release);
     h.next_orphan = h.pool->orphans;
     h.pool->orphans = &h;
   }
@@ -160,10 +162,10 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   /// A release brought a segment to where something changes: it has room again, or is empty.
   MORTISE_COLD void settle(PoolSegment& s) noexcept {
     PoolHead& h = *s.head;
-    MORTISE_CHECK(s.live != PoolSegment::kNever, Fault::double_free, (Block{s.free, s.stride}));
+    MORTISE_CHECK(s.live != ~std::uint32_t{0}, Fault::double_free, (Block{s.free, s.stride}));
     if (s.state == SegmentState::full) {
       s.state = SegmentState::with_room;
-      s.notice = 0;
+      s.notice = 1;
       s.prev = nullptr;
       s.next = h.with_room;
       if (s.next) s.next->prev = &s;

@@ -24,12 +24,12 @@ enum class SegmentState : std::uint8_t { none, current, with_room, full, free_di
 
 /// Owned by the thread that owns `head`; a free one by the range, under its lock. `live` is read by whoever counts.
 struct alignas(64) PoolSegment {
-  static constexpr std::uint32_t kNever = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNever = 0;
 
   std::byte* free;       ///< objects released, the last one first
   PoolHead* head;        ///< whose objects these are; null while the segment is free
   std::uint32_t live;    ///< objects out, those waiting in the head's remote list among them
-  std::uint32_t notice;  ///< a release that brings `live` down to this needs a decision
+  std::uint32_t notice;  ///< a release that finds so many objects out needs a decision; kNever: none does, short of a fault
   std::byte* fresh;      ///< never handed out from here
   std::byte* end;
   PoolSegment* next;     ///< in the head's list of segments with room, or in the range's list of free ones
@@ -42,10 +42,16 @@ static_assert(sizeof(PoolSegment) == 64, "a descriptor is one cache line");
 
 /// One thread's end of a pool. A head outlives its thread: the next one that needs the pool takes it over, with all it holds.
 struct alignas(64) PoolHead {
-  Atomic<void*> owner;            ///< the thread's record; null while orphaned. Compared only, by who releases.
+  /// The owner of an orphan: not the record of any thread, nor that of one that has none yet.
+  static void* nobody() noexcept { return reinterpret_cast<void*>(1); }
+
+  Atomic<void*> owner;            ///< the thread's record, or nobody(). Compared only, by who releases.
   PoolSegment* current;           ///< where objects come from; never null
   PoolSegment* with_room;         ///< others that have been released into
   Pool* pool;
+  std::int32_t lease;             ///< objects still to be looked up before the Chooser is asked whether that pays
+  std::uint32_t leased;           ///< how many they were
+  std::uint32_t grown;            ///< segments taken that the Chooser has not been told of
   std::uint32_t extent_next;      ///< segments still to come of the extent taken last
   std::uint32_t extent_end;
   std::uint32_t extent_segments;  ///< how many the next extent has
