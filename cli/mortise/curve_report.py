@@ -160,7 +160,7 @@ def lines(document: Document) -> list[str]:
         said += verdict_lines(name, document["reference"], result)
         rounds = min(p["rounds"] for n in (name, document["reference"]) for p in document["curves"][n]["points"])
         if rounds < POINT_ROUNDS_MIN:
-            said.append(f"    a verdict on curves needs {POINT_ROUNDS_MIN} rounds of every point; there were {rounds}: raise --budget")
+            said.append(f"    a verdict on curves needs {POINT_ROUNDS_MIN} rounds of every point; there were {rounds}: raise --budget or --rounds")
     for name, report in document["curves"].items():
         said.append(law_line(name, report))
         said += [f"{name}: at {knob} it {reason}" for knob, reason in report["died"].items()]
@@ -173,8 +173,9 @@ def verdict_lines(name: str, reference: str, result: Document) -> list[str]:
         head += f" at {formats.size(result['crosses_at'])}"
     said = [head]
     if result["time"]:
-        reached = f"{formats.size(result['time']['range_low'])} to {formats.size(result['time']['range_high'])}"
-        said.append(f"    time {interval(result['time'])} at equal memory, over {reached}")
+        low, high = (formats.size(result["time"][end]) for end in ("range_low", "range_high"))
+        reached = f"over {low} to {high}" if low != high else f"at {low}"
+        said.append(f"    time {interval(result['time'])} at equal memory, {reached}")
     if result["memory"]:
         said.append(f"    memory {interval(result['memory'])} at equal time")
     if not result["time"] and not result["memory"]:
