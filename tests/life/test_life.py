@@ -72,6 +72,14 @@ def test_a_sleeping_program_gives_its_memory_back(name, rseq):
     run([program("life", "sleeper"), "idle"], name, rseq=rseq).ok()
 
 
+# hslab+affinity keeps pools, guards keep marks (a sixteenth of the heap) and quarantines; segfit gives back whole spans only.
+@pytest.mark.parametrize("low, high", [(16, 512), (1000, 30_000), (100_000, 1_000_000)])
+@pytest.mark.parametrize("what", ["all", "lifo", "random"])
+@pytest.mark.parametrize("name", ["hslab", "hslab_profiled"])
+def test_after_a_burst_only_pages_that_hold_a_block_stay(name, what, low, high):
+    run([program("life", "bursts"), what, low, high], name).ok()
+
+
 @EVERY_NAME
 @pytest.mark.parametrize("what", ["locked", "guarded"])
 def test_memory_is_locked_or_calls_are_refused(name, what):

@@ -91,7 +91,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       return n <= Classes::size_of(b.size_class) ? measure(b) : Block{};
     }
 
-    /// Gives empty spans below, then trims below.
+    /// Gives empty spans below, and of others the pages that lie in free blocks to the system; then trims below. O(free blocks).
     std::size_t trim(Thread& t) noexcept {
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
@@ -103,7 +103,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
           }
         }
       }
-      return trim_below(this->below, t);
+      std::size_t given = 0;
+      for (unsigned c = 1; c <= Classes::kCount; ++c)
+        while (const std::size_t some = purge_some(c)) given += some - 1;
+      return given + trim_below(this->below, t);
     }
 
     void lock_all() noexcept {
@@ -262,6 +265,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         while (i < n && static_cast<std::size_t>(in[i] - base) < bytes);
         const bool was_full = s->free == 0;
         s->free += i - first;
+        s->is_purged = false;
         taken += i - first;
         if (was_full) enlist(k, s, c);
         else refile(k, s, c);
@@ -352,6 +356,28 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         MORTISE_CHECK(!again, Fault::double_free, b);
       }
     }
+    /// Gives back the pages inside released blocks of a few spans, so that nobody waits long; 0 when no span is left, else bytes and 1.
+    std::size_t purge_some(unsigned c) noexcept {
+      std::size_t given = 0;
+      if constexpr (PurgesPages<Below>) {
+        constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
+        unsigned left = 8;
+        Held held(classes_[c].lock);
+        for (auto& list : classes_[c].partial)
+          for (Span* s = list.first(); s && left; s = s->next) {
+            if (s->is_purged) continue;
+            s->is_purged = true;
+            --left, given |= 1;
+            const std::size_t size = Classes::size_of(c);
+            Bitmap(index().bits_of(s)).each_run(s->bump, [&](std::size_t first, std::size_t end) {
+              const std::size_t from = round_up(first * size, kPage), to = round_down(end * size, kPage);
+              if (from < to && this->below.purge_pages(index().base_of(s) + from, to - from)) given += to - from;
+            });
+          }
+      }
+      return given;
+    }
+
     /// An empty span stays while it is the only one with room; otherwise it goes back.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
       const bool only_one = k.partial[s->bin].first() == s && k.partial[s->bin].last() == s && fullest(k) == s;

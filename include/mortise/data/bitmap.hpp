@@ -27,6 +27,15 @@ class Bitmap {
   void clear(unsigned i) noexcept { words_[i / kWordBits] &= ~(std::uint64_t{1} << (i % kWordBits)); }
   std::uint64_t& word(unsigned w) noexcept { return words_[w]; }
 
+  /// Calls see(first, end) for each run of set bits among the first `bits`. O(bits).
+  template <class See> void each_run(unsigned bits, See see) const noexcept {
+    for (unsigned i = 0, end; i < bits; i = end + 1) {
+      while (i < bits && !test(i)) i += words_[i / kWordBits] >> (i % kWordBits) ? 1 : kWordBits - i % kWordBits;
+      for (end = i; end < bits && test(end);) ++end;
+      if (i < end) see(i, end);
+    }
+  }
+
   /// How many of the first `bits` bits are set. O(bits / 64).
   unsigned count(unsigned bits) const noexcept {
     unsigned n = 0;

@@ -59,7 +59,8 @@ struct Span {
   Glanced<SpanState> state;
   std::uint64_t since_ms;   ///< free: when it became so
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
-  std::uint8_t unused[3];
+  bool is_purged;           ///< slab: nothing was released since the pages inside free blocks went back
+  std::uint8_t unused[2];
   std::uint32_t owner;      ///< leased (heaps/span_lease.hpp): to whom, and its neighbours in that list; 0: nobody
   std::uint32_t owner_next, owner_prev;
 };
