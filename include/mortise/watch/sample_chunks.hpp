@@ -47,7 +47,7 @@ template <Classed Below> class SampleChunks {
     c->free_grains += n;
     if (c->free_grains == kGrains) return drop(below, t, c);
     if constexpr (PurgesPages<Below>) {
-      constexpr std::size_t kPage = 64_KiB;  // of any machine
+      constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
       std::byte* const first = c->base + round_up(static_cast<std::size_t>(p - c->base), kPage);
       std::byte* const last = c->base + round_down(static_cast<std::size_t>(p - c->base) + n * kGrain, kPage);
       if (first < last) below.purge_pages(first, static_cast<std::size_t>(last - first));
