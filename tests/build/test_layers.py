@@ -11,7 +11,7 @@ from support.allocators import ROOT
 CATALOGUE = headers.Catalogue(ROOT / "include")
 # Stacks on which layers are tried, the first that fits: each gives what some layers need.
 UNDER = ["Stack<Layers<Slab<>, SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>", "Stack<Layers<SpanReserve<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>",
-         "Stack<Layers<SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>>", "Stack<Layers<PageIndex, MmapHeap<>>>", "MmapHeap<>", "SharedHeap<>"]
+         "Stack<Layers<SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>>", "Stack<Layers<PageIndex, MmapHeap<>>>", "MmapHeap<>", "SharedHeap<>", "Stack<Layers<Tlsf<>, MmapHeap<>>>"]
 TRIAL = """
 #include "mortise/mortise.hpp"
 namespace mortise {{

@@ -36,14 +36,13 @@
 
 namespace mortise {
 
-/// `SizeClassesT`: which sizes cancel each other, tags included; at most 4 KiB. Requests are rounded up to them; larger ones go below.
+/// `SizeClassesT`: which sizes cancel each other, tags included. Requests up to 4 KiB are rounded up to them; larger ones go below.
 /// `kDepth` (1..64): the most blocks that a thread keeps of one class.
 /// `kBytesPerClass` (0..64 KiB): the most bytes that a thread keeps of one class; never fewer than one block.
 /// `kWaiting` (2..64): how many other blocks go below together.
 template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kDepth = 4, std::size_t kBytesPerClass = 4_KiB,
           unsigned kWaiting = 16>
 struct EliminationArray {
-  static_assert(SizeClassesT::kMaxBytes <= 4_KiB, "EliminationArray: classes up to 4 KiB, so that a size has room beside a pointer");
   static_assert(kDepth >= 1 && kDepth <= 64 && kWaiting >= 2 && kWaiting <= 64, "EliminationArray: depth 1 to 64, waiting 2 to 64");
   static constexpr const char* kName = "EliminationArray";
   static constexpr const char* kWhat = "a malloc takes back what its thread has freed; other frees go below together";
@@ -56,7 +55,9 @@ struct EliminationArray {
   template <Locates Below> requires Tagged<Below> class Over : public Locked<Below, FutexLock> {
     using Map = SizeClassesT;
     static constexpr std::size_t kTag = Below::kTag;
-    static constexpr std::size_t kRequestMax = Map::kMaxBytes - kTag;
+    static constexpr std::size_t kChunkMax = Map::kMaxBytes < 4_KiB ? Map::kMaxBytes : 4_KiB;  // a size has room beside a pointer
+    static constexpr std::size_t kRequestMax = kChunkMax - kTag;
+    static constexpr unsigned kClasses = Map::class_of(kChunkMax);
     static constexpr unsigned kUnitLog2 = log2_floor(kMinAlign), kPointerBits = 56;
 
    public:
@@ -69,8 +70,8 @@ struct EliminationArray {
       Thread* prev = nullptr;
       bool is_attached = false;
       std::uint8_t waiting_count = 0;
-      std::uint8_t count[Map::kCount + 1] = {};
-      Atomic<std::byte*> slot[Map::kCount + 1][kDepth];
+      std::uint8_t count[kClasses + 1] = {};
+      Atomic<std::byte*> slot[kClasses + 1][kDepth];
       Atomic<std::uint64_t> waiting[kWaiting];  ///< pointer, and in the upper 8 bits its chunk's size in units, less one
       [[no_unique_address]] typename Below::Thread below{};
     };
@@ -88,7 +89,7 @@ struct EliminationArray {
     /// Only chunks of a class's exact size have slots, so that a block is as large as its class says.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       const std::size_t bytes = this->below.chunk_bytes_of(b.ptr);
-      if (bytes > Map::kMaxBytes || !t.is_attached) [[unlikely]] return false;
+      if (bytes > kChunkMax || !t.is_attached) [[unlikely]] return false;
       const std::size_t units = bytes >> kUnitLog2;
       const Home home = kHomeOf[units];
       const unsigned c = home.size_class;
@@ -115,7 +116,7 @@ struct EliminationArray {
     void release(Thread& t, Block b) noexcept {
       if (release_hit(t, b)) return;
       const std::size_t bytes = this->below.chunk_bytes_of(b.ptr);
-      if (bytes > Map::kMaxBytes || !t.is_attached) return this->below.release(t.below, b);
+      if (bytes > kChunkMax || !t.is_attached) return this->below.release(t.below, b);
       const unsigned c = Map::class_of(bytes), n = t.count[c];
       MORTISE_CHECK(n == 0 || t.slot[c][n - 1].load(Order::relaxed) != b.ptr, Fault::double_free, b);
       empty_waiting(t, t, b.ptr);
@@ -155,7 +156,7 @@ struct EliminationArray {
       tell_below(this->below, u);
       Held held(this->lock_);
       for (const Thread* t = first_; t; t = t->next) {
-        for (unsigned c = 1; c <= Map::kCount; ++c)
+        for (unsigned c = 1; c <= kClasses; ++c)
           for (const auto& slot : t->slot[c])
             if (slot.load(Order::relaxed)) u.move_to_cache(Map::size_of(c));
         for (const auto& w : t->waiting)
@@ -175,7 +176,7 @@ struct EliminationArray {
       std::uint8_t room;  ///< slots of the class; none where no class has just this size
     };
     static constexpr auto make_homes() noexcept {
-      std::array<Home, (Map::kMaxBytes >> kUnitLog2) + 1> homes{};
+      std::array<Home, (kChunkMax >> kUnitLog2) + 1> homes{};
       for (unsigned units = 1; units < homes.size(); ++units) {
         const std::size_t bytes = std::size_t{units} << kUnitLog2, fit = kBytesPerClass / bytes;
         const unsigned c = Map::class_of(bytes);
@@ -203,7 +204,7 @@ struct EliminationArray {
     MORTISE_COLD unsigned empty_slots(Thread& t, Thread& of) noexcept {
       std::byte* batch[kWaiting];
       unsigned n = 0, total = 0;
-      for (unsigned c = 1; c <= Map::kCount; ++c) {
+      for (unsigned c = 1; c <= kClasses; ++c) {
         for (auto& slot : of.slot[c]) {
           std::byte* const p = slot.load(Order::relaxed) ? slot.exchange(nullptr, Order::acquire) : nullptr;  // as above
           if (p) batch[n++] = p, ++total;
