@@ -65,8 +65,11 @@ def test_a_law_comes_with_intervals_that_hold_it():
         (cloud([(1.3, 60), (0.57, 90), (0.43, 93), (0.35, 99), (0.3, 108), (0.28, 60), (0.9, 61)]), "no hyperbola"),
         (cloud([(1, 50), (2, 100), (3, 150), (4, 200), (5, 250), (6, 300)]), "no hyperbola"),
         (cloud([(5, 50), (4, 100), (3, 150), (2, 200), (1, 250)]), "no hyperbola"),
+        (cloud([(1 + u, (60 + 30 / u) * (1.25, 0.8)[i % 2]) for i, u in enumerate((0.2, 0.4, 0.8, 1.6, 2.4, 3.2))]), "times the noise away"),
+        (cloud([(1 + u, 30 / u) for u in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)], noise=0.002), "c would lie at the end of its range"),
     ),
-    ids=("two points", "a knob that does nothing", "a decay knob's staircase", "a rising line", "a falling line"),
+    ids=("two points", "a knob that does nothing", "a decay knob's staircase", "a rising line", "a falling line", "points beside a law",
+         "a law without a least memory"),
 )
 def test_no_false_curve(points, why):
     import re

@@ -62,6 +62,13 @@ def test_the_peak_is_exact_at_the_exit_stop(launch, churn):
     assert abs(touched["peak_rss_bytes"] - bare["peak_rss_bytes"] - 100 * MIB) <= MIB // 2
 
 
+def test_the_peak_is_what_the_program_knows_itself(launch):
+    """Not only the difference of two runs, which a constant error would survive."""
+    text = "x = bytearray(100 << 20); print(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
+    outcome = launch("/usr/bin/python3", "-c", text, memory=True)
+    assert abs(outcome.facts["peak_rss_bytes"] - int(outcome.stdout) * 1024) <= MIB // 2
+
+
 def test_sampling_sees_what_stays(launch):
     text = "x = bytearray(100 << 20); import time; time.sleep(0.5)"
     outcome = launch("/usr/bin/python3", "-c", text, memory=True)

@@ -4,7 +4,7 @@ import inspect
 import random
 
 import pytest
-from mortise import analysis, session, stats, table
+from mortise import analysis, gates, session, stats, table
 from mortise.commands import compare
 
 from cli.test_plans import node
@@ -75,3 +75,14 @@ def test_cpu_time_decides_unless_told_otherwise():
         run["wall_s"] = 9.0
     assert analysis.conclude(document)["arms"]["b"]["vs_reference"]["time"]["verdict"] == stats.FASTER
     assert table.headings(document)[2] == "CPU time"
+
+
+def test_a_gate_is_hit_by_the_whole_interval_and_not_by_luck():
+    """An estimate beyond the threshold whose interval is not: the build is neither failed nor passed by it."""
+    document = measured({"a": noisy(1, 1, spread=0.06), "b": noisy(1.045, 2, spread=0.06)})
+    result = document["arms"]["b"]["vs_reference"]["time"]
+    assert result["low"] < 1.03 < result["ratio"] < result["high"] < 1.2
+    gate = {text: gates.parse(text, ["a", "b"]).state(document) for text in ("b slower 3%", "b slower 20%", "b faster 1%")}
+    assert gate == {"b slower 3%": "open", "b slower 20%": "clear", "b faster 1%": "clear"}
+    sure = measured({"a": noisy(1, 1), "b": noisy(1.045, 2)})
+    assert gates.parse("b slower 3%", ["a", "b"]).state(sure) == "hit"
