@@ -1,7 +1,7 @@
 """Affinity pools measured: `make bench-affinity`. Counted figures first - instructions and simulated misses, which are the same
 every time - and the bars they are held against; then times, in interleaved rounds.
 
-    build/venv/bin/python bench/affinity/run.py [--counts] [--times] [--programs mix,wrap] [--rounds 5]
+    build/venv/bin/python bench/affinity/run.py [--counts] [--times] [--cycles] [--programs k.mix,k.wrap] [--rounds 5]
 
 Results go to build/bench/affinity.json; parts run one at a time add to what is there.
 """
@@ -101,6 +101,29 @@ def time_once(program: str, arm: dict[str, str]) -> dict[str, float | str]:
             "output": hashlib.sha256(done.stdout).hexdigest()[:16]}
 
 
+def show_cycles(programs: list[str], everyone: dict[str, dict[str, str]], rounds: int, console: Console) -> None:
+    """Instructions and cycles in user mode at the timed size, in interleaved rounds: medians, and their ratio to the first arm's."""
+    events = "instructions:u", "cycles:u"
+    tables = {e: Table("program", *everyone, title=f"{e}, millions, and of {next(iter(everyone))}'s") for e in events}
+    for program in programs:
+        seen: dict[tuple[str, str], list[int]] = {}
+        for _ in range(rounds):
+            for name, arm in everyone.items():
+                done = subprocess.run(["perf", "stat", "-x,", "-e", ",".join(events), "--", *command(program, True)], env=environment(arm),
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+                for event in events:
+                    line = next((text for text in done.stderr.splitlines() if text.split(",")[2:3] == [event]), "")
+                    if not line[:1].isdigit():
+                        sys.exit(f"bench-affinity: perf cannot count {event} here; needed: a processor whose counters the kernel lets one read")
+                    seen.setdefault((event, name), []).append(int(line.split(",")[0]))
+        for event, table in tables.items():
+            medians = {name: statistics.median(seen[event, name]) for name in everyone}
+            first = next(iter(medians.values()))
+            table.add_row(program, *(f"{m / 1e6:.0f} {m / first:.3f}" for m in medians.values()))
+    for table in tables.values():
+        console.print(table)
+
+
 def load() -> dict:
     return json.loads(OUT.read_text()) if OUT.exists() else {"schema": "mortise.bench-affinity/1", "counts": {}, "times": {}}
 
@@ -174,13 +197,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--counts", action="store_true", help="counted figures only")
     parser.add_argument("--times", action="store_true", help="times only")
+    parser.add_argument("--cycles", action="store_true", help="instructions and cycles in user mode only, by perf; nothing is kept")
     parser.add_argument("--show", action="store_true", help="show what has been measured")
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--modes", default="size,site,chain,graph,overhead")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bars", action="store_true", help="exit status 1 where a bar is missed")
     options = parser.parse_args()
-    both = not (options.counts or options.times or options.show)
+    both = not (options.counts or options.times or options.cycles or options.show)
     chosen = options.programs.split(",")
     if wrong := [p for p in chosen if p not in PROGRAMS]:
         sys.exit(f"bench-affinity: unknown program {wrong[0]}: expected some of {', '.join(PROGRAMS)}")
@@ -193,6 +217,8 @@ def main() -> None:
             inputs.write(WORK / name, scale)
     console, document = Console(width=150), load()
     everyone = arms(options.modes.split(","))
+    if options.cycles:
+        return show_cycles(chosen, everyone, options.rounds, console)
     if options.counts or both:
         for program in chosen:
             for name, arm in everyone.items():
