@@ -289,7 +289,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       }
       return {};
     }
-    /// The first miss below opens a class; once it is closed, some are samples. Below a heap without hits all would be: none is.
+    /// The first miss below opens a class; once it is closed, some are samples. Above a heap without hits no class is ever closed.
     bool opens_for(Thread& t, const Request& r) noexcept {
       if (r.align > kMinAlign || (kReadsCalls && !r.site)) return false;
       const Gate gate = gate_.gate_of(r.size);
@@ -304,7 +304,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
     void renew(PoolHead& h) noexcept {
       std::uint32_t lease = INT32_MAX;
-      if constexpr (Leases<Chooser>) lease = chooser_.renew(*h.pool, h.leased);
+      if constexpr (Leases<Chooser> && Hits<Below>) lease = chooser_.renew(*h.pool, h.leased);
       if (!lease) gate_.set(h.pool->size_class, Gate::closed);
       h.lease = static_cast<std::int32_t>(h.leased = lease);
     }
