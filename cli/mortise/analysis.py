@@ -118,8 +118,8 @@ def medians(entry: Document) -> Document:
         ("peak_rss_bytes", watched),
         ("avg_rss_bytes", watched),
         ("peak_anon_bytes", watched),
-        ("instructions", watched),
-        ("cycles", watched),
+        ("instructions", runs_of(entry, "warmup")),
+        ("cycles", runs_of(entry, "warmup")),
     ):
         values = [r[key] for r in runs if r.get(key) is not None]
         if values:

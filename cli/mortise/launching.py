@@ -36,6 +36,7 @@ class Request:
     argv: list[str]
     arm: arms_.Arm
     memory: bool = False
+    count: bool = False  # instructions and cycles, which costs some percent where a program sleeps often: never timed
     padding: int = 0
     stdin: Path | None = None
     service: Service | None = None
@@ -79,6 +80,8 @@ class Launcher:
             command += ["--stdin", str(request.stdin)]
         if request.memory:
             command += ["--memory", str(SAMPLE_MS), "--series", str(folder / "series")]
+        if request.count:
+            command += ["--count", "1"]
         for key, value in self.environment(request, folder).items():
             command += ["--set", f"{key}={value}"]
         (folder / "probe").touch()

@@ -192,7 +192,7 @@ def over_time(document: dict[str, Any]) -> go.Figure | None:
 
 
 def costs(document: dict[str, Any]) -> list[list[str]]:
-    """Where time went that is not the arm's own, in the median of its time rounds; what the processor counted in its memory rounds."""
+    """Where time went that is not the arm's own, in the median of its time rounds; what the processor counted in its warm-up."""
     rows = [["arm", "user", "system", "page faults", "involuntary switches", "instructions", "cycles"]]
     for name, entry in document["arms"].items():
         m = entry["medians"]

@@ -276,7 +276,7 @@ class Session:
         entry, started, stolen = self.entry(place.arm.name), time.monotonic(), machine.steal_seconds()
         facts: dict[str, Any] = {"kind": kind, "round": number, "position": position, "knob": place.knob}
         try:
-            outcome = self.launcher.run(self.request(place, memory=kind == "memory"))
+            outcome = self.launcher.run(self.request(place, memory=kind == "memory", count=kind == "warmup"))
         except RunFailed as e:
             self.failed(entry, place, str(e))
             return
@@ -304,7 +304,7 @@ class Session:
         death = entry["died"].setdefault(place.knob, {"reason": reason, "deaths": 0})
         death["deaths"] += 1
 
-    def request(self, place: Place, memory: bool, baseline: bool = False) -> Request:
+    def request(self, place: Place, memory: bool, baseline: bool = False, count: bool = False) -> Request:
         s = self.settings
         env, argv = applied(place.sweep, place.value, place.arm, self.argv) if place.sweep else ({}, self.argv)
         if baseline:
@@ -312,7 +312,7 @@ class Session:
                 word for word in argv if not any("{" + k.name[1:] + "}" in word for k in s.sweeps if k.in_arguments)
             ]
         return Request(
-            argv, place.arm, memory=memory, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin,
+            argv, place.arm, memory=memory, count=count, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin,
             service=s.service, env=env, baseline=baseline, timeout_s=s.timeout_s,
         )  # fmt: skip
 

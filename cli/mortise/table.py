@@ -147,7 +147,7 @@ def instructions(document: dict[str, Any]) -> list[str]:
     if not reference or not known:
         return []
     against = ", ".join(f"{name} {formats.ratio(value / reference)}" for name, value in known.items())
-    return [f"instructions (user mode, counted in the memory rounds): {document['reference']} {formats.count(reference)}, {against}"]
+    return [f"instructions (user mode, counted in the warm-up): {document['reference']} {formats.count(reference)}, {against}"]
 
 
 # What preflight found that decides what the arms of a table mean.

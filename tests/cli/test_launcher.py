@@ -108,11 +108,11 @@ def test_instructions_of_a_program_and_its_children_are_counted(launch, churn):
     nothing is said to have been counted.
     """
     if not may_count():
-        assert launch(churn, "1000000", memory=True).facts["instructions"] is None
+        assert launch(churn, "1000000", count=True).facts["instructions"] is None
         return
-    one, two = (launch(churn, work, memory=True).facts for work in ("1000000", "2000000"))
+    one, two = (launch(churn, work, count=True).facts for work in ("1000000", "2000000"))
     assert two["instructions"] == pytest.approx(2 * one["instructions"], rel=0.02) and two["cycles"] > one["cycles"] > 0
-    in_children = launch("sh", "-c", f"{churn} 1000000; {churn} 1000000", memory=True).facts
+    in_children = launch("sh", "-c", f"{churn} 1000000; {churn} 1000000", count=True).facts
     assert in_children["instructions"] == pytest.approx(two["instructions"], rel=0.05)
 
 
