@@ -40,13 +40,14 @@ struct Cores {
     if (!magazines.push_hit(&block[i])) owned[i].set(1);
   }
   void collect() {
-    magazines.shut_all([this](std::byte* const* blocks, unsigned n) {
-      for (unsigned k = 0; k < n; ++k) {
-        const auto bit = 1u << (blocks[k] - block);
-        require((collected.fetch_or(bit, Order::acq_rel) & bit) == 0, "a block was collected twice");
-        require(owned[blocks[k] - block].get() == 0, "a block was collected that the program holds");
-      }
-    });
+    magazines.shut_all([this](std::byte* const* blocks, unsigned n) { gather(blocks, n); });
+  }
+  void gather(std::byte* const* blocks, unsigned n) {
+    for (unsigned k = 0; k < n; ++k) {
+      const auto bit = 1u << (blocks[k] - block);
+      require((collected.fetch_or(bit, Order::acq_rel) & bit) == 0, "a block was collected twice");
+      require(owned[blocks[k] - block].get() == 0, "a block was collected that the program holds");
+    }
   }
   void finish() {
     collect();
@@ -88,6 +89,19 @@ struct CollectWhileTwoShareACore : Cores {
   }
 };
 
+/// What a core got at once and its magazine had no room for goes on to the shared part: another thread of the core filled it.
+struct KeepWhileTwoShareACore : Cores {
+  static constexpr unsigned kThreads = 2;
+  KeepWhileTwoShareACore() : Cores(0) {}
+  void run(unsigned number) {
+    hooks::run_on_core(0);
+    if (number == 1) return give(0);
+    std::byte* const got[] = {&block[1], &block[2]};
+    for (unsigned i = 1; i <= 2; ++i) owned[i].set(0);
+    magazines.keep(got, 2, [this](std::byte* const* rest, unsigned n) { gather(rest, n); });
+  }
+};
+
 template <class Scenario>
 void run(const char* what) {
   const Report report = explore<Scenario>({.aborts_max = 1});
@@ -97,6 +111,8 @@ void run(const char* what) {
 
 TEST(PoolMagazines, CollectAgainstUse) { run<CollectAgainstUse>("a core collects what another uses"); }
 TEST(PoolMagazines, CollectWhileTwoShareACore) { run<CollectWhileTwoShareACore>("the same, used by two threads"); }
+
+TEST(PoolMagazines, KeepWhileTwoShareACore) { run<KeepWhileTwoShareACore>("a chain is kept while another thread of the core frees"); }
 
 }  // namespace
 }  // namespace mortise::model

@@ -69,7 +69,7 @@ TYPED_TEST(ArrayOfPools, PreemptionAndMigrationChangeNothing) {
 
 TYPED_TEST(ArrayOfPools, ProducersAndConsumersFinishWithOneSpareInAHundred) {
   TypeParam pool(101);
-  test::hand_over(pool, 2, 100, 20000);
+  EXPECT_EQ(test::hand_over(pool, 2, 100, 20000), 0u);
   unsigned left = 0;
   while (pool.try_acquire()) ++left;
   EXPECT_EQ(left, 101u);

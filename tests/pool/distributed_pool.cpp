@@ -103,7 +103,14 @@ TEST_P(Fronts, AFewObjectsServeManyThreadsByStealing) {
 TEST_P(Fronts, ProducersAndConsumersFinishWithOneSpareInAHundred) {
   Pool pool(options(101));
   Raw raw{pool};
-  test::hand_over(raw, 2, 100, 20000);
+  EXPECT_EQ(test::hand_over(raw, 2, 100, 20000), 0u);
+  EXPECT_EQ(pool.statistics().in_use, 0u);
+}
+
+TEST_P(Fronts, ManyProducersAndConsumersOnFewCoresNeverHoldTheSameObject) {
+  Pool pool(options(8192));
+  Raw raw{pool};
+  EXPECT_EQ(test::hand_over(raw, 6, 6 * 256, 100'000), 0u);
   EXPECT_EQ(pool.statistics().in_use, 0u);
 }
 

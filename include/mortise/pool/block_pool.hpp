@@ -99,6 +99,7 @@ class BlockPool {
   Taken sweep() noexcept;
   unsigned carve(std::byte** blocks, unsigned n) noexcept;
   void give_chain(std::byte* const* blocks, unsigned n) noexcept;
+  void keep(std::byte* const* blocks, unsigned n) noexcept;
   void ring(unsigned n) noexcept;
   void collect_magazines() noexcept;
   void note_high_water() noexcept;

@@ -69,14 +69,7 @@ inline Taken BlockPool::take_shared() noexcept {
     make_own();
   std::byte* blocks[kChainMax];
   if (unsigned n = shared_.pop(slots_, magazines_.place(), blocks)) {
-    // The magazine gives back last what it got last: the front of the chain, which is the warmest, goes in last.
-    for (unsigned i = 1, j = n - 1; i < j; ++i, --j) {
-      std::byte* const cold = blocks[j];
-      blocks[j] = blocks[i];
-      blocks[i] = cold;
-    }
-    const unsigned kept = magazines_.give(blocks + 1, n - 1);
-    if (kept < n - 1) give_chain(blocks + 1 + kept, n - 1 - kept);
+    keep(blocks + 1, n - 1);
     note_high_water();
     return {blocks[0], false};
   }
@@ -87,8 +80,7 @@ inline Taken BlockPool::take_shared() noexcept {
   }
   const unsigned n = carve(blocks, batch_);
   if (!n) return {};
-  const unsigned kept = magazines_.give(blocks + 1, n - 1);
-  if (kept < n - 1) give_chain(blocks + 1 + kept, n - 1 - kept);
+  keep(blocks + 1, n - 1);
   note_high_water();
   return {blocks[0], true};
 }
@@ -157,6 +149,10 @@ inline void BlockPool::release_slow(std::byte* block) noexcept {
 inline void BlockPool::give_chain(std::byte* const* blocks, unsigned n) noexcept {
   shared_.push(slots_, magazines_.place(), blocks, n);
   ring(n);
+}
+
+inline void BlockPool::keep(std::byte* const* blocks, unsigned n) noexcept {
+  magazines_.keep(blocks, n, [this](std::byte* const* rest, unsigned left) { give_chain(rest, left); });
 }
 
 inline void BlockPool::ring(unsigned n) noexcept {

@@ -45,26 +45,27 @@ struct alignas(128) LockedMagazine {
     held.store(0, Order::release);
     return fits;
   }
-  /// Up to `n` blocks, newest first; none when it is held.
+  /// The newest blocks, up to `n`, the newest of them last; none when it is held.
   unsigned take(std::byte** out, unsigned n) noexcept {
     if (held.exchange(1, Order::acquire)) [[unlikely]]
       return 0;
-    unsigned i = 0;
-    std::uint16_t left = count;
-    while (i < n && left) out[i++] = slot[--left];
-    count = left;
+    const unsigned taken = n < count ? n : static_cast<unsigned>(count.get());
+    const unsigned left = count - taken;
+    for (unsigned i = 0; i < taken; ++i) out[i] = slot[left + i];
+    count = static_cast<std::uint16_t>(left);
     held.store(0, Order::release);
-    return i;
+    return taken;
   }
+  /// Puts the last of the `n` blocks in first, as many as fit, so that the foremost is popped next; returns how many.
   unsigned give(std::byte* const* in, unsigned n) noexcept {
     if (held.exchange(1, Order::acquire)) [[unlikely]]
       return 0;
-    unsigned i = 0;
+    unsigned left = n;
     std::uint16_t now = count;
-    while (i < n && now < limit) slot[now++] = in[i++];
+    while (left && now < limit) slot[now++] = in[--left];
     count = now;
     held.store(0, Order::release);
-    return i;
+    return n - left;
   }
   /// Everything in it; from now on it holds `new_limit` at most.
   unsigned set_limit(unsigned new_limit, std::byte** out) noexcept {

@@ -70,14 +70,24 @@ class Magazines {
   std::byte* pop_locked() noexcept { return mine().pop(); }
   bool push_locked(std::byte* block) noexcept { return mine().push(block); }
 
+  /// The newest blocks, up to `n`, the newest of them last.
   unsigned take(std::byte** out, unsigned n) noexcept {
     if (front_ == pool_front::cores) return os::magazine_take(area_, entries_, 0, out, n);
     return is_locked_kind() ? mine().take(out, n) : 0;
   }
+  /// Puts the last of the `n` blocks in first, as many as fit, so that the foremost is popped next; returns how many.
   unsigned give(std::byte* const* in, unsigned n) noexcept {
     if (n == 0) return 0;
     if (front_ == pool_front::cores) return os::magazine_give(area_, entries_, 0, in, n);
     return is_locked_kind() ? mine().give(in, n) : 0;
+  }
+
+  /// Gives blocks, and calls `rest(blocks, n)` with those that did not fit: another thread of this core may have given
+  /// some meanwhile.
+  template <class Rest>
+  void keep(std::byte* const* blocks, unsigned n, Rest&& rest) noexcept {
+    const unsigned kept = give(blocks, n);
+    if (kept < n) rest(blocks, n - kept);
   }
 
   /// Whether the caller's magazine has never been used. The one to call `make_own` then.

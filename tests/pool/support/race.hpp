@@ -96,9 +96,10 @@ class Antagonists {
   std::thread moves_, preempts_;
 };
 
-/// `pairs` pairs of threads: one only acquires, the other only releases, with `in_flight` objects between them in all.
+/// `pairs` pairs of threads: one only acquires, the other only releases, with `in_flight` objects between them in all. Returns
+/// how often an object had been handed out to somebody else before it was released.
 template <class Pool>
-void hand_over(Pool& pool, unsigned pairs, unsigned in_flight, unsigned rounds) {
+std::uint64_t hand_over(Pool& pool, unsigned pairs, unsigned in_flight, unsigned rounds) {
   using Object = typename Pool::value_type;
   struct Ring {
     std::atomic<unsigned> head{0}, tail{0};
@@ -107,28 +108,32 @@ void hand_over(Pool& pool, unsigned pairs, unsigned in_flight, unsigned rounds) 
   };
   const unsigned depth = in_flight / pairs;
   std::vector<std::unique_ptr<Ring>> rings;
+  std::atomic<std::uint64_t> errors{0};
   std::vector<std::thread> all;
   for (unsigned p = 0; p < pairs; ++p) {
     Ring& ring = *rings.emplace_back(std::make_unique<Ring>(depth));
-    all.emplace_back([&pool, &ring, depth, rounds] {
+    all.emplace_back([&pool, &ring, depth, rounds, p] {
       for (unsigned i = 0; i < rounds; ++i) {
         Object* object;
         while (!(object = pool.try_acquire())) std::this_thread::yield();
+        object->sum = std::uint64_t{p} << 32 | i;
         while (i - ring.tail.load(std::memory_order_acquire) >= depth) std::this_thread::yield();
         ring.slot[i % depth].store(object, std::memory_order_relaxed);
         ring.head.store(i + 1, std::memory_order_release);
       }
     });
-    all.emplace_back([&pool, &ring, depth, rounds] {
+    all.emplace_back([&pool, &ring, &errors, depth, rounds, p] {
       for (unsigned i = 0; i < rounds; ++i) {
         while (ring.head.load(std::memory_order_acquire) <= i) std::this_thread::yield();
         Object* const object = ring.slot[i % depth].load(std::memory_order_relaxed);
         ring.tail.store(i + 1, std::memory_order_release);
+        errors += object->sum != (std::uint64_t{p} << 32 | i);
         pool.release(object);
       }
     });
   }
   for (auto& thread : all) thread.join();
+  return errors;
 }
 
 }  // namespace mortise::test

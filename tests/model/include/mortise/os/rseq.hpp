@@ -106,8 +106,9 @@ inline unsigned magazine_take(const RseqArea&, std::byte* const* table, std::siz
                               unsigned n) noexcept {
   unsigned taken = 0;
   model_detail::section(table, bin, [&](Magazine& m, std::uint32_t count) {
-    for (taken = 0; taken < n && count; ++taken) out[taken] = m.slot[--count];
-    return count;
+    taken = n < count ? n : count;
+    for (unsigned i = 0; i < taken; ++i) out[i] = m.slot[count - taken + i];
+    return count - taken;
   });
   return taken;
 }
@@ -116,7 +117,7 @@ inline unsigned magazine_give(const RseqArea&, std::byte* const* table, std::siz
   unsigned given = 0;
   model_detail::section(table, bin, [&](Magazine& m, std::uint32_t count) {
     const std::uint32_t limit = m.limit;
-    for (given = 0; given < n && count < limit; ++given) m.slot[count++] = in[given];
+    for (given = 0; given < n && count < limit; ++given) m.slot[count++] = in[n - 1 - given];
     return count;
   });
   return given;
