@@ -16,10 +16,14 @@ template <unsigned Threads, unsigned Burst, unsigned Spins>
 struct Adds {
   static constexpr unsigned kThreads = Threads;
   FlatCombiningLock<Burst, 1, 0, Spins, 1> lock;
-  Shared<int> total;
-  void run(unsigned) {
-    auto work = [this]() noexcept { total.set(total.get() + 1); };
+  Shared<int> total, seen[Threads];
+  void run(unsigned number) {
+    auto work = [this, number]() noexcept {
+      total.set(total.get() + 1);
+      seen[number].set(total.get());
+    };
     lock.with(work);
+    require(seen[number].get() > 0, "a call returned before its work was done");
   }
   void finish() { require(total.get() == static_cast<int>(Threads), "work was lost or done twice"); }
 };
