@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "fault.hpp"
+#include "masks.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "signals.hpp"
@@ -37,6 +38,7 @@ KernelAction to_kernel(const struct sigaction& a) noexcept {
   k.handler = reinterpret_cast<void*>(a.sa_handler);
   k.flags = static_cast<unsigned long>(a.sa_flags);
   std::memcpy(&k.mask, &a.sa_mask, sizeof k.mask);
+  k.mask = without_faults(k.mask);
   return k;
 }
 

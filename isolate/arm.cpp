@@ -20,6 +20,7 @@
 #include "fault.hpp"
 #include "glibc.hpp"
 #include "lazy_files.hpp"
+#include "masks.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "raw.hpp"
@@ -116,6 +117,10 @@ State try_to_arm() noexcept {
   if (const char* wish = setting("MORTISE_THREADS"); wish && std::strcmp(wish, "ordinary") == 0) return State::declined;
   const char* reason = nullptr;
   if (!recognise_glibc(reason)) return decline(reason);
+  if (!entries_known(reason)) {
+    say("glibc %s: the entry of %s cannot be replaced; running with ordinary threads", glibc.version, reason);
+    return State::declined;
+  }
   if (count_kernel_threads() > 1)
     return decline("the program made threads by its own means before its first pthread_create");
   refuse_what_cannot_work();
@@ -132,6 +137,7 @@ State try_to_arm() noexcept {
     return State::declined;
   }
   install_fault_handler();
+  let_faults_through();
   install_rendezvous();
   promote_written_blocks();
   install_cancellation();

@@ -18,6 +18,7 @@
 
 #include "end.hpp"
 #include "helper.hpp"
+#include "masks.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "signals.hpp"
@@ -63,7 +64,6 @@ void run_to_end(Thread& t) {
 
 void become(Thread& t) noexcept {
   self = &t;
-  t.pid.store(raw_getpid());
   adopt_tls(t);
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);  // it died before the line above
@@ -87,7 +87,7 @@ void read_attributes(Thread& t, const pthread_attr_t* attributes) noexcept {
   if (attributes) {
     pthread_attr_getdetachstate(attributes, &detach_state);
     sigset_t mask;
-    if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = *reinterpret_cast<std::uint64_t*>(&mask);
+    if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = without_faults(*reinterpret_cast<std::uint64_t*>(&mask));
     // Without an affinity of its own the attribute answers "every CPU there could be".
     cpu_set_t cpus;
     if (pthread_attr_getaffinity_np(attributes, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < CPU_SETSIZE) {
@@ -100,17 +100,26 @@ void read_attributes(Thread& t, const pthread_attr_t* attributes) noexcept {
 }
 
 int start_process(Thread& t) noexcept {
-  int flags = kSharedWithCreator | CLONE_SETTLS;
+  // The kernel writes the id before the thread can run: it may have ended and been reaped when clone returns here.
+  int flags = kSharedWithCreator | CLONE_SETTLS | CLONE_PARENT_SETTID;
   if (!is_leader()) flags |= CLONE_PARENT;  // every thread is a child of the leader, whoever made it
   rseq_off();
-  const int pid = clone(&thread_main, stack_top(t), flags, &t, nullptr, t.tcb, nullptr);
+  const int pid = clone(&thread_main, stack_top(t), flags, &t, &t.pid, t.tcb, nullptr);
   const int error = errno;
   rseq_on();
   if (pid < 0) return error;
-  int unset = 0;
-  t.pid.compare_exchange_strong(unset, pid);
   helper_notice();
   return 0;
+}
+
+/// The runtime's own kernel threads, started by the first create: the program has one thread then, so nothing races, and
+/// they live in the leader's address space, which lives longest.
+bool start_companions() noexcept {
+  if (live_threads.load() > 1) return true;
+  if (!start_helper()) return false;
+  start_watchdog();
+  start_watch();
+  return true;
 }
 
 }  // namespace
@@ -129,7 +138,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.ended.store(0);
   // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer
   // others.
-  int error = start_helper() && make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
+  int error = start_companions() && make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
   if (error == 0) {
     *out = handle_of(t);
     live_threads.fetch_add(1);
@@ -141,7 +150,6 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
     if (error != 0) live_threads.fetch_sub(1);
   }
   if (error != 0) t.in_use.store(false);
-  else start_watchdog(), start_watch();
   return error == ENOMEM ? EAGAIN : error;
 }
 

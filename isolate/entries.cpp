@@ -14,6 +14,7 @@
 #include "fork.hpp"
 #include "join.hpp"
 #include "libc_locks.hpp"
+#include "masks.hpp"
 #include "memory.hpp"
 #include "mutex.hpp"
 #include "patch.hpp"
@@ -41,6 +42,9 @@ const Replacement kEntries[] = {
     {"thrd_join", at(&c11_join_thread), false},
     {"pthread_detach", at(&detach_thread), true},
     {"pthread_kill", at(&signal_thread), true},
+    {"pthread_kill", at(&signal_thread_or_tell), false, "GLIBC_2.2.5"},
+    {"pthread_sigmask", at(&change_signal_mask), true},
+    {"sigprocmask", at(&change_process_signal_mask), true},
     {"pthread_sigqueue", at(&queue_signal_to_thread), false},
     {"pthread_getattr_np", at(&thread_attributes), false},
     {"pthread_getcpuclockid", at(&thread_cpu_clock), false},
@@ -109,6 +113,10 @@ const Replacement kEntries[] = {
 };
 
 }  // namespace
+
+bool entries_known(const char*& culprit) noexcept {
+  return can_replace(kEntries, sizeof kEntries / sizeof kEntries[0], culprit);
+}
 
 bool replace_entries(const char*& culprit) noexcept {
   return replace_all(kEntries, sizeof kEntries / sizeof kEntries[0], culprit);

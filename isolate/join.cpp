@@ -90,6 +90,10 @@ int signal_thread(pthread_t handle, int signal) noexcept {
   return static_cast<int>(-raw_syscall(SYS_tgkill, pid, pid, signal));
 }
 
+int signal_thread_or_tell(pthread_t handle, int signal) noexcept {
+  return alive_pid(find_thread(handle)) == 0 ? ESRCH : signal_thread(handle, signal);
+}
+
 int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept {
   const int pid = alive_pid(find_thread(handle));
   if (pid == 0) return ESRCH;

@@ -14,6 +14,8 @@ int clock_join_thread(pthread_t handle, void** result, clockid_t clock, const ti
 int c11_join_thread(pthread_t handle, int* result);
 int detach_thread(pthread_t handle) noexcept;
 int signal_thread(pthread_t handle, int signal) noexcept;
+/// As programs built for glibc before 2.34 know it: ESRCH for a thread that has ended.
+int signal_thread_or_tell(pthread_t handle, int signal) noexcept;
 int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept;
 int raise_signal(int signal) noexcept;
 int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept;

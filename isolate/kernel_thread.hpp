@@ -10,7 +10,7 @@ namespace mortise::isolate {
 /// Has its own stack and TLS block, blocks all signals, and must never end. A static object each.
 class KernelThread {
  public:
-  /// Starts it unless it runs already. False: no memory or no process.
+  /// Starts it unless it runs already; called while the program has one thread. False: no memory or no process.
   bool start(int (*function)(void*)) noexcept;
 
   /// In the child of a fork it is not there any more.

@@ -37,23 +37,31 @@ bool write_jump(void* entry, void* target) noexcept {
   return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), bytes, PROT_READ | PROT_EXEC));
 }
 
+/// The function of libc proper, not another library's of the same name that was preloaded beside us.
+void* find(const Replacement& r) noexcept {
+  static void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (!libc) return nullptr;
+  return r.version ? dlvsym(libc, r.symbol, r.version) : dlsym(libc, r.symbol);
+}
+
 }  // namespace
 
-bool replace_all(const Replacement* list, std::size_t count, const char*& culprit) noexcept {
-  void* entries[kEntriesMax] = {};
-  // The functions of libc proper, not another library's of the same name that was preloaded beside us.
-  void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+bool can_replace(const Replacement* list, std::size_t count, const char*& culprit) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     culprit = list[i].symbol;
-    entries[i] = libc && i < kEntriesMax ? dlsym(libc, list[i].symbol) : nullptr;
-    if (!entries[i] && !list[i].required) continue;
-    if (!entries[i] || !fits(entries[i])) return false;
+    void* entry = find(list[i]);
+    if (entry ? !fits(entry) : list[i].required) return false;
   }
-  for (std::size_t i = 0; i < count; ++i)
-    if (entries[i] && !write_jump(entries[i], list[i].with)) {
-      culprit = list[i].symbol;
-      return false;
-    }
+  return true;
+}
+
+bool replace_all(const Replacement* list, std::size_t count, const char*& culprit) noexcept {
+  void* entries[kEntriesMax] = {};  // looked up before the first is written: the loader calls some of them itself
+  for (std::size_t i = 0; i < count && i < kEntriesMax; ++i) entries[i] = find(list[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    culprit = list[i].symbol;
+    if (i >= kEntriesMax || (entries[i] && !write_jump(entries[i], list[i].with))) return false;
+  }
   return true;
 }
 

@@ -12,10 +12,14 @@ namespace mortise::isolate {
 struct Replacement {
   const char* symbol;
   void* with;
-  bool required;  // absent in this glibc: not recognised (true), or simply not needed (false)
+  bool required;                  // absent in this glibc: not recognised (true), or simply not needed (false)
+  const char* version = nullptr;  // of a form kept for old programs; null: the one that new programs get
 };
 
-/// All or nothing: checks that every entry can be replaced, then replaces them. False, with `culprit`, when one cannot.
+/// Whether every entry can be replaced; if not, `culprit` names the first that cannot. Changes nothing.
+bool can_replace(const Replacement* list, std::size_t count, const char*& culprit) noexcept;
+
+/// Replaces them. False, with `culprit`, when one could not be; those before it are replaced then.
 bool replace_all(const Replacement* list, std::size_t count, const char*& culprit) noexcept;
 
 }  // namespace mortise::isolate

@@ -20,6 +20,11 @@ def test_synchronisation_objects(program, same_both_ways):
     assert done.status == 0 and not done.said
 
 
+def test_threads_made_by_several_threads_at_once(program, same_both_ways):
+    """The first thread may make others while main does: what the runtime starts once must not be started twice."""
+    assert same_both_ways([program("creators")], times=40).out == "made 80 failed 0\n"
+
+
 def test_identity_of_threads(program, same_both_ways):
     same_both_ways([program("identity")], times=5)
 

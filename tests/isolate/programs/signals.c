@@ -17,6 +17,9 @@ static void on_usr1(int n) {
   else ++handled_by_thread;
 }
 static void on_fault(int n, siginfo_t* info, void* context) { siglongjmp(back, info->si_addr == (void*)16 ? 1 : 2); }
+// What programs built for glibc before 2.34 call.
+__asm__(".symver old_kill, pthread_kill@GLIBC_2.2.5");
+int old_kill(pthread_t thread, int n);
 static void on_int(int n) { ++interrupted; }
 
 static void* work(void* unused) {
@@ -53,6 +56,7 @@ int main(void) {
   printf("own handler reported back: %d\n", old.sa_sigaction == on_fault);
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
+  printf("old pthread_kill: %d\n", old_kill(thread, 0));
   kill(getpid(), SIGUSR1);
   printf("handled by main: %d\n", handled_by_main);
   kill(getpid(), SIGINT);

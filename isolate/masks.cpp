@@ -1,0 +1,46 @@
+// masks.cpp: signal masks of the program, SIGSEGV and the two signals of the runtime taken out.
+#include "masks.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "raw.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
+constexpr std::uint64_t kRuntime = bit(32) | bit(33);  // cancellation and rendezvous, which glibc keeps out as well
+constexpr long kMaskBytes = 8;
+
+}  // namespace
+
+std::uint64_t without_faults(std::uint64_t mask) noexcept { return mask & ~bit(SIGSEGV); }
+
+void let_faults_through() noexcept {
+  const std::uint64_t faults = bit(SIGSEGV);
+  raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, as_long(&faults), 0, kMaskBytes);
+}
+
+int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  std::uint64_t wanted = 0;
+  if (set) {
+    std::memcpy(&wanted, set, sizeof wanted);
+    if (how != SIG_UNBLOCK) wanted = without_faults(wanted & ~kRuntime);
+  }
+  std::uint64_t before = 0;
+  const long result = raw_syscall(SYS_rt_sigprocmask, how, set ? as_long(&wanted) : 0, as_long(&before), kMaskBytes);
+  if (failed(result)) return static_cast<int>(-result);
+  if (old) {
+    sigemptyset(old);
+    std::memcpy(old, &before, sizeof before);
+  }
+  return 0;
+}
+
+int change_process_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  const int error = change_signal_mask(how, set, old);
+  return error ? (errno = error, -1) : 0;
+}
+
+}  // namespace mortise::isolate

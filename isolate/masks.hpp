@@ -1,0 +1,21 @@
+// masks.hpp: SIGSEGV is never blocked.
+//
+// An address space that is behind another one learns so by a fault (fault.hpp). The kernel does not deliver a fault to a
+// thread that blocks SIGSEGV: it ends the process. Programs block "all signals" in their workers; they mean those sent.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+
+namespace mortise::isolate {
+
+std::uint64_t without_faults(std::uint64_t mask) noexcept;
+
+/// Unblocks SIGSEGV in the calling thread.
+void let_faults_through() noexcept;
+
+/// Replacements of pthread_sigmask (answers an error number) and sigprocmask (sets errno).
+int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept;
+int change_process_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept;
+
+}  // namespace mortise::isolate
