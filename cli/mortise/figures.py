@@ -57,7 +57,7 @@ def peaks_are_exact(document: Document, entries: list[Document]) -> bool:
     """
     watched = [run for entry in entries for run in entry["runs"] if run["kind"] == "memory"]
     single = all(run["processes"] == 1 and run["peak_source"] == "exit_stop" for run in watched)
-    return document["settings"]["memory"] == "peak" and single and all(map(counts_agree, entries))
+    return document["settings"]["memory"] == "peak" and bool(watched) and single and all(map(counts_agree, entries))
 
 
 def counts_agree(entry: Document) -> bool:

@@ -39,27 +39,19 @@ class Line:
         for note in notes:
             self.say(f"           {note}")
         self.say(
-            f"running    {arms} arms and a control, order shuffled in each round, "
+            f"running    {f'{arms} arms and a control' if arms > 1 else 'one arm'}, order shuffled in each round, "
             f"at most {settings.budget_s:.0f} s, seed {settings.seed}"
         )
 
     def say(self, text: str) -> None:
         screen.progress.print(text, markup=False, soft_wrap=True)
 
-    def so_far(self, document: dict[str, Any]) -> None:
-        """A first word long before the last one: ratios with what their intervals really promise after so few rounds."""
-        from mortise import analysis, formats, stats
+    def so_far(self, document: dict[str, Any], elapsed: float) -> None:
+        """A first word long before the last one."""
+        from mortise import standing
 
-        said = []
-        for name in analysis.others(document):
-            differences = analysis.paired(document, document["arms"][name], "time", analysis.time_of(document))
-            if len(differences) >= 2:
-                found = stats.of_differences(differences, analysis.level(document))
-                if stats.judge(found, document["settings"]["resolve"], analysis.level(document)).ending == stats.CANNOT_TELL:
-                    within = f"{formats.ratio(found.ratio)} [{found.low:.3f},{found.high:.3f}]"
-                    said.append(f"{name} {within} after {found.rounds} rounds ({found.level * 100:.3g} %)")
-        if said:
-            self.say(f"so far     time against {document['reference']}: {', '.join(said)}")
+        for number, text in enumerate(standing.lines(document, elapsed)):
+            self.say(f"{'           ' if number else 'so far     '}{text}")
 
     def decided(self, document: dict[str, Any], name: str, axis: str, elapsed: float) -> None:
         """A verdict as soon as there is one; the table says it again, with the control beside it."""

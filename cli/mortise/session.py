@@ -22,6 +22,7 @@ from mortise import (
     latency,
     machine,
     profiles,
+    standing,
     stats,
 )
 from mortise.arms import CONTROL, Arm
@@ -34,7 +35,6 @@ MEMORY_ROUNDS_MIN = 3
 SWEEP_FIRST_LOOK = 6
 SWEEP_ROUNDS_ENOUGH = 12
 DEATHS_MAX = 3
-FIRST_WORD, TELL_EVERY_S = 5, 30.0  # rounds, and how often at most it is said how things stand
 FIRST_VERDICT_S = 110.0  # by when the first arms should be decided: nobody waits longer to see whether this is of any use
 HOPELESS = 3  # times the rounds that the budget still holds: who needs more is not waited for
 PADDING_MAX = 4096
@@ -88,9 +88,8 @@ class Session:
         self.argv, self.settings, self.progress = argv, settings, progress
         self.random = random.Random(settings.seed)
         self.launcher = Launcher()
-        self.started = self.told = time.monotonic()
-        self.tell = getattr(progress, "so_far", lambda document: None)
-        self.tell_decided = getattr(progress, "decided", lambda document, name, axis, elapsed: None)
+        self.started = time.monotonic()
+        self.teller = standing.Teller(progress, self.started)
         self.expected = faults.Expected()
         self.retired: set[str] = set()  # arms whose time is decided
         self.weighed: set[str] = set()  # arms whose memory is
@@ -141,9 +140,7 @@ class Session:
             if self.done(rounds) or self.hopeless(rounds):
                 break
             self.next_wave(rounds)
-            if rounds >= FIRST_WORD and not self.swept and time.monotonic() - self.told > TELL_EVERY_S:
-                self.told = time.monotonic()
-                self.tell(self.document)
+            self.teller.after(self.document, rounds)
         self.waves = []
         least = 1 if self.settings.fixed else MEMORY_ROUNDS_MIN
         while self.weighing() and ((few := self.watched()) < least or not self.memory_known()) and (
@@ -165,7 +162,7 @@ class Session:
             decided = found and found["verdict"] != stats.CANNOT_TELL and name not in waiting
             if decided and name not in self.weighed and self.watched(name) >= MEMORY_ROUNDS_MIN:
                 self.weighed.add(name)
-                self.tell_decided(self.document, name, "memory", time.monotonic() - self.started)
+                self.teller.decided(self.document, name, "memory")
 
     def weighing(self) -> bool:
         """Whether a memory round would tell anything: of the reference alone only where it is the only one."""
@@ -256,6 +253,8 @@ class Session:
                 return  # what this round has of an arm and of the reference still pairs
             self.progress(self.document, f"{kind} round {number}: {place.label}", time.monotonic() - self.started)
             self.one(place, kind, number, position)
+            if kind != "warmup":
+                self.teller.early(self.document)
 
     def live(self, kind: str) -> list[Place]:
         found = []
@@ -341,7 +340,7 @@ class Session:
         for name, verdict in analysis.verdicts(self.document).items():
             if verdict.ending != stats.CANNOT_TELL and name not in waiting and name not in self.retired:
                 self.retired.add(name)
-                self.tell_decided(self.document, name, "time", time.monotonic() - self.started)
+                self.teller.decided(self.document, name, "time")
         others = [name for name in analysis.others(self.document) if not self.entry(name)["failure"]]
         return all(name in self.retired for name in others)
 

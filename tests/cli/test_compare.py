@@ -238,27 +238,3 @@ def test_nothing_is_claimed_from_few_rounds(compare, churn):
     done, document = compare("--arms", "glibc,toy", "--", str(churn), "1000", rounds="3")
     assert document["arms"]["toy"]["vs_reference"]["time"]["verdict"] == "cannot tell"
     assert done.returncode == 3 and "can't tell" in done.stdout
-
-
-def test_a_first_word_comes_long_before_the_last(churn, monkeypatch):
-    """Who compares five arms of a two-second program waits minutes for a verdict: how things stand is said from the fifth round on."""
-    from mortise import progress, screen, session
-    from mortise.arms import Arm
-
-    told = []
-    line = progress.Line(60)
-
-    class Listening:
-        def __call__(self, *_):
-            pass
-
-        def so_far(self, document):
-            with screen.progress.capture() as said:
-                line.so_far(document)
-            told.append(said.get())
-
-    monkeypatch.setattr(session, "TELL_EVERY_S", 0.0)
-    arms = [Arm(name, "environment", env={"X": name}) for name in ("a", "b", "c")]
-    session.Session([str(churn)], arms, session.Settings(rounds_max=7), {}, Listening()).run()
-    assert len(told) == 3 and "after 5 rounds" in told[0] and "after 7 rounds" in told[-1]
-    assert "time against a" in told[0] and "b x" in told[0] and "c x" in told[0] and "93.8 %" in told[0].replace("\n", " ")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from mortise import analysis, session
+from mortise import analysis, progress, screen, session, sweeps
 from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 
@@ -29,6 +29,8 @@ class Listening:
     def __init__(self) -> None:
         self.verdicts: dict[str, float] = {}
         self.weighed: list[str] = []
+        self.so_far_at: list[float] = []
+        self.said: list[str] = []
 
     def __call__(self, *_: object) -> None:
         pass
@@ -38,6 +40,12 @@ class Listening:
             self.verdicts[name] = elapsed
         else:
             self.weighed.append(name)
+
+    def so_far(self, document: dict, elapsed: float) -> None:
+        self.so_far_at.append(elapsed)
+        with screen.progress.capture() as said:
+            progress.Line(300).so_far(document, elapsed)
+        self.said.append(said.get())
 
 
 @pytest.fixture
@@ -53,12 +61,13 @@ def simulated(churn, monkeypatch):
             facts = like.facts | {"cpu_s": taken, "wall_s": taken}
             return dataclasses.replace(like, facts=facts | {"peak_source": "exit_stop", "processes": 1} if request.memory else facts)
 
-    def run(times: dict[str, float], **settings: object) -> tuple[dict, Listening]:
+    def run(times: dict[str, float], knob: str = "", **settings: object) -> tuple[dict, Listening]:
         nonlocal seconds
         seconds, heard = times, Listening()
         monkeypatch.setattr(session, "Launcher", Simulated)
         monkeypatch.setattr(session.time, "monotonic", clock.monotonic)
         arms = [Arm(name, "environment", env={"X": name}) for name in times]
+        settings["sweeps"] = sweeps.parse_all([knob] if knob else [], arms, ["x"])
         return session.Session([str(churn)], arms, session.Settings(**settings), {}, heard).run(), heard
 
     seconds: dict[str, float] = {}
@@ -81,6 +90,36 @@ def test_a_first_verdict_on_a_two_second_program_within_two_minutes(simulated):
 def test_two_arms_end_within_two_minutes(simulated):
     document, heard = simulated({"a": 2.0, "b": 1.5})
     assert heard.verdicts["b"] <= 90 and document["elapsed_s"] <= 100
+
+
+def test_within_two_minutes_it_is_said_how_things_stand(simulated):
+    """However slow the program is: with six arms of ten seconds not two rounds are over by then, and what there is is said."""
+    times = {"a": 10.0, "b": 7.5, "c": 9.0, "d": 12.5, "e": 11.0, "f": 8.5}
+    _, heard = simulated(times)
+    assert heard.so_far_at[0] <= 120
+    first = heard.said[0].splitlines()
+    assert re.fullmatch(r"so far     1\d\d s, round 1, against a", first[0])
+    assert len(first) == 6 and all(re.search(r"[b-f]: time x[01]\.\d\d\d in (one round, which says little|the warm-up)", line) for line in first[1:])
+    _, heard = simulated({name: seconds / 5 for name, seconds in times.items()})
+    assert heard.so_far_at[0] <= 120 and max(b - a for a, b in zip(heard.so_far_at, heard.so_far_at[1:], strict=False)) < 60
+    assert re.search(r"b: time x0\.7\d\d \[0\.\d+,0\.\d+\] at 9\d\.?\d* % from \d+ pairs", heard.said[0])
+    assert re.search(r"b: time x0\.7\d\d \[\S+\] at 99\.\d % from 10 pairs, 2\d % less", heard.said[-1]), heard.said[-1]
+
+
+def test_of_curves_it_is_said_too(simulated):
+    _, heard = simulated({"a": 2.0, "b": 1.5}, "K={1,2,3}", budget_s=400)
+    assert heard.so_far_at[0] <= 120
+    assert re.fullmatch(r"so far     1\d\d s, round 5", heard.said[0].splitlines()[0])
+    assert "a: 4 points, " in heard.said[-1] and "b against a: " in heard.said[-1]
+    _, slow = simulated({"a": 5.0, "b": 4.0}, "K={1,2,3}", budget_s=400)
+    assert slow.so_far_at[0] <= 120 and "a: no point has both time and memory yet" in slow.said[0]
+
+
+def test_words_come_from_the_fifth_round_on(simulated, monkeypatch):
+    monkeypatch.setattr(session.standing, "EVERY_S", 0.0)
+    _, heard = simulated({"a": 0.5, "b": 0.4, "c": 0.45}, rounds_max=7)
+    assert len(heard.said) == 3 and "from 5 pairs" in heard.said[0] and "from 7 pairs" in heard.said[-1]
+    assert "at 93.8 %" in heard.said[0] and "not decided" in heard.said[0]
 
 
 def test_nobody_waits_for_what_the_budget_cannot_decide(simulated):
