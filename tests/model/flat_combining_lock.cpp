@@ -62,6 +62,7 @@ TEST(FlatCombiningLock, ThreeThreads) {
   if (std::getenv("MORTISE_TEST_ALL")) run<Adds<3, 0, 0>>("three threads");  // 26 million steps
 }
 TEST(FlatCombiningLock, ThreeThreadsLeftToWait) { run<Adds<3, 1, 1000>>("three threads, left to wait once"); }
+TEST(FlatCombiningLock, ThreeThreadsThatNapLeftToWait) { run<Adds<3, 1, 0>>("three threads, napping, left to wait once"); }
 TEST(FlatCombiningLock, TwoCallsEach) { run<TwoAddsEach<0>>("two calls each"); }
 TEST(FlatCombiningLock, TwoCallsEachLeftToWait) { run<TwoAddsEach<1>>("two calls each, left to wait once"); }
 TEST(FlatCombiningLock, PlainLockAmongRequests) { run<LockAmongAdds>("lock() and unlock() against a request"); }

@@ -40,13 +40,18 @@ SEEDS = {
         LOCK, [("if (held_.exchange(2, Order::acq_rel) == 0) return serve_and_open();  // release", "if (held_.exchange(1, Order::acq_rel) == 0) return serve_and_open();  // release")],
         "wait", "flat_combining_lock"),
     "the holder does not look again when somebody sleeps": (
-        LOCK, [("if (held_.exchange(0, Order::acq_rel) == 2) [[unlikely]] look_again();", "held_.store(0, Order::release);")], "wait", "flat_combining_lock"),
+        LOCK, [("return held_.exchange(0, Order::acq_rel) == 2;", "return held_.store(0, Order::release), false;")], "wait", "flat_combining_lock"),
+    "the holder looks again only after the first work": (LOCK, [("while (has_to_look_again());", "while (false);")], "wait", "flat_combining_lock"),
+    "a holder that looks again does not say that somebody sleeps": (
+        LOCK, [("pending_.load(Order::relaxed) && held_.exchange(2,", "pending_.load(Order::relaxed) && held_.exchange(1,")], "wait", "flat_combining_lock"),
     "the lock is opened without giving away what was done": (
-        LOCK, [("if (held_.exchange(0, Order::acq_rel) == 2)", "if (held_.exchange(0, Order::relaxed) == 2)")], "race", "flat_combining_lock"),
+        LOCK, [("return held_.exchange(0, Order::acq_rel) == 2;", "return held_.exchange(0, Order::relaxed) == 2;")], "race", "flat_combining_lock"),
     "a request is told that it is done before its result is there": (
         LOCK, [("n->state.exchange(kDone, Order::release)", "n->state.exchange(kDone, Order::relaxed)")], "race", "flat_combining_lock"),
     "a node of CC-Synch is linked before its request is there": (
         SYNCH, [("mine.next.store(&brought, Order::release);", "mine.next.store(&brought, Order::relaxed);")], "race", "cc_synch_lock"),
+    "a wish for the lock itself is taken for work of CC-Synch": (
+        SYNCH, [("|| !at->call.get()) return tell(*at, kTurn);\n      at->call", ") return tell(*at, kTurn);\n      if (at->call.get()) at->call")], "race|lost", "cc_synch_lock"),
     "a sleeper of CC-Synch is not woken": (SYNCH, [("== kAsleep) os::futex_wake(word, 1);", "== kDone) os::futex_wake(word, 1);")], "wait", "cc_synch_lock"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }

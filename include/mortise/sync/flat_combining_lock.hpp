@@ -19,7 +19,7 @@
 //
 // Bound: while no holder is preempted, a call that has asked waits for at most kBurst + 2 n works of others (n threads): the rest of the
 // batch under way, those of holders that left it to wait, and its own batch; it has looked kTries times before. It does at most
-// kServedMax + n works of others. Progress: blocking.
+// kServedMax + n works of others, and as many each time that it opens and somebody sleeps unserved. Progress: blocking.
 // Source: flat combining [HendlerEtAl10], its publication list a stack; sleeping as in [Drepper11] mutex 3.
 // Placement: the Sync slot of a backbone. The work may run on another thread: it must not touch thread-local state.
 #pragma once
@@ -108,8 +108,7 @@ class FlatCombiningLock {
     return false;
   }
   MORTISE_HOT void open() noexcept {
-    // Release: for take(). Acquire: what was pushed before a sleeper put the 2 there.
-    if (held_.exchange(0, Order::acq_rel) == 2) [[unlikely]] look_again();
+    if (is_slept_on_when_open()) [[unlikely]] look_again();
   }
 
   template <class Work> MORTISE_COLD void ask(Work& work) noexcept {
@@ -142,37 +141,44 @@ class FlatCombiningLock {
     }
     serve_and_open();
   }
-  /// Does what is pending, and what has become so meanwhile, up to kServedMax; those who sleep are woken when the lock is open.
+  /// Does what is pending, and what has become so meanwhile, up to kServedMax; those who sleep are woken when the lock is open. Once more,
+  /// and no deeper, when somebody has gone to sleep unserved.
   void serve_and_open() noexcept {
-    const void* asleep[kWakesMax];
-    unsigned sleepers = 0, served = 0;
-    left_ = 0;
     do {
-      Node* oldest = nullptr;
-      for (Node* n = pending_.exchange(nullptr, Order::acquire); n;) {
-        Node* const next = n->next.load(Order::relaxed);
-        n->next.store(oldest, Order::relaxed);
-        oldest = n;
-        n = next;
-      }
-      for (Node* n = oldest; n; ++served) {
-        Node* const next = n->next.load(Order::relaxed);
-        n->call(n->work);
-        const void* const word = n->state.address();
-        // From the exchange on the request may be gone; waking an address that nobody sleeps on is harmless.
-        if (n->state.exchange(kDone, Order::release) == kAsleep) {
-          if (sleepers < kWakesMax) asleep[sleepers++] = word;
-          else os::futex_wake(word, 1);
+      const void* asleep[kWakesMax];
+      unsigned sleepers = 0, served = 0;
+      left_ = 0;
+      do {
+        Node* oldest = nullptr;
+        for (Node* n = pending_.exchange(nullptr, Order::acquire); n;) {
+          Node* const next = n->next.load(Order::relaxed);
+          n->next.store(oldest, Order::relaxed);
+          oldest = n;
+          n = next;
         }
-        n = next;
-      }
-    } while (served < kServedMax && pending_.load(Order::relaxed));
-    open();
-    while (sleepers > 0) os::futex_wake(asleep[--sleepers], 1);
+        for (Node* n = oldest; n; ++served) {
+          Node* const next = n->next.load(Order::relaxed);
+          n->call(n->work);
+          const void* const word = n->state.address();
+          // From the exchange on the request may be gone; waking an address that nobody sleeps on is harmless.
+          if (n->state.exchange(kDone, Order::release) == kAsleep) {
+            if (sleepers < kWakesMax) asleep[sleepers++] = word;
+            else os::futex_wake(word, 1);
+          }
+          n = next;
+        }
+      } while (served < kServedMax && pending_.load(Order::relaxed));
+      const bool was_slept_on = is_slept_on_when_open();
+      while (sleepers > 0) os::futex_wake(asleep[--sleepers], 1);
+      if (!was_slept_on) return;
+    } while (has_to_look_again());
   }
-  /// The lock was opened, and somebody had said that it sleeps: its request is done, or pending.
+  /// Opens. Release: for take(). Acquire: what was pushed before a sleeper put the 2 there.
+  MORTISE_HOT bool is_slept_on_when_open() noexcept { return held_.exchange(0, Order::acq_rel) == 2; }
+  /// The lock was opened, and somebody had said that it sleeps: its request is done, or pending; then yes, and the lock is held again.
+  bool has_to_look_again() noexcept { return pending_.load(Order::relaxed) && held_.exchange(2, Order::acq_rel) == 0; }
   MORTISE_COLD void look_again() noexcept {
-    if (pending_.load(Order::relaxed) && held_.exchange(2, Order::acq_rel) == 0) serve_and_open();
+    if (has_to_look_again()) serve_and_open();
   }
 
   Atomic<std::uint32_t> held_{0};
