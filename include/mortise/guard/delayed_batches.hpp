@@ -137,23 +137,29 @@ struct DelayedBatches {
 
     /// Puts back what this thread's quarantine holds.
     std::size_t trim(Thread& t) noexcept {
-      empty(t);
+      if (t.state == kOpen) {
+        set_state(t, kAtWork);
+        empty(t);
+        set_state(t, kOpen);
+      }
       return trim_below(this->below, t.below);
     }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      Held held(lock_);
-      t.next = first_;
-      if (first_) first_->prev = &t;
-      first_ = &t;
       for (Batch*& batch : t.open) batch = &t.none;
-      set_state(t, kOpen);
+      {
+        Held held(lock_);
+        t.next = first_;
+        if (first_) first_->prev = &t;
+        first_ = &t;
+      }
+      set_state(t, kOpen);  // from here on a signal handler may come to the lock
     }
     /// The batches stay for another thread.
     void detach(Thread& t) noexcept {
       if (t.state != kClosed) {
+        set_state(t, kClosed);  // first: what a signal handler releases from here on goes below
         empty(t);
-        set_state(t, kClosed);
         Held held(lock_);
         (t.prev ? t.prev->next : first_) = t.next;
         if (t.next) t.next->prev = t.prev;
@@ -294,15 +300,12 @@ struct DelayedBatches {
       t.idle = &batch;
     }
     void empty(Thread& t) noexcept {
-      if (t.state != kOpen) return;
-      set_state(t, kAtWork);
       while (t.oldest) leave(t);
       for (Batch*& batch : t.open) {
         if (batch == &t.none) continue;
         pass_on(t, *batch);
         batch = &t.none;
       }
-      set_state(t, kOpen);
     }
     Batch* more(Thread& t) noexcept {
       Held held(lock_);
