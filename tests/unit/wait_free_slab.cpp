@@ -3,7 +3,11 @@
 #include "mortise/backbone/wait_free_slab.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "mortise/cache/span_cache.hpp"
@@ -69,6 +73,33 @@ TEST(WaitFreeSlab, ServesThreadsWithoutASlot) {
   for (unsigned i = 0; i < 400; ++i) stage.as(i % 3, [&](auto& h, auto& t) { h.release(t, blocks[i]); });
   for (unsigned i = 0; i < 4; ++i) stage.detach(i);
   EXPECT_EQ(usage_of(stage).live, 0u);
+}
+
+/// The slot that is kept for threads without one is nobody's in a child, whatever another thread of the parent was doing.
+TEST(WaitFreeSlab, AChildServesThreadsWithoutASlot) {
+  Stage<H<2>> stage(1);
+  H<2>::Thread guest{};
+  stage.heap().release(guest, stage.heap().allocate(guest, {.size = 40}));
+  std::atomic<bool> enough{false};
+  std::thread trims([&] {
+    H<2>::Thread none{};
+    while (!enough) stage.heap().trim(none);
+  });
+  for (int i = 0; i < 200; ++i) {
+    stage.heap().lock_all();
+    const pid_t child = fork();
+    if (child == 0) {
+      stage.heap().reset_after_fork();
+      alarm(20);  // ends the child that would wait for ever
+      _exit(stage.heap().allocate(guest, {.size = 40}) ? 0 : 1);
+    }
+    stage.heap().unlock_all();
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << "child " << i;
+  }
+  enough = true;
+  trims.join();
 }
 
 TEST(SpanReserve, ServesWithoutGrowing) {

@@ -133,8 +133,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
 
     std::size_t trim(Thread& t) noexcept {
       if (t.slot) empty(*t.slot);
-      for (unsigned i = 0; i < kThreads; ++i)
-        if (Slot* const s = visit(i)) empty(*s), leave(*s);
+      if (guests_.try_lock()) {  // so that a fork finds nobody in slot 0
+        tidy(0);
+        guests_.unlock();
+      }
+      for (unsigned i = 1; i < kThreads; ++i) tidy(i);
       return trim_below(this->below, t.below);
     }
     bool reserve(Thread& t, Reserve r) noexcept { return this->below.reserve(t.below, r); }
@@ -187,7 +190,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     enum : std::uint8_t { kUnused, kIdle, kBusy };
     static constexpr unsigned kNoCore = ~0u;  ///< slots are threads', not cores'
 
-    /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time.
+    /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time: whoever has it holds `guests_`,
+    /// so that it is nobody's in the child of a fork.
     struct Guest {
       Over& heap;
       Slot* slot;
@@ -196,7 +200,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         if (slot) return;
         h.guests_.lock();
         waits = true;
-        while (!(slot = h.claim(0, 1)) && h.slots_[0].load(Order::relaxed)) cpu_relax();  // trim may be looking into it
+        slot = h.claim(0, 1);
       }
       ~Guest() {
         if (slot) heap.leave(*slot);
@@ -325,6 +329,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       if (states_[i].load(Order::relaxed) != kIdle) return nullptr;
       std::uint8_t idle = kIdle;
       return states_[i].compare_exchange_strong(idle, kBusy, Order::acquire) ? slots_[i].load(Order::relaxed) : nullptr;
+    }
+    void tidy(unsigned i) noexcept {
+      if (Slot* const s = visit(i)) empty(*s), leave(*s);
     }
     void leave(Slot& slot) noexcept { states_[slot.number].store(kIdle, Order::release); }
 
