@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "tests/support/each_instruction.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -201,6 +202,67 @@ TEST(AffinityPools, ASignalHandlerInTheMiddleGoesBelow) {
     EXPECT_TRUE(h.pools().range().segment_of(b.ptr)->head->remote.load(Order::relaxed));
   });
 }
+
+#if defined(__x86_64__)
+
+/// What lies below: a block after another, from any instruction on.
+class Endless {
+ public:
+  struct Thread {};
+  struct Classes {
+    static constexpr unsigned kCount = 1;
+    static constexpr std::size_t kMaxBytes = 64;
+    static constexpr unsigned class_of(std::size_t) { return 1; }
+    static constexpr std::size_t size_of(unsigned) { return 64; }
+  };
+  static constexpr Progress kProgress = Progress::of(Guarantee::wait_free);
+  Block allocate(Thread&, Request) noexcept { return {block_[next_++ % 64], 64, 1}; }
+  void release(Thread&, Block) noexcept {}
+  bool holds(const std::byte* p) noexcept { return p >= block_[0] && p < block_[64]; }
+  Block block_of(std::byte* p) noexcept { return {p, 64, 1}; }
+  Block measure(Block b) noexcept { return {b.ptr, 64, 1}; }
+
+ private:
+  alignas(64) std::byte block_[65][64] = {};
+  unsigned next_ = 0;
+};
+
+TEST(AffinityPools, ASignalHandlerMayAllocateAndReleaseAtAnyInstruction) {
+  using BySize = AffinityPools<>::Over<Endless>;
+  std::unique_ptr<BySize> heap;
+  auto t = std::make_unique<BySize::Thread>();
+  const auto use = [&](std::size_t size) {
+    const auto get = [&] {
+      const Block hit = heap->allocate_hit(*t, {.size = size});
+      return hit ? hit : heap->allocate(*t, {.size = size});
+    };
+    const Block a = get(), b = get();
+    EXPECT_NE(a.ptr, b.ptr);
+    for (const Block one : {a, b}) {
+      const Block found = heap->block_of(one.ptr);
+      if (!heap->release_hit(*t, found)) heap->release(*t, found);
+    }
+  };
+  const unsigned instructions = EachInstruction::of(
+      [&] {
+        if (heap) {
+          heap->trim(*t);
+          heap->audit();
+        }
+        heap = std::make_unique<BySize>();
+        *t = {};
+        ASSERT_TRUE(start_below(*heap, own_facts()));
+        heap->attach(*t);
+      },
+      [&] { use(32); },
+      [&] {
+        use(32);
+        use(48);
+      });
+  EXPECT_GT(instructions, 300u);
+}
+
+#endif
 
 TEST(AffinityPools, EmptyChunksGoBackToTheSystem) {
   Stage<Heap> stage;

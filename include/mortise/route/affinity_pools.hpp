@@ -193,17 +193,16 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
     /// The thread's heads wait for another thread that needs their pools.
     void detach(Thread& t) noexcept {
-      {
-        const Inside inside(t);
-        t.ways.clear();
-        while (PoolHead* h = t.heads) {
-          t.heads = h->next_of_thread;
-          t.page[h->pool->id / kPageOfHeads][h->pool->id % kPageOfHeads] = nullptr;
-          pools_.orphan(*h);
-        }
-        for (PoolHead**& page : t.page)
-          if (page) pools_.give_page(std::exchange(page, nullptr));
+      t.busy = true;  // for good: what a signal handler still asks for comes from below
+      compiler_fence();
+      t.ways.clear();
+      while (PoolHead* h = t.heads) {
+        t.heads = h->next_of_thread;
+        t.page[h->pool->id / kPageOfHeads][h->pool->id % kPageOfHeads] = nullptr;
+        pools_.orphan(*h);
       }
+      for (PoolHead**& page : t.page)
+        if (page) pools_.give_page(std::exchange(page, nullptr));
       detach_below(this->below, t.below);
     }
 
@@ -292,13 +291,12 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     /// The first miss below opens a class; once it is closed, some are samples. Above a heap without hits no class is ever closed.
     bool opens_for(Thread& t, const Request& r) noexcept {
       if (r.align > kMinAlign || (kReadsCalls && !r.site)) return false;
+      const Inside inside(t);
       const Gate gate = gate_.gate_of(r.size);
       bool opens = gate == Gate::unasked;
       if constexpr (Leases<Chooser> && Hits<Below>)
-        if (gate == Gate::closed && r.size && r.size <= chooser_.object_bytes_max() && ++t.passes % kPassesPerSample == 0) {
-          const Inside inside(t);
+        if (gate == Gate::closed && r.size && r.size <= chooser_.object_bytes_max() && ++t.passes % kPassesPerSample == 0)
           opens = chooser_.passed(site_of(t, r), r.size);
-        }
       if (opens) gate_.set(class_of(r.size), Gate::open);
       return opens;
     }
