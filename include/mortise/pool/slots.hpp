@@ -4,7 +4,7 @@
 //   ┌─────────┬───────┬──────────────┬────────┬────────────────────┬──────────────────────────────────┐
 //   │ control │ table │ magazines    │ shards │ node node node ... │ slot    slot    slot    ...      │
 //   └─────────┴───────┴──────────────┴────────┴────────────────────┴──────────────────────────────────┘
-//     wiped in the child of a fork              16 bytes a slot       stride bytes each, never unmapped while the pool
+//     wiped in the child of a fork              32 bytes a slot       stride bytes each, never unmapped while the pool
 //     lives
 //
 // The range is reserved for the maximum at once and costs memory only where it has been touched. So an index and a
@@ -25,13 +25,19 @@ namespace mortise::pools {
 
 inline constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
-/// A chain of free slots hangs on the node of its first: `link` is the stack's, `next` the chain's.
+/// A chain of free slots hangs on the node of its first. Each node of a chain names its own slot and the `kOthers`
+/// after it, so that whoever takes a chain that another core gave waits for one cache line in five slots and not for
+/// one a slot: an unrolled list.
 struct Node {
-  FreeLink link;
-  Shared<std::uint32_t> next;   ///< index of the next slot of the chain
-  Atomic<std::uint32_t> count;  ///< in the first: how many slots the chain has; a mark while the pool is trimmed
+  static constexpr unsigned kOthers = 4;
+  static constexpr unsigned kSlots = 1 + kOthers;
+
+  FreeLink link;                          ///< the stack's, in the chain's first
+  Shared<std::uint32_t> next;             ///< index of the slot on whose node the chain goes on
+  Atomic<std::uint32_t> count;            ///< in the first: slots of the chain; a mark while the pool is trimmed
+  Shared<std::uint32_t> others[kOthers];  ///< indices of the slots after this one, as many as the chain has
 };
-static_assert(sizeof(Node) == 16, "what a free slot costs beside its own bytes");
+static_assert(sizeof(Node) == 32, "what a free slot costs beside its own bytes");
 
 /// Arithmetic between pointers and indices. The stride is any multiple of the alignment; dividing by it is a
 /// multiplication, because the division is known to be exact. [Granlund94]

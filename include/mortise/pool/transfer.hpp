@@ -35,10 +35,13 @@ class Transfer {
   /// Gives `n` slots, at least one and at most kChainMax, as one chain. The first is popped first.
   void push(const Slots& slots, unsigned where, std::byte* const* blocks, unsigned n) noexcept {
     std::uint32_t next = kNoSlot;
-    for (unsigned i = n; i-- > 0;) {
+    for (unsigned i = (n - 1) / Node::kSlots * Node::kSlots;; i -= Node::kSlots) {
       const std::uint32_t index = slots.index_of(blocks[i]);
-      slots.node(index).next = next;
+      Node& node = slots.node(index);
+      node.next = next;
+      for (unsigned j = 1; j < Node::kSlots && i + j < n; ++j) node.others[j - 1] = slots.index_of(blocks[i + j]);
       next = index;
+      if (i == 0) break;
     }
     Node& first = slots.node(next);
     first.count.store(n, Order::relaxed);
@@ -57,9 +60,11 @@ class Transfer {
       if (!link) continue;
       std::uint32_t index = slots.index_of(link);
       const unsigned n = slots.node(index).count.load(Order::relaxed);
-      for (unsigned i = 0; i < n; ++i) {
+      for (unsigned i = 0; i < n; i += Node::kSlots) {
+        const Node& node = slots.node(index);
         blocks[i] = slots.at(index);
-        index = slots.node(index).next;
+        for (unsigned j = 1; j < Node::kSlots && i + j < n; ++j) blocks[i + j] = slots.at(node.others[j - 1]);
+        index = node.next;
       }
       shard.idle.fetch_sub(n, Order::relaxed);
       shard.pops.fetch_add(1, Order::relaxed);
