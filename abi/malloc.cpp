@@ -94,11 +94,11 @@ template <bool kMayThrow> struct New {
 };
 
 /// Jumped to where a wrapper calls, for heaps that look at the caller: the stack is still as the entry point found it.
-template <class Miss, class H> [[gnu::noinline]] void* allocate_through(std::size_t size, std::size_t align, bool zeroed,
-                                                                        typename H::Thread* t, std::uintptr_t goal) {
-  const Request r{.size = size, .align = align, .zeroed = zeroed, .site = call_site()};
-  if (const Block b = static_cast<H&>(heap).allocate_through(*t, r, goal)) [[likely]] return b.ptr;
-  return with_registers<Miss::kAtCall>(size, align, zeroed);
+template <class Miss, class H, bool kZeroed> [[gnu::noinline]] void* allocate_through(std::size_t size, std::size_t align,
+                                                                                      typename H::Thread* t, std::uintptr_t goal) {
+  const Request r{.size = size, .align = align, .site = call_site()};
+  if (const Block b = static_cast<H&>(heap).allocate_through(*t, r, goal)) [[likely]] return kZeroed ? memset(b.ptr, 0, size) : b.ptr;
+  return with_registers<Miss::kAtCall>(size, align, kZeroed);
 }
 
 /// At the program's call, for heaps that look at the caller.
@@ -110,7 +110,7 @@ template <class Miss, class H> MORTISE_HOT void* allocate_called(H& h, Request r
     }
   if (typename H::Thread* const t = thread_if_ready(); t && !h.passes(r)) [[likely]] {
     const std::uintptr_t goal = h.goal_of(*t, r);
-    if (goal & 1) return allocate_through<Miss, H>(r.size, r.align, r.zeroed, t, goal);
+    if (goal & 1) return (r.zeroed ? allocate_through<Miss, H, true> : allocate_through<Miss, H, false>)(r.size, r.align, t, goal);
     if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
   }
   return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);

@@ -99,7 +99,9 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, class_of(r.size) * kMinAlign, kPooled};
     }
+    /// Not once code has been unloaded: a rule that is out of date could lead off a coroutine's stack, of which nobody knows the end.
     MORTISE_HOT Block allocate_through(Thread& t, Request r, std::uintptr_t goal) noexcept {
+      if (t.epoch != chooser_.epoch()) [[unlikely]] return {};
       return take_from(t, t.ways.climb(goal, sp_of(r), t.stack_end), r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {

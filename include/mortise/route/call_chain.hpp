@@ -41,8 +41,8 @@ template <unsigned kWaysLog2 = 9> class CallWays {
   }
   MORTISE_HOT static bool is_step(std::uintptr_t goal) noexcept { return goal & 1; }
 
-  /// Where a step leads to, over frames that the stack pointer alone leaves: a head, or 0 on a miss. Steps may be of code that
-  /// was unloaded: what they find is no return address then, and no way. O(levels).
+  /// Where a step leads to, over frames that the stack pointer alone leaves: a head, or 0 on a miss. The caller has made sure that
+  /// no code was unloaded since the step was set. O(levels).
   MORTISE_HOT std::uintptr_t climb(std::uintptr_t step, std::uintptr_t sp, std::uintptr_t stack_end) const noexcept {
     do {
       sp += static_cast<std::uint32_t>(step) - std::uintptr_t{1};
