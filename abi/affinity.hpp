@@ -68,6 +68,8 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
       else warn("affinity_bytes", "bytes, 16 to 1024");
     } else if (key.is("affinity_wrappers")) {
       if (!o.set_wrappers(value.at, value.length)) warn("affinity_wrappers", "strict or liberal");
+    } else if (key.is("affinity_mixing")) {
+      if (!o.set_mixing(value.at, value.length)) warn("affinity_mixing", "off, parts or chains");
     } else if (key.is("affinity_overhead")) {
       if (!parse(value, o.overhead_only)) warn("affinity_overhead", "0 or 1");
     } else if (key.is("affinity_huge")) {

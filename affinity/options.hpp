@@ -17,18 +17,27 @@ enum class Mode : std::uint8_t {
   graph,  ///< the same, with the storage shape graph: pools divided and united as it says
 };
 
+/// Which objects of different size classes share a pool of mixed sizes, by `graph`.
+enum class Mixing : std::uint8_t {
+  off,
+  parts,   ///< an object and its part: allocated in turn and linked
+  chains,  ///< these, and all that one chain of calls asks for, whatever its size
+};
+
 struct Options {
   Mode mode = Mode::graph;
   bool overhead_only = false;             ///< look everything up, then take the object from the heap below
   std::uint32_t objects_before_pool = 100;
   std::uint32_t object_bytes_max = 128;
   WrapperRule wrappers = WrapperRule::strict;
+  Mixing mixing = Mixing::off;
   bool huge_pages = false;
   char dump[256] = {};  ///< file to which what was found is written at the end; %p in it is the process id
   char plan[256] = {};  ///< plan file to follow
   std::uint32_t samples_per_second = 0;  ///< of memory accesses, for a plan; 0: none
 
   bool set_mode(const char* text, std::size_t length) noexcept;
+  bool set_mixing(const char* text, std::size_t length) noexcept;
   bool set_wrappers(const char* text, std::size_t length) noexcept;
 };
 const char* name_of(Mode mode) noexcept;

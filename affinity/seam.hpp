@@ -18,6 +18,8 @@ namespace mortise::affinity {
 /// is no wrapper, is the same. 0 = none. Small and dense: 1, 2, 3, ...
 using NodeId = std::uint32_t;
 
+enum class Mixing : std::uint8_t;
+
 inline constexpr NodeId kNoNode = 0;
 inline constexpr NodeId kNodesMax = 1u << 15;   ///< beyond, allocations go to the allocator below (code made at run time)
 inline constexpr unsigned kChainMax = 8;        ///< levels of calls that a chain may have
@@ -44,7 +46,7 @@ struct NodeView {
 };
 
 /// Why two nodes share a pool: for the dump and the viewer.
-enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan };
+enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, part, same_chain };
 
 // -- the run-time half calls (weak: without the analysis half nobody is told; hidden: nobody else is meant)
 #pragma GCC visibility push(hidden)
@@ -82,7 +84,7 @@ std::uintptr_t object_of(std::uintptr_t address) noexcept;
 NodeView view(NodeId id) noexcept;
 /// The largest id in use.
 NodeId last_node() noexcept;
-/// From now on b's objects come from a's pool. Of different size classes: from a pool of mixed sizes.
+/// From now on b's objects come from a's pool. Of different size classes: all of theirs from a pool of mixed sizes.
 void unite(NodeId a, NodeId b, Why why) noexcept;
 /// Adaptive switch: gives this node, and those united with it, a pool of its own.
 void divide_from_size_class(NodeId id) noexcept;
@@ -96,6 +98,9 @@ struct Fullness {
   std::uint64_t live, room;
 };
 void survey_pools(Fullness* row_of_node, NodeId nodes) noexcept;
+
+/// Which objects of different size classes may share a pool.
+Mixing mixing() noexcept;
 
 /// Zeroed memory that is never released; null when the system refuses. Not synchronised: under the analysis lock.
 std::byte* analysis_memory(std::size_t bytes) noexcept;

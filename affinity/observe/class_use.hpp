@@ -38,6 +38,7 @@ struct ClassUse {
   NodeId leader;             ///< when it was closed
   std::uint32_t samples, others, others_needed;
   bool is_closed;
+  bool is_mixed;  ///< some of its objects share a pool with objects of other sizes: it stays open
 
   /// What so many objects of a pool that forwards would have taken, had none of them been released.
   static constexpr std::uint32_t segments_of(std::uint64_t objects, std::size_t stride) noexcept {
@@ -65,7 +66,7 @@ struct ClassUse {
     others += !is_of_leader;
     const bool by_others = others >= others_needed && std::uint64_t{others} * 8 >= samples;
     if (!by_others && samples < others_needed * kSamplesOfOthers) return false;
-    *this = {.leader = kNoNode, .others_needed = others_needed};
+    *this = {.leader = kNoNode, .others_needed = others_needed, .is_mixed = is_mixed};
     return true;
   }
 };

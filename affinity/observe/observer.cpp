@@ -268,6 +268,12 @@ Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
   p->is_forwarding = options_.overhead_only;
   return p;
 }
+Pool* Observer::make_mixed_pool() noexcept {
+  Pool* const p = pools_ + 1 < kNodesMax ? make_pool(0, kNoNode) : nullptr;
+  if (!p || p == &forwarding_) return nullptr;
+  p->is_mixed = !p->is_forwarding;
+  return p;
+}
 Pool* Observer::class_pool(unsigned size_class) noexcept {
   Pool*& p = class_pool_[size_class];
   if (p) return p;
@@ -301,11 +307,11 @@ void Observer::grew(const Pool& pool, std::uint32_t segments) noexcept {
 
 std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   Held held(lock_);
-  if (options_.mode != Mode::graph || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
+  if (options_.mode != Mode::graph || !pool.size_class || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
   ClassUse& use = use_[pool.size_class];
   use.objects += leased;
   if (pool.is_forwarding) (pool.tag ? root(pool.tag).grown : use.undivided) += ClassUse::segments_of(leased, pool.stride());
-  if (!use.is_due()) return use.lease();
+  if (use.is_mixed || !use.is_due()) return use.lease();
   const Growth g = growth_of(pool.size_class);
   if (g.pays()) return use.lease();
   use.close(g.leader);

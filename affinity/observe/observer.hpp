@@ -94,6 +94,9 @@ class Observer {
   void count(Node& n, std::uintptr_t stack_end) noexcept;
   void give_pool(Node& n) noexcept;
   Pool* make_pool(unsigned size_class, NodeId tag) noexcept;
+  Pool* make_mixed_pool() noexcept;
+  static bool is_mixed(const Node& root) noexcept { return root.pool && root.pool->is_mixed; }
+  bool mix(Node& to, Node& from) noexcept;
   Pool* class_pool(unsigned size_class) noexcept;
   bool resume_at(const CallSite& site, const CallChoice& choice, Resume& out) noexcept;
   void forget_gone_modules() noexcept;

@@ -27,6 +27,16 @@ bool Options::set_mode(const char* text, std::size_t length) noexcept {
   return false;
 }
 
+bool Options::set_mixing(const char* text, std::size_t length) noexcept {
+  constexpr const char* kNames[] = {"off", "parts", "chains"};
+  for (unsigned i = 0; i < 3; ++i) {
+    if (!is(text, length, kNames[i])) continue;
+    mixing = static_cast<Mixing>(i);
+    return true;
+  }
+  return false;
+}
+
 bool Options::set_wrappers(const char* text, std::size_t length) noexcept {
   if (!is(text, length, "strict") && !is(text, length, "liberal")) return false;
   wrappers = is(text, length, "strict") ? WrapperRule::strict : WrapperRule::liberal;

@@ -64,11 +64,17 @@ NodeView Observer::view(NodeId id) noexcept {
           .has_own_pool = r.has_own_pool};
 }
 
+Mixing mixing() noexcept { return the_observer ? the_observer->options().mixing : Mixing::off; }
+
 /// A class's pool serves other nodes too: who leaves it is told by a new epoch, after which every thread asks again.
 void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
   if (!node(a) || !node(b)) return;
   Node &to = root(a), &from = root(b);
-  if (&to == &from || to.size_class != from.size_class) return;
+  if (&to == &from) return;
+  if (to.size_class != from.size_class || is_mixed(to) || is_mixed(from)) {
+    if (mix(to, from)) nodes_[b].why = why;
+    return;
+  }
   from.root = to.id;
   to.grown += std::exchange(from.grown, 0);
   nodes_[b].why = why;
@@ -87,6 +93,20 @@ void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
     to.pool = from.pool;
   }
   to.has_own_pool |= from.has_own_pool;
+}
+
+/// Every thread asks again; what the two had pools for so far stays there until it is released.
+bool Observer::mix(Node& to, Node& from) noexcept {
+  Pool* const shared = is_mixed(to) ? to.pool : is_mixed(from) ? from.pool : make_mixed_pool();
+  if (options_.mixing == Mixing::off || !shared) return false;
+  if (is_mixed(from) && from.pool != shared) from.pool->successor.store(shared, Order::release);
+  use_[to.size_class].is_mixed = use_[from.size_class].is_mixed = true;
+  from.root = to.id;
+  to.pool = shared;
+  to.has_own_pool = true;
+  shared->tag = to.id;
+  new_epoch();
+  return true;
 }
 
 void Observer::divide_from_size_class(NodeId id) noexcept {

@@ -8,7 +8,8 @@
 // from others': what is allocated later is recognised by what it is linked to.
 //
 // And the rule for pairs: two nodes allocated in turn, of one size class, that are linked, are visited together; one pool gives
-// them one line, two pools would tear them apart. Source: co-allocation in HALO [SavageJones20], adapted. Not synchronised.
+// them one line, two pools would tear them apart. An object and its part of another size, likewise: one pool of mixed sizes.
+// Source: co-allocation in HALO [SavageJones20], adapted. Not synchronised.
 #pragma once
 
 #include "affinity/place/affinity_rules.hpp"
@@ -19,6 +20,12 @@ namespace mortise::affinity {
 inline bool alternate(const NodeView& a, const NodeView& b) noexcept {
   const auto steady = [](const NodeView& n) { return std::uint64_t{n.alternations} * 4 >= n.objects * 3; };
   return a.id != b.id && a.size_class == b.size_class && a.previous == b.id && b.previous == a.id && steady(a) && steady(b);
+}
+
+/// Whether b, of another size class, is allocated right after a, three times out of four that either is: an object and its part.
+inline bool accompanies(const NodeView& b, const NodeView& a) noexcept {
+  return a.size_class != b.size_class && b.previous == a.id && std::uint64_t{b.alternations} * 4 >= b.objects * 3 &&
+         std::uint64_t{b.objects} * 4 >= a.objects * 3;
 }
 
 /// Whether an edge runs between the two, or one object points to both.

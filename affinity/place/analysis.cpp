@@ -1,7 +1,9 @@
 #include "affinity/place/analysis.hpp"
 
 #include <dlfcn.h>
+#include <string.h>
 
+#include "affinity/options.hpp"
 #include "affinity/seam.hpp"
 
 namespace mortise::affinity {
@@ -109,13 +111,26 @@ void Analysis::count(const NodeView& node, std::size_t size) noexcept {
   if (node.id < kNodesMax) rules_.sized(node.id, size < ~0u - 1 ? static_cast<std::uint32_t>(size) : ~0u - 1);
 }
 
+/// All that one chain of calls asks for, whatever its size. O(nodes).
+void Analysis::join_sizes_of(const NodeView& node) noexcept {
+  for (NodeId n = 1; n <= last_node(); ++n) {
+    const NodeView other = view(n);
+    if (n == node.id || !other.pool || other.chain_length != node.chain_length) continue;
+    if (memcmp(other.chain, node.chain, node.chain_length * sizeof *node.chain) != 0) continue;
+    if (rules_.unite(n, node.id)) return merge(n, node.id, Why::same_chain);
+  }
+}
+
 void Analysis::decide(const NodeView& node) noexcept {
   if (node.id >= kNodesMax) return;
   if (node.previous) {
     const NodeView before = view(node.previous);
     if (alternate(node, before) && linked(graph_, node.id, before.id) && rules_.unite(node.id, before.id))
       merge(node.id, before.id, Why::co_allocated);
+    if (mixing() != Mixing::off && accompanies(node, before) && linked(graph_, node.id, before.id) && rules_.unite(node.id, before.id))
+      merge(before.id, node.id, Why::part);
   }
+  if (mixing() == Mixing::chains) join_sizes_of(node);
   switch_.heavy(rules_, node.id, node.size_class);
   if (!view(node.id).pool) fold_back_.made_pool([](NodeId n) { fold_back(n); });
   divide_from_size_class(node.id);

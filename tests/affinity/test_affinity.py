@@ -66,6 +66,16 @@ def test_pairs_allocated_in_turn_and_linked_share_lines(watch):
     assert any(v["type"] == "global" for v in found["variable"]), "the head of the list is a global"
 
 
+@pytest.mark.parametrize("mixing", ["off", "parts", "chains"])
+def test_an_object_and_its_part_of_another_size_share_a_pool_where_that_is_asked_for(watch, mixing):
+    done, found = watch(program("affinity", "parts"), conf=f"affinity_mixing={mixing}")
+    assert done.ok().out == run([program("affinity", "parts")]).out
+    sizes = sorted(sorted({n["bytes"] for n in nodes}) for nodes in pools(found))
+    assert sizes == {"off": [[32], [48], [64], [96]], "parts": [[32, 48], [64], [96]], "chains": [[32, 48], [64, 96]]}[mixing]
+    mixed = {m["why"] for m in found["merge"]} - {"type I", "type II"}
+    assert mixed == {"off": set(), "parts": {"part"}, "chains": {"part", "same chain"}}[mixing]
+
+
 def test_a_half_empty_pool_is_given_up_and_full_ones_are_not(watch):
     done, found = watch(program("affinity", "sparse"))
     assert done.ok().out == run([program("affinity", "sparse")]).out

@@ -67,7 +67,8 @@ def test_the_liberal_rule_sees_more_wrappers(tmp_path):
     assert said["n_initialises"] == said["n_keeps"] == "wrapper" and said["n_uses"] != "wrapper"
 
 
-@pytest.mark.parametrize("mode", [*MODES, "graph,affinity_overhead=1", "chain,affinity_objects=1,affinity_bytes=1024,affinity_huge=1"])
+@pytest.mark.parametrize("mode", [*MODES, "graph,affinity_overhead=1", "chain,affinity_objects=1,affinity_bytes=1024,affinity_huge=1",
+                                  "graph,affinity_objects=1,affinity_mixing=chains"])
 def test_output_is_the_same_in_every_mode(mode):
     for words in ([program("chains", "wrappers-o2")], [program("chains", "crowd"), 1000 if ALL else 40]):
         assert run(words, NAME, env=conf(mode)).ok().out == run(words).ok().out

@@ -13,7 +13,7 @@
 namespace mortise::test {
 namespace {
 
-constexpr std::uintptr_t kWrapper = 0x1000, kFirst = 0x2000, kSecond = 0x3000, kByFrame = 0x4000, kRare = 0x5000, kBelow = 0x6000;
+constexpr std::uintptr_t kWrapper = 0x1000, kFirst = 0x2000, kSecond = 0x3000, kByFrame = 0x4000, kRare = 0x5000, kBelow = 0x6000, kMixed = 0x7000;
 
 /// Knows one wrapper, whose frame has 32 bytes, another that is left by rbp, and a pool for each address that ends a chain.
 class Scripted {
@@ -42,9 +42,10 @@ class Scripted {
     }
     choice.key = call_key(address, id);
     if (address == kRare) return;
-    Pool& pool = address == kFirst ? first : address == kSecond ? second : below;
-    pool.id = address == kFirst ? 1 : address == kSecond ? 2 : 3;
-    pool.size_class = size_class;
+    Pool& pool = address == kFirst ? first : address == kSecond ? second : address == kMixed ? mixed : below;
+    pool.id = address == kFirst ? 1 : address == kSecond ? 2 : address == kMixed ? 4 : 3;
+    pool.size_class = address == kMixed ? 0 : size_class;
+    pool.is_mixed = address == kMixed;
     pool.is_forwarding = address == kBelow;
     choice.pool = &pool;
   }
@@ -55,7 +56,7 @@ class Scripted {
 
   CallStep plain{.cfa_offset = 32, .rbp_offset = -16, .from_rbp = false, .id = kPlainId};
   CallStep by_frame{.cfa_offset = 16, .rbp_offset = -16, .from_rbp = true, .id = kFrameId};
-  Pool first{}, second{}, below{};
+  Pool first{}, second{}, mixed{}, below{};
   unsigned asked = 0;
   std::uint32_t now = 1;
   void* told = nullptr;
@@ -148,6 +149,48 @@ TEST(AffinityPools, UndecidedObjectsComeFromBelowAndAreTold) {
     EXPECT_EQ(h.chooser().asked, 2u);
     EXPECT_FALSE(is_pooled(h, ask(h, t, Calls(kFirst), 129)));
     EXPECT_FALSE(is_pooled(h, h.allocate(t, {.size = 32}))) << "a call from within has no site";
+  });
+}
+
+TEST(AffinityPools, ObjectsOfSeveralSizesLieSideBySideInAMixedPool) {
+  Stage<Heap> stage(2);
+  std::vector<Block> blocks;
+  const Calls calls(kMixed);
+  stage.as(0, [&](Heap& h, auto& t) {
+    for (int i = 0; i < 20'000; ++i) {
+      for (const std::size_t bytes : {std::size_t{24}, std::size_t{56}, std::size_t{100}}) {
+        const Block b = ask(h, t, calls, bytes);
+        ASSERT_TRUE(b.ptr && is_pooled(h, b) && is_aligned(b.ptr, kMinAlign));
+        EXPECT_GE(h.measure(b).size, bytes);
+        EXPECT_LT(h.measure(b).size, bytes + 2 * kMinAlign);
+        std::memset(b.ptr, static_cast<int>(bytes), bytes);
+        if (!blocks.empty() && i < 1000) {
+          EXPECT_EQ(b.ptr, blocks.back().ptr + h.measure(blocks.back()).size + 8) << "right behind the last one";
+        }
+        blocks.push_back(b);
+      }
+    }
+    for (std::size_t i = 0; i < blocks.size(); i += 2) h.release(t, blocks[i]);
+    t.busy = true;  // a signal handler's release waits
+    h.release(t, blocks[1]);
+    t.busy = false;
+    Usage u;
+    h.tell(u);
+    EXPECT_GE(u.live, blocks.size() / 2 * 60);
+  });
+  stage.as(1, [&](Heap& h, auto& t) {  // another thread's releases and its own objects, in the same pool
+    const Block own = ask(h, t, calls, 24);
+    EXPECT_TRUE(is_pooled(h, own));
+    for (std::size_t i = 3; i < blocks.size(); i += 2) {
+      EXPECT_EQ(blocks[i].ptr[23], blocks[i].ptr[0]);
+      h.release(t, blocks[i]);
+    }
+    h.release(t, own);
+    h.trim(t);
+    h.audit();
+    Usage u;
+    h.tell(u);
+    EXPECT_LT(u.live, 4096u);
   });
 }
 

@@ -19,8 +19,10 @@ struct Pool {
   std::uint32_t size_class;       ///< class c holds objects of up to 16·c bytes
   std::uint32_t tag;              ///< the Chooser's own
   bool is_forwarding;             ///< objects come from the heap below: lookups are made, and nothing else
+  bool is_mixed;                  ///< of several sizes; `size_class` is 0 then
   Atomic<Pool*> successor;        ///< from now on objects come from there
   PoolHead* orphans;              ///< heads whose threads have ended
+  void* mixed;                    ///< what serves it, if it is mixed. The layer's own
 
   std::size_t stride() const noexcept { return std::size_t{size_class} * kMinAlign; }
   /// The pool from which objects come today.

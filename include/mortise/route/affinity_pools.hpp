@@ -128,11 +128,11 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
         const Inside inside(t);
         if (!(h = find_again(t, r, site))) h = ask(t, r, site, choice);
         if (h && h->lease <= 0) renew(*h);
-        std::byte* const p = h && !h->is_forwarding ? pools_.take(*h) : nullptr;
+        std::byte* const p = h && !h->is_forwarding ? pools_.take(*h, r.size) : nullptr;
         if (h && h->grown) tell_growth(*h);
         if (p) {
           if (r.zeroed) std::memset(p, 0, r.size);
-          return {p, h->pool->stride(), kPooled};
+          return {p, h->mixed ? r.size : h->pool->stride(), kPooled};
         }
       }
       const Block b = allocate_below(t, r);
@@ -148,7 +148,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       PoolSegment& s = *pools_.range().segment_of(b.ptr);
       PoolHead* const h = glance(s.head);
       MORTISE_CHECK(h && glance(s.live), Fault::invalid_free, (Block{b.ptr, 0}));
-      if (may_put(&t, h, s, b.ptr)) {
+      if (may_put(&t, h, s, b.ptr) || (h->mixed && !t.busy)) {
         const Inside inside(t);
         return pools_.put(s, b.ptr);
       }
@@ -164,7 +164,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (!pools_.range().holds(b.ptr)) return this->below.measure(b);
       const PoolSegment& s = *pools_.range().segment_of(b.ptr);
       MORTISE_CHECK(glance(s.head), Fault::invalid_free, b);
-      return {b.ptr, s.stride, kPooled};
+      return {b.ptr, pools_.bytes_of(s, b.ptr), kPooled};
     }
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
       return b.size_class == kPooled ? Block{} : this->below.resize_in_place(t.below, b, n);
@@ -208,9 +208,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       detach_below(this->below, t.below);
     }
 
-    std::size_t trim(Thread& t) noexcept {
-      return trim_pools(t) + trim_below(this->below, t.below);
-    }
+    std::size_t trim(Thread& t) noexcept { return trim_pools(t) + trim_below(this->below, t.below); }
     std::size_t purge_idle() noexcept requires Purges<Below> {
       const std::size_t waiting = this->below.purge_idle();
       pools_.purge(2);  // called every half delay
@@ -283,7 +281,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       const Inside inside(t);
       for (PoolHead* h = t.heads; h; h = h->next_of_thread) {
         if (h->is_forwarding || h->pool->size_class != class_of(r.size)) continue;
-        std::byte* const p = pools_.take(*h);
+        std::byte* const p = pools_.take(*h, r.size);
         if (!p) continue;
         if (r.zeroed) std::memset(p, 0, r.size);
         return {p, h->pool->stride(), kPooled};
@@ -323,7 +321,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
         const Inside inside(t);
         for (PoolHead* h = t.heads; h; h = h->next_of_thread) pools_.tidy(*h);
       }
-      return pools_.purge(0);
+      return pools_.trim_mixed() + pools_.purge(0);
     }
     MORTISE_HOT std::uintptr_t address_of_call(const Request& r) const noexcept {
       if constexpr (kReadsCalls) return *static_cast<const std::uintptr_t*>(r.site);
@@ -340,7 +338,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (!self.pools_.range().holds(p)) return {};
       const PoolSegment& s = *self.pools_.range().segment_of(p);
       PoolHead* const h = glance(s.head);
-      if (!h) return {};
+      if (!h || h->mixed) return {};
       std::byte* const first = self.pools_.range().memory_of(&s);
       return {h->pool, first + static_cast<std::size_t>(p - first) / s.stride * s.stride};
     }

@@ -7,8 +7,11 @@
 // taking and putting wait-free while a segment lasts; otherwise blocking, one lock over the range and over who owns which head.
 #pragma once
 
+#include <new>
+
 #include "mortise/core/core.hpp"
 #include "mortise/data/meta_arena.hpp"
+#include "mortise/route/mixed_pool.hpp"
 #include "mortise/route/pool_range.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
@@ -18,14 +21,16 @@ namespace mortise {
 template <std::size_t kSegmentBytes> class PoolHeads {
  public:
   using Range = PoolRange<kSegmentBytes>;
+  using Mixed = MixedPool<kSegmentBytes>;
   static constexpr std::size_t kPageOfHeads = 256;
 
   bool start(std::size_t page_bytes) noexcept {
-    Held held(lock_);
-    return range_.start(page_bytes);
+    Held held(ground_.lock);
+    page_bytes_ = page_bytes;
+    return ground_.range.start(page_bytes);
   }
-  MORTISE_HOT const Range& range() const noexcept { return range_; }
-  void set_huge(bool on) noexcept { range_.set_huge(on); }
+  MORTISE_HOT const Range& range() const noexcept { return ground_.range; }
+  void set_huge(bool on) noexcept { ground_.range.set_huge(on); }
 
   MORTISE_HOT static std::byte* pop(PoolSegment& s) noexcept {
     std::byte* p = s.free;
@@ -41,23 +46,28 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     show(s.live, s.live - 1);
   }
 
-  /// The same for a release by the owner.
+  /// The same for a release by the owner, or by anybody into a mixed pool.
   void put(PoolSegment& s, std::byte* p) noexcept {
+    if (!s.stride) return mixed_of(*s.head)->put(p);
     const bool is_noticed = s.live == s.notice;
     push(s, p);
     if (is_noticed) settle(s);
   }
 
+  /// How much the object at `p` may use.
+  std::size_t bytes_of(const PoolSegment& s, std::byte* p) noexcept { return s.stride ? s.stride : mixed_of(*s.head)->bytes_of(p); }
+
   /// An object of this head, from wherever there is one. Null when the system refuses memory.
-  MORTISE_COLD std::byte* take(PoolHead& h) noexcept {
+  MORTISE_COLD std::byte* take(PoolHead& h, std::size_t bytes) noexcept {
+    if (h.mixed) return mixed_of(h)->take(bytes);
     drain(h);
     if (std::byte* p = pop(*h.current)) return p;
     PoolSegment* s = h.with_room;
     if (s) {
       unlink(*s);
     } else {
-      Held held(lock_);
-      s = range_.take(h);
+      Held held(ground_.lock);
+      s = ground_.range.take(h);
       if (!s) return nullptr;
       ++h.grown;
     }
@@ -78,17 +88,18 @@ template <std::size_t kSegmentBytes> class PoolHeads {
       next = s->next;
       if (s->live == 0) give_back(*s);
     }
-    Held held(lock_);
-    range_.give_back_extent(h);
+    Held held(ground_.lock);
+    ground_.range.give_back_extent(h);
     if (h.current != &none_ && h.current->live == 0) {
-      range_.give_back(h.current);
+      ground_.range.give_back(h.current);
       h.current = &none_;
     }
   }
 
   /// A head of `pool` for the thread whose record is `owner`: one whose thread has ended, or a new one. Null without memory.
   PoolHead* adopt(Pool& pool, void* owner) noexcept {
-    Held held(lock_);
+    if (pool.is_mixed && !serve_mixed(pool)) return nullptr;
+    Held held(ground_.lock);
     PoolHead* h = pool.orphans;
     if (h) pool.orphans = h->next_orphan;
     else if (!(h = make_head(pool))) return nullptr;
@@ -97,58 +108,78 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   }
   void orphan(PoolHead& h) noexcept {
     tidy(h);
-    Held held(lock_);
+    Held held(ground_.lock);
     h.owner.store(PoolHead::nobody(), Order::release);
     h.next_orphan = h.pool->orphans;
     h.pool->orphans = &h;
   }
   /// A table of `kPageOfHeads` empty entries, and its return.
   PoolHead** take_page() noexcept {
-    Held held(lock_);
+    Held held(ground_.lock);
     PoolHead** const page = idle_pages_;
-    if (!page) return reinterpret_cast<PoolHead**>(meta_.take(kPageOfHeads * sizeof *page));
+    if (!page) return reinterpret_cast<PoolHead**>(ground_.meta.take(kPageOfHeads * sizeof *page));
     idle_pages_ = reinterpret_cast<PoolHead**>(page[0]);
     page[0] = nullptr;
     return page;
   }
   void give_page(PoolHead** page) noexcept {
-    Held held(lock_);
+    Held held(ground_.lock);
     page[0] = reinterpret_cast<PoolHead*>(idle_pages_);
     idle_pages_ = page;
   }
 
+  /// Gives whole pages inside the free chunks of mixed pools back. Returns the bytes given.
+  std::size_t trim_mixed() noexcept {
+    std::size_t given = 0;
+    each_mixed([&](Mixed& m) { given += m.trim(); });
+    return given;
+  }
   /// Gives pages of free segments back: all, or those that were free at the call before the last. Returns the bytes given.
   std::size_t purge(std::uint16_t rounds) noexcept {
-    Held held(lock_);
-    return range_.purge(rounds);
+    Held held(ground_.lock);
+    return ground_.range.purge(rounds);
   }
-  std::size_t dirty_bytes() const noexcept { return range_.dirty_bytes(); }
+  std::size_t dirty_bytes() const noexcept { return ground_.range.dirty_bytes(); }
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
-  void reset_after_fork() noexcept { lock_.reset(); }
+  void lock_all() noexcept {
+    mixed_lock_.lock();
+    for (Mixed* m = mixed_; m; m = m->next) m->lock_all();
+    ground_.lock.lock();
+  }
+  void unlock_all() noexcept {
+    ground_.lock.unlock();
+    for (Mixed* m = mixed_; m; m = m->next) m->unlock_all();
+    mixed_lock_.unlock();
+  }
+  void reset_after_fork() noexcept {
+    ground_.lock.reset();
+    for (Mixed* m = mixed_; m; m = m->next) m->reset_after_fork();
+    mixed_lock_.reset();
+  }
 
   /// Objects that wait in remote lists count as live.
   void tell(Usage& u) noexcept {
-    Held held(lock_);
-    range_.tell(u);
-    u.meta += meta_.mapped_bytes();
+    each_mixed([&](Mixed& m) { m.tell(u); });
+    Held held(ground_.lock);
+    ground_.range.tell(u);
+    u.meta += ground_.meta.mapped_bytes();
   }
 
   /// Calls each(pool, objects out, objects that fit) for every segment in use. What threads change meanwhile is read as it is.
   template <class Each> void survey(Each&& each) const noexcept {
-    for (std::uint32_t i = 0; i < range_.end(); ++i) {
-      const PoolSegment& s = range_.at(i);
-      if (const PoolHead* const h = glance(s.head)) each(*h->pool, glance(s.live), std::uint32_t{kSegmentBytes} / s.stride);
+    for (std::uint32_t i = 0; i < ground_.range.end(); ++i) {
+      const PoolSegment& s = ground_.range.at(i);
+      if (const PoolHead* const h = glance(s.head); h && !h->mixed) each(*h->pool, glance(s.live), std::uint32_t{kSegmentBytes} / s.stride);
     }
   }
 
   /// Each segment's lists and counts agree. The heap must be at rest.
   void audit() noexcept {
-    for (std::uint32_t i = 0; i < range_.end(); ++i) {
-      PoolSegment& s = range_.at(i);
-      if (!s.head) continue;
-      std::byte* const first = range_.memory_of(&s);
+    each_mixed([](Mixed& m) { m.audit(); });
+    for (std::uint32_t i = 0; i < ground_.range.end(); ++i) {
+      PoolSegment& s = ground_.range.at(i);
+      if (!s.head || s.head->mixed) continue;
+      std::byte* const first = ground_.range.memory_of(&s);
       std::uint32_t released = 0;
       for (std::byte* p = s.free; p; p = link_of(p), ++released)
         MORTISE_AUDIT(p >= first && p < s.fresh && static_cast<std::size_t>(p - first) % s.stride == 0);
@@ -181,8 +212,8 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   }
   void give_back(PoolSegment& s) noexcept {
     unlink(s);
-    Held held(lock_);
-    range_.give_back(&s);
+    Held held(ground_.lock);
+    ground_.range.give_back(&s);
   }
 
   void drain(PoolHead& h) noexcept {
@@ -190,23 +221,46 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     std::byte* p = h.remote.exchange(nullptr, Order::acquire);  // pairs with the release of push_remote
     while (p) {
       std::byte* const next = link_of(p);
-      PoolSegment& s = *range_.segment_of(p);
+      PoolSegment& s = *ground_.range.segment_of(p);
       put(s, p);
       p = next;
     }
   }
+  static Mixed* mixed_of(const PoolHead& h) noexcept { return static_cast<Mixed*>(h.mixed); }
+  template <class Each> void each_mixed(Each&& each) noexcept {
+    Held held(mixed_lock_);
+    for (Mixed* m = mixed_; m; m = m->next) each(*m);
+  }
+  bool serve_mixed(Pool& pool) noexcept {
+    Held held(mixed_lock_);
+    if (pool.mixed) return true;
+    std::byte* memory;
+    {
+      Held inner(ground_.lock);
+      memory = ground_.meta.take(sizeof(Mixed));
+    }
+    if (!memory) return false;
+    auto* const m = new (memory) Mixed{};
+    if (!m->start(ground_, pool, page_bytes_)) return false;
+    m->next = mixed_;
+    mixed_ = m;
+    pool.mixed = m;
+    return true;
+  }
   PoolHead* make_head(Pool& pool) noexcept {
-    auto* const h = reinterpret_cast<PoolHead*>(meta_.take(sizeof(PoolHead)));
+    auto* const h = reinterpret_cast<PoolHead*>(ground_.meta.take(sizeof(PoolHead)));
     if (!h) return nullptr;
     h->pool = &pool;
     h->is_forwarding = pool.is_forwarding;
+    h->mixed = pool.mixed;
     h->current = &none_;
     return h;
   }
 
-  Range range_;
-  FutexLock lock_;
-  MetaArena meta_;
+  PoolGround<kSegmentBytes> ground_;
+  FutexLock mixed_lock_;  ///< which mixed pools there are; taken before any of their locks, and before the ground's
+  Mixed* mixed_ = nullptr;
+  std::size_t page_bytes_ = 4_KiB;
   PoolHead** idle_pages_ = nullptr;
   PoolSegment none_ = {};  ///< the current segment of a head that has none: nothing free, nothing fresh
 };

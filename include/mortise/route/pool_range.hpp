@@ -64,6 +64,27 @@ template <std::size_t kSegmentBytes> class PoolRange {
     if (s) give_to(s, h);
     return s;
   }
+  /// `n` segments in a row, of one chunk, which have no one size for their objects. Null when the system refuses.
+  std::byte* take_run(PoolHead& h, std::size_t n) noexcept {
+    if (chunk_end_ - next_ < n) {
+      while (next_ != chunk_end_) {
+        ++used_[next_ / kPerChunk];
+        give_back(segments_ + next_++);
+        free_->state = SegmentState::free_clean;
+        add_dirty(-kSegmentBytes);
+      }
+      if (!take_chunk()) return nullptr;
+    }
+    PoolSegment* const first = segments_ + next_;
+    used_[next_ / kPerChunk] += static_cast<std::uint16_t>(n);
+    for (next_ += static_cast<std::uint32_t>(n); n; --n) {
+      PoolSegment& s = first[n - 1];
+      s = {.live = 1, .state = SegmentState::full};
+      show(s.head, &h);
+    }
+    return memory_of(first);
+  }
+  std::byte* origin() const noexcept { return origin_; }
   /// The segment is empty and out of its head's lists.
   void give_back(PoolSegment* s) noexcept {
     s->state = SegmentState::free_dirty;
@@ -102,21 +123,21 @@ template <std::size_t kSegmentBytes> class PoolRange {
   }
   std::size_t dirty_bytes() const noexcept { return dirty_bytes_.load(Order::relaxed); }
 
-  /// Adds what lies in the range to `u`. Counts that threads change meanwhile are read as they are.
+  /// Adds what lies in the range to `u`, but for the inside of runs. Counts that threads change meanwhile are read as they are.
   void tell(Usage& u) noexcept {
     u.mapped += mapped_bytes_;
     u.meta += table_bytes_;
-    std::size_t live = 0, used = 0;
+    std::size_t live = 0, used = 0, mixed = 0;
     for (std::uint32_t i = 0; i < end(); ++i) {
       const PoolSegment& s = segments_[i];
       if (!glance(s.head)) continue;
       live += std::size_t{glance(s.live)} * s.stride;
-      used += kSegmentBytes;
+      (s.stride ? used : mixed) += kSegmentBytes;
     }
     u.live += live;
     u.cached += used - live;
     u.dirty += dirty_bytes();
-    u.purged += mapped_bytes_ - used - dirty_bytes();
+    u.purged += mapped_bytes_ - used - mixed - dirty_bytes();
   }
   /// Segments have numbers below this.
   std::uint32_t end() const noexcept { return chunks_ * kPerChunk; }

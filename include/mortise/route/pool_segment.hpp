@@ -34,7 +34,7 @@ struct alignas(64) PoolSegment {
   std::byte* end;
   PoolSegment* next;     ///< in the head's list of segments with room, or in the range's list of free ones
   PoolSegment* prev;
-  std::uint32_t stride;
+  std::uint32_t stride;  ///< 0: objects of several sizes lie here
   std::uint16_t stamp;   ///< free: in which round of purging it became so
   SegmentState state;
 };
@@ -56,6 +56,7 @@ struct alignas(64) PoolHead {
   std::uint32_t extent_end;
   std::uint32_t extent_segments;  ///< how many the next extent has
   bool is_forwarding;             ///< = pool->is_forwarding, where a miss finds it
+  void* mixed;                    ///< the MixedPool that serves it, for objects of several sizes; null: segments do
   PoolHead* next_orphan;
   PoolHead* next_of_thread;
   Atomic<std::byte*> remote;      ///< objects that other threads have released
