@@ -317,10 +317,8 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return this->below.allocate(t.below, r);
     }
     std::size_t trim_pools(Thread& t) noexcept {
-      {
-        const Inside inside(t);
-        for (PoolHead* h = t.heads; h; h = h->next_of_thread) pools_.tidy(*h);
-      }
+      const Inside inside(t);
+      for (PoolHead* h = t.heads; h; h = h->next_of_thread) pools_.tidy(*h);
       return pools_.trim_mixed() + pools_.purge(0);
     }
     MORTISE_HOT std::uintptr_t address_of_call(const Request& r) const noexcept {
