@@ -57,6 +57,7 @@ class Store {
       bits |= 1u << index;
     }
     require((free_.fetch_or(bits, Order::acq_rel) & bits) == 0, "a block comes back twice");
+    if (takes_its_time) hooks::pause(std::source_location::current());
   }
   std::byte* meta(std::size_t bytes) noexcept {
     std::byte* const at = meta_ + used_;
@@ -67,6 +68,7 @@ class Store {
   unsigned free_blocks() { return free_.load(Order::relaxed); }
   Block block_[kBlocks];
   unsigned most_asked = kBlocks;
+  bool takes_its_time = false;  ///< a thread may stop behind a release
 
  private:
   Atomic<unsigned> free_{(1u << kBlocks) - 1};
@@ -191,6 +193,58 @@ struct FirstUseOfTwoCores : Cores {  // both make their sets
   }
 };
 
+struct RefillAgainstGives : Cores {  // what a miss brings does not fit any more: another thread of the core has freed meanwhile
+  static constexpr unsigned kThreads = 2;
+  std::byte* held[3];
+  RefillAgainstGives() : Cores(0) {
+    for (std::byte*& p : held) p = take();
+    cache.trim(thread);
+  }
+  void run(unsigned number) {
+    on(0);
+    if (number == 0) return void(take());
+    for (std::byte* const p : held) give(p);
+  }
+};
+
+struct BatchAgainstTake : Cores {  // more blocks at once than the magazine has room for
+  static constexpr unsigned kThreads = 2;
+  std::byte* batch[3];
+  BatchAgainstTake() : Cores(0) {
+    std::byte* warm[3];
+    for (std::byte*& p : warm) p = take();
+    for (std::byte*& p : batch) p = take();
+    cache.trim(thread);
+    for (std::byte* const p : warm) give(p);
+    for (std::byte* const p : batch) disown(reinterpret_cast<FreeLink*>(p));
+  }
+  void run(unsigned number) {
+    on(0);
+    if (number == 0) cache.release_batch(thread, 1, batch, 3);
+    else take_hit();
+  }
+};
+
+/// A fork while another thread drains: in the child that thread stops where it was, and what it was moving may be lost, but no block
+/// is free and in a magazine.
+struct ForkWhileAnotherDrains : Cores {
+  static constexpr unsigned kThreads = 2;
+  ForkWhileAnotherDrains() : Cores(2) { cache.below.takes_its_time = true; }
+  void run(unsigned number) {
+    on(static_cast<int>(number));
+    if (number == 1) cache.trim(thread);
+  }
+  void stopped() {
+    cache.reset_after_fork();
+    on(0);
+    const unsigned free = cache.below.free_blocks();
+    while (const mortise::Block b = cache.allocate_hit(thread, {.size = 8})) {
+      own(reinterpret_cast<FreeLink*>(b.ptr));
+      require(!(free & 1u << (reinterpret_cast<Block*>(b.ptr) - cache.below.block_)), "a block is free and in a magazine");
+    }
+  }
+};
+
 struct LimitsGrowAtOnce : CoresWith<10> {  // both double the limit of one magazine, from 4 towards 10
   static constexpr unsigned kThreads = 2;
   LimitsGrowAtOnce() : CoresWith(0) {
@@ -221,6 +275,9 @@ TEST(CoreCache, DrainWhileTwoThreadsShareACore) {
   run<DrainWhileTwoThreadsShareACore>("drain, two threads there", kOnce);
 }
 TEST(CoreCache, TwoDrains) { run<TwoDrains>("two drains"); }
+TEST(CoreCache, RefillAgainstGives) { run<RefillAgainstGives>("a miss against three frees", kOnce); }
+TEST(CoreCache, BatchAgainstTake) { run<BatchAgainstTake>("a batch that does not fit against a hit", kOnce); }
+TEST(CoreCache, ForkWhileAnotherDrains) { run<ForkWhileAnotherDrains>("a fork while another thread drains", {.freeze = true}); }
 TEST(CoreCache, LimitsGrowAtOnce) { run<LimitsGrowAtOnce>("two misses double a limit", kOnce); }
 TEST(CoreCache, FirstUseOfTwoCores) { run<FirstUseOfTwoCores>("first use of two cores"); }
 

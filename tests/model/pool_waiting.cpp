@@ -143,6 +143,28 @@ struct ShutAgainstPushAndPop : Magazine {
   void finish() { check_each_once(2); }
 };
 
+/// Chains go in and out while a third thread pushes.
+struct GiveAgainstTakeAndPush : Magazine {
+  static constexpr unsigned kThreads = 3;
+  GiveAgainstTakeAndPush() {
+    for (auto& o : owned) o.set(1);
+    give(0);
+  }
+  void run(unsigned thread) {
+    if (thread == 0) {
+      std::byte* const mine[] = {&block[1], &block[2]};
+      for (unsigned i = 1; i <= 2; ++i) owned[i].set(0);
+      for (unsigned n = 2 - magazine.give(mine, 2), i = 0; i < n; ++i) own(mine[i]);
+    } else if (thread == 1) {
+      std::byte* out[2];
+      for (unsigned n = magazine.take(out, 2); n > 0;) own(out[--n]);
+    } else {
+      give(3);
+    }
+  }
+  void finish() { check_each_once(4); }
+};
+
 template <class Scenario>
 void check(const char* what, bool stopping) {
   Options options;
@@ -163,6 +185,7 @@ TEST(Doorbell, NoRingIsLost) {
 TEST(Doorbell, ItsFencesAreNeeded) { EXPECT_FALSE(explore<WaitAgainstGive<SilentBell>>().failure.empty()); }
 
 TEST(LockedMagazine, PushAgainstPops) { check<PushAgainstPops>("push against two pops", true); }
+TEST(LockedMagazine, GiveAgainstTakeAndPush) { check<GiveAgainstTakeAndPush>("two given, two taken and one pushed", true); }
 TEST(LockedMagazine, ShutAgainstPushAndPop) { check<ShutAgainstPushAndPop>("shut, push and pop", false); }
 
 }  // namespace

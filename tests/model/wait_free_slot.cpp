@@ -145,8 +145,47 @@ struct TakenOver : Heap {
   void finish() { find_all(); }
 };
 
+/// All blocks of the span that words come from are back: it stays with its slot as long as it is that.
+struct CompleteWhileCurrent : Heap {
+  static constexpr unsigned kThreads = 2;
+  void run(unsigned thread) {
+    if (thread == 0) return free(0), free(1), free(2), free(3);
+    bool more = true;
+    if (look(slot[0], more)) begin_in(slot[1]);
+    refill(slot[0]);
+  }
+  void finish() {
+    if (span.owner.load(Order::relaxed) == 1) refill(slot[0]);
+    require(span.owner.load(Order::relaxed) == 0, "a span left its slot while words came from it");
+    find_all();
+  }
+};
+
+/// The holder ends and stops taking words from the span, whose marks it has taken or not, while blocks come home.
+template <bool kMarksTaken> struct Closed : Heap {
+  static constexpr unsigned kThreads = 2;
+  Closed() {
+    free(3);
+    for (bool more = true; more;) look(slot[0], more);  // what was hinted at was current
+    if (kMarksTaken) slot[0].bins[kClass].marks = span.bin.take_marks();
+  }
+  void run(unsigned thread) {
+    if (thread == 0) return free(0), free(1);
+    slot[0].close(kClass, [this](unsigned n) -> Slot& { return slot[n]; });
+    bool more = true;
+    look(slot[0], more);
+    refill(slot[0]);
+  }
+  void finish() { find_all(); }
+};
+
 TEST(WaitFreeSlot, TwoFrees) { check<TwoFrees>("two frees against look and refill"); }
 TEST(WaitFreeSlot, AroundCurrent) { check<AroundCurrent>("two frees against an owner that leaves the span"); }
+TEST(WaitFreeSlot, CompleteWhileCurrent) { check<CompleteWhileCurrent>("four frees while words come from the span"); }
+TEST(WaitFreeSlot, Closed) {
+  check<Closed<false>>("two frees while the span is closed");
+  check<Closed<true>>("... with a mark taken before");
+}
 TEST(WaitFreeSlot, HandedToAnother) { check<HandedToAnother>("four frees, then the span goes to another slot"); }
 TEST(WaitFreeSlot, TakenOver) { check<TakenOver>("two frees while the slot is taken over"); }
 

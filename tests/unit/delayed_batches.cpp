@@ -186,7 +186,7 @@ TEST(DelayedBatches, AReleaseInASignalHandlerMeetsNothingHalfDone) {
   using Quarantine = DelayedBatches<256, fills::Untouched, 128>::Over<Ledger>;
   constexpr unsigned kReleased = 9, kHandlers = 4;
   std::unique_ptr<Quarantine> heap;
-  Quarantine::Thread t{};
+  std::unique_ptr<Quarantine::Thread> thread;
   bool has_handled = false;
   const auto check = [&] {
     if (!heap) return;
@@ -194,21 +194,21 @@ TEST(DelayedBatches, AReleaseInASignalHandlerMeetsNothingHalfDone) {
       ASSERT_EQ(heap->below.returned[i], i < kReleased || has_handled) << "block " << i;
   };
   const auto release = [&](unsigned i) {
-    if (!heap->release_hit(t, heap->below.block(i))) heap->release(t, heap->below.block(i));
+    if (!heap->release_hit(*thread, heap->below.block(i))) heap->release(*thread, heap->below.block(i));
   };
   const unsigned instructions = EachInstruction::of(
       [&] {
         check();
         heap = std::make_unique<Quarantine>();
-        t = {};
+        thread = std::make_unique<Quarantine::Thread>();
         has_handled = false;
       },
       [&] {
-        heap->attach(t);
+        heap->attach(*thread);
         for (unsigned i = 0; i < 5; ++i) release(i);
-        heap->trim(t);
+        heap->trim(*thread);
         for (unsigned i = 5; i < kReleased; ++i) release(i);
-        heap->detach(t);
+        heap->detach(*thread);
       },
       [&] {
         if (heap->below.is_at_work) return;

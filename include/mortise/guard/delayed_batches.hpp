@@ -29,6 +29,7 @@
 #include "mortise/policy/coloured.hpp"
 #include "mortise/policy/fill.hpp"
 #include "mortise/policy/on_fault.hpp"
+#include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -63,7 +64,7 @@ struct DelayedBatches {
     /// Batches come in groups, which a thread keeps until it ends.
     struct Group {
       static constexpr unsigned kBatches = 8;
-      Group* next;
+      Shared<Group*> next;
       Batch batch[kBatches];
     };
     enum State : std::uint8_t { kClosed, kOpen, kAtWork };
@@ -81,9 +82,9 @@ struct DelayedBatches {
       Batch* newest = nullptr;
       std::uint64_t clock = 0;  ///< bytes released so far
       Batch* idle = nullptr;
-      Group* groups = nullptr;  ///< under lock_
-      Thread* next = nullptr;   ///< in the list of attached threads; under lock_
-      Thread* prev = nullptr;
+      Shared<Group*> groups;    ///< under lock_
+      Shared<Thread*> next;     ///< in the list of attached threads; under lock_
+      Shared<Thread*> prev;
       Batch none = {};          ///< what is open for a class without a batch: no slot of it is free
       [[no_unique_address]] typename Below::Thread below{};
     };
@@ -149,7 +150,7 @@ struct DelayedBatches {
       for (Batch*& batch : t.open) batch = &t.none;
       {
         Held held(lock_);
-        t.next = first_;
+        t.next = first_.get();
         if (first_) first_->prev = &t;
         first_ = &t;
       }
@@ -161,13 +162,14 @@ struct DelayedBatches {
         set_state(t, kClosed);  // first: what a signal handler releases from here on goes below
         empty(t);
         Held held(lock_);
-        (t.prev ? t.prev->next : first_) = t.next;
-        if (t.next) t.next->prev = t.prev;
-        t.next = t.prev = nullptr;
+        (t.prev ? t.prev->next : first_) = t.next.get();
+        if (t.next) t.next->prev = t.prev.get();
+        t.next = nullptr;
+        t.prev = nullptr;
         t.idle = nullptr;
         while (Group* const group = t.groups) {
-          t.groups = group->next;
-          group->next = spare_;
+          t.groups = group->next.get();
+          group->next = spare_.get();
           spare_ = group;
         }
       }
@@ -310,14 +312,14 @@ struct DelayedBatches {
     Batch* more(Thread& t) noexcept {
       Held held(lock_);
       Group* group = spare_;
-      if (group) spare_ = group->next;
+      if (group) spare_ = group->next.get();
       else group = reinterpret_cast<Group*>(this->below.meta(sizeof(Group)));
       if (!group) return nullptr;
       for (Batch& batch : group->batch) {
         batch.next = t.idle;
         t.idle = &batch;
       }
-      group->next = t.groups;
+      group->next = t.groups.get();
       t.groups = group;
       return t.idle;
     }
@@ -330,8 +332,8 @@ struct DelayedBatches {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
     }
 
-    Thread* first_ = nullptr;
-    Group* spare_ = nullptr;
+    Shared<Thread*> first_;
+    Shared<Group*> spare_;
     FutexLock lock_;
   };
 };

@@ -8,6 +8,7 @@
 //       else if (ready.load(Order::acquire)) require(data == 42, "the data came with the flag");
 //     }
 //     void finish() {}                                  // after all have ended: what must hold then
+//     void stopped() {}                                 // may be left out: where one was stopped for ever, as by a fork
 //   };
 //   Report report = explore<HandOver>({.freeze = true});
 //   EXPECT_TRUE(report.passed()) << report.text();
@@ -87,6 +88,7 @@ struct Subject {
   std::function<void(ThreadId)> run;
   std::function<void()> finish;
   const void* base = nullptr;  // addresses are printed relative to it
+  std::function<void()> stopped = {};  // in place of finish(), where a thread was stopped for ever
 };
 
 Report explore(const Subject& subject, Options options);
@@ -99,9 +101,10 @@ Report explore(Options options = {}) {
   void* const aligned =
       reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(place.get()) + 63) & ~std::uintptr_t{63});
   Scenario* scenario = nullptr;
-  return explore({Scenario::kThreads, [&] { scenario = ::new (aligned) Scenario(); },
-                  [&](ThreadId thread) { scenario->run(thread); }, [&] { scenario->finish(); }, aligned},
-                 std::move(options));
+  Subject subject{Scenario::kThreads, [&] { scenario = ::new (aligned) Scenario(); },
+                  [&](ThreadId thread) { scenario->run(thread); }, [&] { scenario->finish(); }, aligned};
+  if constexpr (requires { scenario->stopped(); }) subject.stopped = [&] { scenario->stopped(); };
+  return explore(subject, std::move(options));
 }
 
 /// Fails the execution with this message if the condition does not hold.

@@ -133,6 +133,7 @@ bool Search::select(Node& node, Ended& ended) {
   if (!unfinished) {
     const bool all = frozen_ == kNobody || !fibers_[frozen_].pending;
     if (all) subject_.finish();
+    else if (subject_.stopped) subject_.stopped();
     ended = failed_ ? Ended::failed : Ended::completed;
     return false;
   }
