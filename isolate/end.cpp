@@ -1,6 +1,7 @@
 // end.cpp: ends of threads and of the program.
 #include "end.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 #include <dlfcn.h>
 
@@ -23,6 +24,16 @@ void wait_for_other_threads() {
 }
 
 }  // namespace
+
+bool others_end_soon() noexcept {
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_nsec += 100'000'000;
+  if (end.tv_nsec >= 1'000'000'000) end.tv_sec += 1, end.tv_nsec -= 1'000'000'000;
+  for (std::uint32_t left; (left = live_threads.load()) > 1;)
+    if (futex_wait(&live_threads, left, &end) == -ETIMEDOUT) return live_threads.load() == 1;
+  return true;
+}
 
 bool ending() noexcept { return is_ending.load(std::memory_order_acquire); }
 void begin_ending() noexcept { is_ending.store(true, std::memory_order_release); }

@@ -9,6 +9,7 @@
 #include "create.hpp"
 #include "end.hpp"
 #include "loads.hpp"
+#include "message.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "thread.hpp"
@@ -51,6 +52,7 @@ MORTISE_ISOLATE_EXPORT void* dlopen(const char* file, int mode) {
   const auto original = next<decltype(&dlopen)>("dlopen");
   if (armed() && live_threads.load() > 1 && file) {
     if (void* loaded = original(file, mode | RTLD_NOLOAD)) return loaded;
+    if (!setting("MORTISE_THREADS_ANYWAY") && others_end_soon()) return original(file, mode);
     refuse_loading(file);
     return load_everywhere(file, mode, original);
   }

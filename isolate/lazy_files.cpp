@@ -101,7 +101,7 @@ bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
 }
 
 void promote_written_blocks() noexcept {
-  const long pagemap = raw_syscall(SYS_open, as_long("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC);
+  const long pagemap = open_pagemap();
   for (std::size_t i = 0; i < count; ++i)
     for (std::uintptr_t low = files[i].low; low < files[i].high;) {
       std::uintptr_t high = low / kBlock * kBlock + kBlock;

@@ -1,8 +1,10 @@
 // maps.cpp: parser of /proc/self/maps.
 #include "maps.hpp"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "raw.hpp"
 
@@ -25,6 +27,17 @@ std::uint64_t read_number(char*& p, unsigned base) noexcept {
 }
 
 }  // namespace
+
+long open_pagemap() noexcept {
+  const auto open = [] { return raw_syscall(SYS_open, as_long("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC); };
+  const long fd = open();
+  if (fd != -EACCES) return fd;
+  const long before = raw_syscall(SYS_prctl, PR_GET_DUMPABLE);
+  raw_syscall(SYS_prctl, PR_SET_DUMPABLE, 1);
+  const long again = open();
+  if (before != 1) raw_syscall(SYS_prctl, PR_SET_DUMPABLE, 0);
+  return again;
+}
 
 int Mapping::protection() const noexcept {
   return (read ? PROT_READ : 0) | (write ? PROT_WRITE : 0) | (execute ? PROT_EXEC : 0);

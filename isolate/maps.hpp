@@ -34,4 +34,8 @@ class Maps {
   bool complete_ = false;
 };
 
+/// Opens /proc/self/pagemap: -errno where that fails. To a program that gave up its privileges (a server started as root)
+/// its own file is closed; for the moment of opening it the program says that it may be looked at.
+long open_pagemap() noexcept;
+
 }  // namespace mortise::isolate

@@ -78,7 +78,7 @@ struct Copier {
 
 bool open_files(Copier& c) noexcept {
   c.file = raw_syscall(SYS_memfd_create, as_long("mortise-data"), 1 /* MFD_CLOEXEC */);
-  c.pagemap = raw_syscall(SYS_open, as_long("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC);
+  c.pagemap = open_pagemap();
   return !failed(c.file) && !failed(c.pagemap);
 }
 

@@ -8,6 +8,7 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
+#include "maps.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
@@ -72,7 +73,7 @@ Tracker* own_tracker() noexcept {
   if (t.pid != self->pid.load()) {
     t = Tracker{};
     t.fault = open_tracking();
-    t.pagemap = far_descriptor(raw_syscall(SYS_open, as_long("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC));
+    t.pagemap = far_descriptor(open_pagemap());
     if (t.fault < 0 || t.pagemap < 0) return nullptr;
     t.pid = self->pid.load();
     for (int i = 0; i < kArenaCount; ++i) track(t.fault, arena_low(i), arena_low(i) + kArenaBytes);

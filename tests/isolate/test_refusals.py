@@ -1,5 +1,7 @@
 """If these fail, a program that cannot be isolated crashes, hangs or misbehaves instead of being told why."""
 
+import os
+import struct
 import subprocess
 
 import pytest
@@ -12,6 +14,8 @@ TOLD = {
     "garbage-collector": "program changes protection of shared memory and handles the faults itself (address 0x",
     "own-clone": "the program makes threads by clone(CLONE_VM) of its own",
     "io_uring": "io_uring: device or kernel object bound to one address space: unsupported",
+    "libaio": "libaio context: device or kernel object bound to one address space: unsupported",
+    "userfaultfd": "userfaultfd: device or kernel object bound to one address space: unsupported",
     "device": "mmap of a device: device or kernel object bound to one address space: unsupported",
     "inline-futex": "sleeps on a private futex at 0x",
 }
@@ -51,12 +55,12 @@ def test_too_many_threads(program, isolated):
     assert len(done.said) == 1 and "raise MORTISE_THREADS_MAX" in done.said[0]
 
 
-def test_sanitizers(program, isolated):
-    asked = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    asan = asked.stdout.strip()
-    done = run([program("sync", "-fsanitize=address")],
-               preload=[asan, isolated.runtime], env={"ASAN_OPTIONS": "detect_leaks=0"})
-    assert done.status == UNSUPPORTED and len(done.said) == 1 and "AddressSanitizer" in done.said[0]
+@pytest.mark.parametrize("library, option, name", [("asan", "address", "AddressSanitizer"), ("tsan", "thread", "ThreadSanitizer")])
+def test_sanitizers(program, isolated, library, option, name):
+    asked = subprocess.run(["gcc", f"-print-file-name=lib{library}.so"], capture_output=True, text=True, check=True)
+    done = run([program("sync", f"-fsanitize={option}")],
+               preload=[asked.stdout.strip(), isolated.runtime], env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.status == UNSUPPORTED and len(done.said) == 1 and name in done.said[0]
 
 
 def test_unknown_glibc_keeps_ordinary_threads(program, isolated, tmp_path):
@@ -106,6 +110,20 @@ def test_static_and_set_user_id_programs(program, tmp_path):
     copy.chmod(0o4755)
     done = mortise("--", copy)
     assert done.status == UNSUPPORTED and "set-user-id" in done.err and len(done.err.splitlines()) == 1
+    copy.chmod(0o755)
+    try:
+        os.setxattr(copy, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))  # effective: raw sockets
+    except PermissionError:
+        return  # only root may grant them
+    done = mortise("--", copy)
+    assert done.status == UNSUPPORTED and "capabilities" in done.err and len(done.err.splitlines()) == 1
+
+
+def test_a_library_loaded_when_the_threads_are_leaving(program, isolated):
+    """Detached threads that have said they are through: whether they have left yet must not decide."""
+    for _ in range(20):
+        done = isolated([program("cannot"), "dlopen-after-all"])
+        assert not done.said and done.status == 0 and done.out == "loaded 1\nwent on\n"
 
 
 def test_a_library_loaded_late_serves_all_threads_if_the_user_insists(program, isolated):

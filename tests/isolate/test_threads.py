@@ -94,8 +94,9 @@ def test_giving_memory_back_at_once(program, same_both_ways):
     same_both_ways([program("memory")], env={"MORTISE_THREADS_CACHE": "0"})
 
 
-def test_credentials_change_in_every_thread(program, same_both_ways):
-    same_both_ways([program("credentials")])
+@pytest.mark.parametrize("when", [[], ["before the first thread"]])
+def test_credentials_change_in_every_thread(program, same_both_ways, when):
+    assert not same_both_ways([program("credentials"), *when]).said
 
 
 @pytest.mark.parametrize("name", ["c11", "robust"])

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 static const char* way;
+static sem_t through;
 static int word;
 static void on_fault(int n) { _exit(99); }
 static int own_thread(void* unused) { return 0; }
@@ -45,9 +47,12 @@ static void* work(void* unused) {
             NULL, 0);
   }
   if (!strcmp(way, "io_uring")) printf("io_uring %d\n", syscall(SYS_io_uring_setup, 4, NULL) < 0);
+  if (!strcmp(way, "libaio")) {
+    unsigned long context = 0;
+    printf("libaio %ld\n", syscall(SYS_io_setup, 1, &context));
+  }
+  if (!strcmp(way, "userfaultfd")) printf("userfaultfd %d\n", syscall(SYS_userfaultfd, 1) >= 0);
   if (!strcmp(way, "device")) {
-    const int fd = open("/dev/tty", O_RDWR);
-    const int other = open("/dev/net/tun", O_RDWR);
     mmap(NULL, 4096, PROT_READ, MAP_SHARED, posix_openpt(O_RDWR), 0);
   }
   if (!strcmp(way, "inline-futex")) {
@@ -55,6 +60,7 @@ static void* work(void* unused) {
     printf("woken\n");
   }
   if (!strcmp(way, "many")) pause();
+  if (!strcmp(way, "dlopen-after-all")) sem_post(&through);
   return NULL;
 }
 
@@ -71,6 +77,12 @@ int main(int count, char** arguments) {
     return 0;
   }
   pthread_create(&thread, NULL, work, NULL);
+  if (!strcmp(way, "dlopen-after-all")) {
+    pthread_detach(thread);
+    sem_wait(&through);
+    printf("loaded %d\nwent on\n", dlopen("libm.so.6", RTLD_NOW) != NULL);
+    return 0;
+  }
   if (!strcmp(way, "inline-futex")) {
     while (inline_futex(FUTEX_WAKE, 1) == 0) usleep(1000);
   }

@@ -17,16 +17,18 @@ static void* look(void* unused) {
   return unused;
 }
 
-int main(void) {
+static int give_up(void) {
+  return setgroups(0, NULL) + setresgid(12345, 12345, 12345) + setresuid(12345, 12345, 12345);
+}
+
+int main(int count, char** arguments) {
   wanted = getuid() == 0 ? 12345 : getuid();
   pthread_t thread;
   pthread_barrier_init(&turn, NULL, 2);
+  if (count > 1 && getuid() == 0) printf("before: %d\n", give_up());
   pthread_create(&thread, NULL, look, NULL);
   pthread_barrier_wait(&turn);
-  if (getuid() == 0) {
-    const int groups = setgroups(0, NULL), gid = setresgid(12345, 12345, 12345), uid = setresuid(12345, 12345, 12345);
-    printf("%d %d %d\n", groups, gid, uid);
-  }
+  if (getuid() == 0) printf("after: %d\n", give_up());
   printf("back to root refused: %d\n", setuid(0) == -1);
   pthread_barrier_wait(&turn);
   pthread_join(thread, NULL);
