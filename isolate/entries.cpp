@@ -20,6 +20,7 @@
 #include "patch.hpp"
 #include "rwlock.hpp"
 #include "semaphore.hpp"
+#include "signal_wait.hpp"
 #include "system_call.hpp"
 
 extern "C" int mortise_isolate_once(pthread_once_t*, void (*)());
@@ -54,6 +55,9 @@ const Replacement kEntries[] = {
     {"_exit", at(&end_process), true},
     {"pthread_cancel", at(&cancel_thread), true},
     {"sigaction", at(&exchange_action), true},
+    {"sigtimedwait", at(&timed_wait_signal), true},
+    {"sigwaitinfo", at(&wait_signal_info), true},
+    {"sigwait", at(&wait_signal), true},
     {"_Fork", at(&fork_process), true},
     {"execve", at(&execute), true},
     // credentials

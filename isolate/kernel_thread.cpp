@@ -27,6 +27,8 @@ bool KernelThread::start(int (*function)(void*)) noexcept {
   return running_;
 }
 
+int KernelThread::id() const noexcept { return running_ ? tid_field(record_.tcb) : 0; }
+
 void format_path(char* out, const char* before, int number, const char* after) noexcept {
   char digits[12];
   int n = 0;

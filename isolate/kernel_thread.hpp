@@ -13,6 +13,9 @@ class KernelThread {
   /// Starts it unless it runs already; called while the program has one thread. False: no memory or no process.
   bool start(int (*function)(void*)) noexcept;
 
+  /// The kernel's id of it, or 0.
+  int id() const noexcept;
+
   /// In the child of a fork it is not there any more.
   void forget() noexcept { running_ = false; }
 

@@ -54,6 +54,7 @@ struct Thread {
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
+  std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)
 };

@@ -11,6 +11,7 @@
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "signal_wait.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
@@ -62,8 +63,7 @@ int watch(void*) {
   static unsigned long seen_at[kThreadsMax];
   static int looks[kThreadsMax];
   for (;;) {
-    const timespec second{1, 0};
-    raw_syscall(SYS_nanosleep, as_long(&second));
+    pass_signals_on();  // for a second
     for (Thread& t : threads) {
       Sleep s;
       const int pid = t.in_use.load() && t.ended.load() == 0 ? t.pid.load() : 0;
@@ -88,6 +88,9 @@ int watch(void*) {
 }  // namespace
 
 void start_watchdog() noexcept { watchdog.start(&watch); }
+void poke_watchdog(int signal) noexcept {
+  if (const int id = watchdog.id()) raw_syscall(SYS_tgkill, leader->pid.load(), id, signal);
+}
 void forget_watchdog() noexcept { watchdog.forget(); }
 
 }  // namespace mortise::isolate

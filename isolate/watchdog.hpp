@@ -9,6 +9,8 @@ namespace mortise::isolate {
 void start_watchdog() noexcept;
 
 /// In the child of a fork: it is not there any more.
+/// Sends it the signal, which it takes in pass_signals_on().
+void poke_watchdog(int signal) noexcept;
 void forget_watchdog() noexcept;
 
 }  // namespace mortise::isolate

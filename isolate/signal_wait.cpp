@@ -1,0 +1,131 @@
+// signal_wait.cpp: who waits for which signal, and passing them on.
+//
+//   somebody        kill(pid of main) ----> main's process: blocked by its threads, so pending
+//   watchdog        sigtimedwait(what threads await, and the poke) ----> sigqueue to the thread that awaits it
+//   thread          awaits = set; poke the watchdog; sigtimedwait
+//
+// A signal to the whole process group (a terminal's) reaches every thread's process by itself, and main's copy is
+// passed on besides: a copy that did not come by way of main is dropped.
+#include "signal_wait.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <pthread.h>
+
+#include "raw.hpp"
+#include "thread.hpp"
+#include "watchdog.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr int kPoke = 33;  // blocked in the watchdog like all others
+constexpr long kMaskBytes = 8;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
+
+std::int64_t now() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * kSecond + t.tv_nsec;
+}
+
+/// The kernel's sigtimedwait until `deadline` (a negative one: for ever).
+long take_signal(std::uint64_t set, siginfo_t* info, std::int64_t deadline) noexcept {
+  std::int64_t left = deadline < 0 ? 0 : deadline - now();
+  if (left < 0) left = 0;
+  const timespec timeout{left / kSecond, left % kSecond};
+  return raw_syscall(SYS_rt_sigtimedwait, as_long(&set), as_long(info), deadline < 0 ? 0 : as_long(&timeout),
+                     kMaskBytes);
+}
+
+/// The same where cancellation may strike, as in libc's own.
+long take_signal_cancellable(std::uint64_t set, siginfo_t* info, std::int64_t deadline) {
+  int type;
+  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+  const long taken = take_signal(set, info, deadline);
+  pthread_setcanceltype(type, nullptr);
+  return taken;
+}
+
+bool sent_to_the_group(const siginfo_t& info) noexcept {
+  return info.si_code == SI_KERNEL || info.si_code == SI_USER;
+}
+
+/// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
+void mark_as_passed_on(siginfo_t& info) noexcept {
+  if (info.si_code < 0 && info.si_code != SI_TKILL) return;
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = threads;
+}
+
+void unmark(siginfo_t& info) noexcept {
+  if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
+  info.si_code = SI_USER;
+  info.si_value = {};
+}
+
+bool awaits_it(const Thread& t, int signal) noexcept {
+  return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && (t.awaits.load() & bit(signal));
+}
+
+void pass_on(siginfo_t& info) noexcept {
+  mark_as_passed_on(info);
+  for (const Thread& t : threads) {
+    if (!awaits_it(t, info.si_signo)) continue;
+    const int pid = t.pid.load();
+    if (!failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)))) return;
+  }
+  // The one that awaited it does not any more: the signal waits where it was sent to.
+  raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+}
+
+}  // namespace
+
+int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeout) {
+  std::uint64_t wanted;
+  std::memcpy(&wanted, set, sizeof wanted);
+  if (timeout && (timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
+  const std::int64_t deadline = timeout ? now() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
+  const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
+  if (by_way_of_main) {
+    self->awaits.store(wanted);
+    poke_watchdog(kPoke);
+  }
+  siginfo_t info{};
+  long taken;
+  do taken = take_signal_cancellable(wanted, &info, deadline);
+  while (by_way_of_main && !failed(taken) && sent_to_the_group(info));
+  if (by_way_of_main) self->awaits.store(0);
+  if (failed(taken)) return errno = static_cast<int>(-taken), -1;
+  unmark(info);
+  if (out) *out = info;
+  return static_cast<int>(taken);
+}
+
+int wait_signal_info(const sigset_t* set, siginfo_t* info) { return timed_wait_signal(set, info, nullptr); }
+
+int wait_signal(const sigset_t* set, int* signal) {
+  int taken;
+  do taken = timed_wait_signal(set, nullptr, nullptr);
+  while (taken < 0 && errno == EINTR);
+  if (taken < 0) return errno;
+  *signal = taken;
+  return 0;
+}
+
+void pass_signals_on() noexcept {
+  const std::int64_t end = now() + kSecond;
+  for (;;) {
+    std::uint64_t awaited = bit(kPoke);
+    for (const Thread& t : threads)
+      if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
+    siginfo_t info{};
+    const long taken = take_signal(awaited, &info, end);
+    if (taken == -EAGAIN) return;
+    if (!failed(taken) && taken != kPoke) pass_on(info);
+  }
+}
+
+}  // namespace mortise::isolate

@@ -1,0 +1,21 @@
+// signal_wait.hpp: sigwait in any thread takes signals that were sent to the program.
+//
+// A program's pid is main's, so what is sent to it waits in main's process. Servers block their signals in all threads
+// and have one thread wait for them: it says so in its record, and the runtime's watchdog, a kernel thread of main's
+// process, takes such signals there and passes them on.
+#pragma once
+
+#include <csignal>
+#include <ctime>
+
+namespace mortise::isolate {
+
+/// Replacements of sigtimedwait, sigwaitinfo and sigwait. Points of cancellation.
+int timed_wait_signal(const sigset_t* set, siginfo_t* info, const timespec* timeout);
+int wait_signal_info(const sigset_t* set, siginfo_t* info);
+int wait_signal(const sigset_t* set, int* signal);
+
+/// In the watchdog: passes signals on for a second.
+void pass_signals_on() noexcept;
+
+}  // namespace mortise::isolate
