@@ -336,9 +336,10 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (!self.pools_.range().holds(p)) return {};
       const PoolSegment& s = *self.pools_.range().segment_of(p);
       PoolHead* const h = glance(s.head);
-      if (!h || h->mixed) return {};
+      const std::size_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment
+      if (!h || h->mixed || !stride) return {};
       std::byte* const first = self.pools_.range().memory_of(&s);
-      return {h->pool, first + static_cast<std::size_t>(p - first) / s.stride * s.stride};
+      return {h->pool, first + static_cast<std::size_t>(p - first) / stride * stride};
     }
     /// The way once more, now that the caller's registers are known, and steps that have become invalid are forgotten.
     PoolHead* find_again(Thread& t, const Request& r, CallSite& site) noexcept {

@@ -169,7 +169,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   template <class Each> void survey(Each&& each) const noexcept {
     for (std::uint32_t i = 0; i < ground_.range.end(); ++i) {
       const PoolSegment& s = ground_.range.at(i);
-      if (const PoolHead* const h = glance(s.head); h && !h->mixed) each(*h->pool, glance(s.live), std::uint32_t{kSegmentBytes} / s.stride);
+      const PoolHead* const h = glance(s.head);
+      const std::uint32_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment
+      if (h && !h->mixed && stride) each(*h->pool, glance(s.live), std::uint32_t{kSegmentBytes} / stride);
     }
   }
 
