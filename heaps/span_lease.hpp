@@ -73,7 +73,7 @@ template <Indexed Store> class SpanLease {
     const std::size_t before = Index::bytes_of(index().span_of(b.ptr)), after = round_up(n ? n : 1, kGranule);
     if (after < n || (after > before && !take(after - before))) return {};
     typename Store::Thread t;
-    const Block resized = store_->resize_in_place(t, b, n);
+    const Block resized = store_->resize_in_place(t, b, after);
     if (!resized && after > before) give(after - before);
     if (resized && after < before) give(before - after);
     if (!resized) return resized;
@@ -90,7 +90,7 @@ template <Indexed Store> class SpanLease {
   /// Zeroed bookkeeping memory; it goes back with everything else.
   std::byte* meta(std::size_t n) noexcept {
     typename Store::Thread t;
-    const Block b = store_->allocate(t, {.size = n, .zeroed = true});
+    const Block b = store_->allocate(t, {.size = round_up(n, kGranule), .zeroed = true});
     if (!b) return nullptr;
     Held held(lock_);
     enlist(index().span_of(b.ptr));

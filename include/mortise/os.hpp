@@ -12,6 +12,7 @@
 #include "mortise/os/guards.hpp"
 #include "mortise/os/isolation.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/residency.hpp"
 #include "mortise/os/print_and_abort.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/os/syscall.hpp"

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/source/static_heap.hpp"
 #include "tests/support/stage.hpp"
@@ -77,6 +78,41 @@ TEST(Buddy, AnArenaIsUsedToTheLastUnit) {
     EXPECT_GE(got, 1_MiB - 1_MiB / 32 - 8_KiB) << "beside the marks nothing is lost";
     h.audit();
   });
+}
+
+TEST(Buddy, UnderALimitABlockEndsWithItsPage) {
+  using Limited = Stack<Layers<Buddy<>, LimitedTo<64_MiB>, MmapHeap<>>>;
+  Stage<Limited> stage;
+  stage.as(0, [](Limited& h, auto& t) {
+    const Block whole = h.allocate(t, {.size = 64_KiB});
+    EXPECT_EQ(whole.size, 64_KiB);
+    const std::size_t before = h.taken_bytes();
+    h.release(t, whole);
+    Block b = h.allocate(t, {.size = 33'000});
+    EXPECT_EQ(b.size, 36_KiB);
+    EXPECT_EQ(h.measure({b.ptr, 0}).size, b.size);
+    EXPECT_EQ(h.taken_bytes(), before - 28_KiB);
+    h.set_limit_bytes(64_KiB);
+    EXPECT_FALSE(h.resize_in_place(t, b, 40'000)) << "its tail would pass the limit";
+    EXPECT_EQ(h.resize_in_place(t, b, 36_KiB).size, b.size);
+    h.set_limit_bytes(64_MiB);
+    b = h.resize_in_place(t, b, 40'000);
+    EXPECT_EQ(b.size, 64_KiB);
+    EXPECT_EQ(h.taken_bytes(), before);
+    b = h.resize_in_place(t, b, 100);
+    EXPECT_EQ(b.size, 128u);
+    h.release(t, b);
+    EXPECT_EQ(h.taken_bytes(), before);
+    h.audit();
+  });
+}
+
+TEST(Buddy, APlaceInsideABlockIsNoBlockThatWasFreed) {
+  Stage<H> stage;
+  EXPECT_DEATH(stage.as(0, [](H& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 33'000});
+    h.release(t, {b.ptr + 32, 0});
+  }), "invalid_free");
 }
 
 }  // namespace

@@ -25,5 +25,55 @@ TEST(LimitedTo, RefusesWhatGoesBeyondAndTakesWhatCameBack) {
   EXPECT_EQ(h.taken_bytes(), 0u);
 }
 
+std::size_t resident;
+unsigned looks;
+/// A source that has in memory what a test says.
+struct InMemoryAsTold {
+  template <Heap Below> class Over : public Passthrough<Below> {
+   public:
+    bool see_resident_bytes(std::size_t& bytes) noexcept {
+      ++looks;
+      bytes = resident;
+      return true;
+    }
+  };
+};
+
+TEST(LimitedTo, AtTheLimitTheKernelIsAsked) {
+  Stack<Layers<LimitedTo<128'000>, InMemoryAsTold, MallocHeap>> h;
+  MallocHeap::Thread t;
+  resident = 100'000, looks = 0;
+  ASSERT_TRUE(h.allocate(t, {.size = 128'000}));
+  EXPECT_EQ(looks, 0u);
+  for (int i = 0; i < 32; ++i) ASSERT_TRUE(h.allocate(t, {.size = 500})) << "28000 are not in memory";
+  EXPECT_GT(looks, 8u) << "every 128th is asked for anew";
+  EXPECT_FALSE(h.allocate(t, {.size = 500})) << "an eighth beyond is the most";
+}
+
+TEST(LimitedTo, WhatIsInMemoryIsNotGivenTwice) {
+  Stack<Layers<LimitedTo<128'000>, InMemoryAsTold, MallocHeap>> h;
+  MallocHeap::Thread t;
+  resident = 127'000, looks = 0;
+  ASSERT_TRUE(h.allocate(t, {.size = 128'000}));
+  ASSERT_TRUE(h.allocate(t, {.size = 600}));
+  EXPECT_FALSE(h.allocate(t, {.size = 600})) << "400 are left of what was seen";
+  EXPECT_FALSE(h.allocate(t, {.size = 600}));
+  EXPECT_EQ(looks, 1u) << "little has changed since";
+  resident = 90'000;
+  h.trim(t);
+  EXPECT_TRUE(h.allocate(t, {.size = 600})) << "what was trimmed makes room";
+}
+
+TEST(LimitedTo, CountsWhatLiesBeside) {
+  Stack<Layers<LimitedTo<128'000>, InMemoryAsTold, MallocHeap>> h;
+  MallocHeap::Thread t;
+  resident = 60'000;
+  ASSERT_TRUE(h.charge_beside(68'000));
+  ASSERT_TRUE(h.allocate(t, {.size = 60'000}));
+  EXPECT_FALSE(h.charge_beside(4'000)) << "60000 in memory below and 68000 beside are the limit";
+  h.uncharge_beside(8'000);
+  EXPECT_TRUE(h.charge_beside(4'000));
+}
+
 }  // namespace
 }  // namespace mortise::test

@@ -13,6 +13,9 @@
 // buddy is free and whole, both become their parent. A mark that is not at the start of a block is stale; nobody asks for it, since
 // a buddy is only looked for when its parent is split.
 //
+// Where a limit is set (LimitedTo below), a block ends with the page that was asked for: the rest of it, its tail, is given back to the
+// system, does not count, and is told by the marks behind the block's first one, which nobody asks for either.
+//
 // Bound: at most one split or merge an order, so O(log(heap / 32)). Waste: up to half of a block, a quarter on average; no header.
 // Progress: blocking, one lock. Source: binary buddies [Knowlton65], [Knuth73] 2.5; marks out of line as in [Gorman04].
 // Placement: directly above a source with one window of addresses. Above it anything, a thread cache for instance.
@@ -25,6 +28,7 @@
 #include "mortise/data/list.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/purge.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/locked.hpp"
@@ -69,8 +73,9 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
       const unsigned order = order_for(r.size > r.align ? r.size : r.align);
       std::byte* const p = with(this->lock_, [&] { return take(t, order); });
       if (!p) return {};
+      cut_tail(p, order, r.size);
       if (r.zeroed) std::memset(p, 0, r.size);
-      return {p, bytes_of(order)};
+      return {p, bytes_of(order) - tail_of(p, order)};
     }
 
     /// Its pages go back before the lock is taken. O(log heap).
@@ -80,26 +85,35 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
       with(this->lock_, [&] {
         const unsigned now = checked(b.ptr);
         live_ -= bytes_of(now);
+        join_tail(b.ptr, now, true);
         give(b.ptr, now);
       });
     }
 
     bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
     Block block_of(std::byte* p) noexcept { return {p, 0}; }
-    Block measure(Block b) noexcept { return {b.ptr, bytes_of(checked(b.ptr))}; }
+    Block measure(Block b) noexcept {
+      const unsigned order = checked(b.ptr);
+      return {b.ptr, bytes_of(order) - tail_of(b.ptr, order)};
+    }
 
-    /// Gives upper halves back, or takes free buddies above it. Alignment asked for beyond the new size is kept: the place stays.
+    /// Gives upper halves back, or takes its tail and free buddies above it, if a limit allows. Alignment asked for beyond the new
+    /// size is kept: the place stays.
     Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
       if (bytes > kLargest) return {};
       const unsigned wish = order_for(bytes);
       Held held(this->lock_);
       unsigned order = checked(b.ptr);
+      const unsigned order_was = order;
       if (wish > order && !can_grow(b.ptr, order, wish)) return {};
+      const bool stays = wish == order && bytes <= bytes_of(order) - tail_of(b.ptr, order);
+      if (!stays && !join_tail(b.ptr, order, wish < order)) return {};
       live_ += bytes_of(wish) - bytes_of(order);
       set_mark(b.ptr, kInUse | wish);
       for (; order < wish; ++order) remove(b.ptr + bytes_of(order), order);
       for (; order > wish; --order) give(b.ptr + bytes_of(order - 1), order - 1);
-      return {b.ptr, bytes_of(wish)};
+      if (wish != order_was) set_tail(b.ptr, wish, 0);
+      return {b.ptr, bytes_of(wish) - tail_of(b.ptr, wish)};
     }
 
     /// Gives back whole pages inside free blocks. O(free blocks).
@@ -173,9 +187,43 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
     unsigned checked(const std::byte* p) const noexcept {
       const Block b{const_cast<std::byte*>(p), 0};
       const Mark m = mark_of(p);
-      MORTISE_CHECK(is_aligned(p, kUnit) && m, Fault::invalid_free, b);
+      MORTISE_CHECK(is_aligned(p, kUnit) && m & (kInUse | kFree), Fault::invalid_free, b);
       MORTISE_CHECK(m & kInUse, Fault::double_free, b);
       return m & kOrderBits;
+    }
+
+    // -- tails: a number of pages to the base of 64, in marks that look like nobody's
+
+    static constexpr unsigned kDigits = 6, kDigitBits = 6;
+    bool has_tail(unsigned order) const noexcept { return bytes_of(order) > page_bytes_ && bytes_of(order) > kUnit * kDigits; }
+    std::size_t tail_of(const std::byte* p, unsigned order) const noexcept {
+      std::size_t pages = 0;
+      if (has_tail(order))
+        for (unsigned i = kDigits; i; --i) pages = pages << kDigitBits | mark_of(p + i * kUnit);
+      return pages * page_bytes_;
+    }
+    void set_tail(std::byte* p, unsigned order, std::size_t bytes) noexcept {
+      if (!has_tail(order)) return;
+      std::size_t pages = bytes / page_bytes_;
+      for (unsigned i = 1; i <= kDigits; ++i, pages >>= kDigitBits) set_mark(p + i * kUnit, pages & ((1 << kDigitBits) - 1));
+    }
+    /// Of a fresh block what lies behind the page of byte `bytes`, where a limit is set and the system takes it.
+    void cut_tail(std::byte* p, unsigned order, std::size_t bytes) noexcept {
+      std::size_t tail = 0;
+      if constexpr (Limits<Below> && Charges<Below> && PurgesPages<Below>)
+        if (has_tail(order) && this->below.limit_bytes() != kNoLimit) {
+          const std::size_t used = round_up(bytes ? bytes : 1, page_bytes_);
+          if (used < bytes_of(order) && this->below.purge_pages(p + used, bytes_of(order) - used)) tail = bytes_of(order) - used;
+          this->below.uncharge(tail);
+        }
+      set_tail(p, order, tail);
+    }
+    /// The block is whole again; false when a limit forbids it.
+    bool join_tail(std::byte* p, unsigned order, [[maybe_unused]] bool must) noexcept {
+      if constexpr (Charges<Below>)
+        if (const std::size_t tail = tail_of(p, order); tail && !this->below.charge(tail, must)) return false;
+      set_tail(p, order, 0);
+      return true;
     }
 
     // -- inside the critical section

@@ -225,7 +225,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       s->bin = kUnknown;
       index().set_class(s, c);
       ++classes_[c].spans;
-      if constexpr (Charges<Below>) this->below.uncharge(Index::bytes_of(s));
+      if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s));
       return s;
     }
     /// Of `n` fresh blocks those that a limit lets the program touch.
@@ -304,7 +304,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       k.carved -= s->bump;
       --k.spans;
       const std::size_t bytes = Index::bytes_of(s);
-      if constexpr (Charges<Below>) this->below.charge(bytes - s->bump * Classes::size_of(s->size_class), true);
+      if constexpr (Charges<Below>) this->below.charge(Index::used_bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
       index().set_class(s, kNoClass);
       index().set_span(s->head, s->granules, SpanState::large);
       this->below.release(t, {index().base_of(s), bytes, kNoClass});

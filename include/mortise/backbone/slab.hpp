@@ -209,7 +209,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       index().set_class(s, c);
       enlist(k, s, c);
       k.spans = k.spans + 1;
-      if constexpr (Charges<Below>) this->below.uncharge(Index::bytes_of(s));
+      if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s));
       return s;
     }
 
@@ -386,7 +386,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     void give_back(Thread& t, PerClass& k, Span* s) noexcept {
       k.partial[s->bin].remove(s);
       k.spans = k.spans - 1;
-      if constexpr (Charges<Below>) this->below.charge(Index::bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
+      if constexpr (Charges<Below>) this->below.charge(Index::used_bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
       std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);
       index().set_class(s, kNoClass);
       index().set_span(s->head, s->granules, SpanState::large);

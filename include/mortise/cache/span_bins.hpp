@@ -45,7 +45,14 @@ struct SpanBins {
     }
     return nullptr;
   }
-  /// The first bin from `from` on that is not empty; kBins when there is none.
+  /// A span that has been free since before `deadline_ms`, left in its list; null when there is none.
+  Span* free_since(std::uint64_t deadline_ms) noexcept {
+    for (unsigned bin = next_filled(0); bin < kBins; bin = next_filled(bin + 1)) {
+      for (Span* s = list[bin].last(); s; s = s->prev)
+        if (s->since_ms <= deadline_ms) return s;
+    }
+    return nullptr;
+  }
   /// Walks every span and reports heap_inconsistent when lists and the descriptors at `spans` disagree; their granules in all.
   std::size_t audit(const Span* spans, SpanState state) noexcept {
     std::size_t granules = 0;
@@ -60,6 +67,7 @@ struct SpanBins {
     }
     return granules;
   }
+  /// The first bin from `from` on that is not empty; kBins when there is none.
   unsigned next_filled(unsigned from) const noexcept {
     for (unsigned w = from / 64; w < kBins / 64; ++w) {
       std::uint64_t word = filled[w];

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "mortise/cache/span_bins.hpp"
+#include "mortise/cache/span_tails.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/data/list.hpp"
 #include "mortise/os/clock.hpp"
@@ -52,7 +53,12 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     static constexpr std::size_t kGrowMin = 1_MiB, kGrowMax = 32_MiB;
     static constexpr std::size_t kPurgePieceBytes = 4_MiB;  ///< the most that one system call gives back
 
-    /// A block of whole granules, aligned as asked; zeroed without touching pages that are zero already.
+    bool start(const os::Facts& facts) noexcept {
+      tails_.start(facts);
+      return start_below(this->below, facts);
+    }
+
+    /// A block of whole pages in granules of its own, aligned as asked; zeroed without touching pages that are zero already.
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Index::kReachBytes || r.align > Index::kReachBytes) return {};
       const auto need = static_cast<std::uint32_t>(round_up(r.size ? r.size : 1, kGranule) / kGranule);
@@ -66,11 +72,11 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         was_clean = s->state == SpanState::clean;
         if (slack) s = trim_to_alignment(s, need, r.align);
         else keep_first(s, need);
-        mark_large(s);
+        mark_large(s, r.size, was_clean);
       }
       if (is_pressed()) purge_older_than(~std::uint64_t{0});
       if (r.zeroed && !was_clean) std::memset(index().base_of(s), 0, r.size);
-      return {index().base_of(s), Index::bytes_of(s), kNoClass};
+      return {index().base_of(s), Index::used_bytes_of(s), kNoClass};
     }
 
     void release(Thread&, Block b) noexcept {
@@ -79,7 +85,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       const bool is_clean = (purge_ms() == 0 || is_pressed()) && purge_span(s);
       {
         Held held(this->lock_);
-        count_large(std::size_t{0} - Index::bytes_of(s), ~std::size_t{0});
+        uncount_large(s);
         s->since_ms = os::now_ms();
         insert(s, is_clean ? SpanState::clean : SpanState::dirty);
       }
@@ -93,32 +99,33 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       large_count_ -= n - 1;
     }
 
-    /// Grows into a free neighbour or gives the tail back. O(1).
+    /// Grows into its tail and a free neighbour, or gives granules back. O(1). Errors: an empty block without room, or at a limit.
     Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
       if (bytes > Index::kReachBytes) return {};
       Span* s = index().span_of(b.ptr);
       const auto need = static_cast<std::uint32_t>(round_up(bytes ? bytes : 1, kGranule) / kGranule);
       Held held(this->lock_);
       const std::uint32_t have = s->granules;
-      if (need > have) {
-        Span* next = neighbour_after(s);
-        if (!next || have + next->granules < need) return {};
+      const std::size_t before = Index::used_bytes_of(s);
+      if (need == have) {
+        if (bytes > before && !tails_.shorten(this->below, s, bytes)) return {};
+      } else if (need > have) {
+        Span* const next = neighbour_after(s);
+        if (!next || have + next->granules < need || !tails_.shorten(this->below, s, Index::bytes_of(s))) return {};
         remove(next);
         const SpanState state = next->state;
-        if (next->granules > need - have) {
-          Span* rest = index().set_span(next->head + (need - have), next->granules - (need - have), state);
-          rest->since_ms = next->since_ms;
-          insert_as_is(rest);
-        }
+        if (const std::uint32_t more = need - have; next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
         index().set_span(s->head, need, SpanState::large);
-      } else if (need < have) {
+        tails_.cut(this->below, s, bytes, state == SpanState::clean);
+      } else {
+        tails_.join(this->below, s);
         Span* rest = index().set_span(s->head + need, have - need, SpanState::dirty);
         index().set_span(s->head, need, SpanState::large);
         rest->since_ms = os::now_ms();
         insert(rest, SpanState::dirty);
       }
-      count_large((std::size_t{need} - have) * kGranule, 0);
-      return {b.ptr, Index::bytes_of(s), kNoClass};
+      count_large(Index::used_bytes_of(s) - before, 0);
+      return {b.ptr, Index::used_bytes_of(s), kNoClass};
     }
 
     /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not. Not when a resident span is
@@ -127,13 +134,13 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (bytes < b.size || has_dirty(bytes)) return {};
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
-      const PagesMoved moved = this->below.move_pages(b.ptr, target.ptr, b.size);
+      Span* old = index().span_of(b.ptr);
+      const PagesMoved moved = this->below.move_pages(b.ptr, target.ptr, Index::bytes_of(old));
       if (moved == PagesMoved::no) return release(t, target), Block{};
       if (moved == PagesMoved::target_lost) return lose_large(target), Block{};
       if (moved == PagesMoved::source_lost) return lose_large(b), target;
       Held held(this->lock_);
-      Span* old = index().span_of(b.ptr);
-      count_large(std::size_t{0} - b.size, ~std::size_t{0});
+      uncount_large(old);
       insert(old, SpanState::clean);
       return target;
     }
@@ -154,15 +161,11 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         Span* s;
         {
           Held held(this->lock_);
-          s = idle_bytes() > kept ? oldest_dirty(deadline_ms) : nullptr;
+          s = idle_bytes() > kept ? dirty_.free_since(deadline_ms) : nullptr;
           if (!s) return given;
           remove(s);
           constexpr std::uint32_t piece = kPurgePieceBytes / kGranule;
-          if (s->granules > piece) {  // the rest stays where it can be used meanwhile
-            Span* rest = index().set_span(s->head + piece, s->granules - piece, SpanState::dirty);
-            rest->since_ms = s->since_ms;
-            insert_as_is(rest);
-          }
+          if (s->granules > piece) put(s->head + piece, s->granules - piece, SpanState::dirty, s->since_ms);  // usable meanwhile
           index().set_span(s->head, s->granules > piece ? piece : s->granules, SpanState::large);  // ours alone
           purging_.push(s);
           purging_bytes_ += Index::bytes_of(s);
@@ -215,8 +218,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       u.live += large_bytes();
       u.large += large_bytes();
       u.large_count += large_count_;
-      u.dirty += idle_bytes() + purging_bytes_;
-      u.purged += clean_bytes_;
+      u.dirty += idle_bytes() + purging_bytes_ + tails_.counted_bytes();
+      u.purged += clean_bytes_ + tails_.untouched_bytes();
       u.soft_limit = soft_bytes_.load(Order::relaxed);
     }
 
@@ -237,10 +240,13 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (state == SpanState::dirty) dirty_bytes_.store(idle_bytes() + bytes, Order::relaxed);  // read without the lock
       else clean_bytes_ += bytes;
     }
-    /// The same for large blocks.
-    void count_large(std::size_t bytes, std::size_t blocks) noexcept {
+    void count_large(std::size_t bytes, std::size_t blocks) noexcept {  // the same for large blocks
       large_bytes_.store(large_bytes() + bytes, Order::relaxed);
       large_count_ += blocks;
+    }
+    void uncount_large(Span* s) noexcept {
+      count_large(std::size_t{0} - Index::used_bytes_of(s), ~std::size_t{0});
+      tails_.join(this->below, s);
     }
     std::size_t large_bytes() const noexcept { return large_bytes_.load(Order::relaxed); }
     bool purge_span(Span* s) noexcept {
@@ -248,10 +254,12 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       else return false;
     }
     static bool is_free(const Span* s) noexcept { return s->state == SpanState::dirty || s->state == SpanState::clean; }
-
-    void insert_as_is(Span* s) noexcept {
-      bins_of(s->state).put(s);
-      add_bytes(s->state, Index::bytes_of(s));
+    /// Free granules, in their list as they are.
+    void put(std::uint32_t head, std::uint32_t granules, SpanState state, std::uint64_t since_ms) noexcept {
+      Span* s = index().set_span(head, granules, state);
+      s->since_ms = since_ms;
+      bins_of(state).put(s);
+      add_bytes(state, Index::bytes_of(s));
     }
     void remove(Span* s) noexcept {
       bins_of(s->state).remove(s);
@@ -271,7 +279,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// Makes `s` free, merged with free neighbours of the same state.
     void insert(Span* s, SpanState state) noexcept {
       std::uint32_t head = s->head, granules = s->granules;
-      std::uint64_t since = s->since_ms;
+      const std::uint64_t since = s->since_ms;
       s->state = SpanState::none;
       index().spans()[head + granules - 1].state = SpanState::none;
       if (Span* n = neighbour_after(s); n && n->state == state) {
@@ -285,15 +293,13 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         granules += n->granules;
         index().spans()[s->head - 1].state = SpanState::none;
       }
-      Span* merged = index().set_span(head, granules, state);
-      merged->since_ms = since;
-      insert_as_is(merged);
+      put(head, granules, state, since);
     }
     /// A large block whose memory is gone: nobody's from now on.
     void lose_large(Block b) noexcept {
       Held held(this->lock_);
       Span* s = index().span_of(b.ptr);
-      count_large(std::size_t{0} - b.size, ~std::size_t{0});
+      uncount_large(s);
       index().spans()[s->head + s->granules - 1].state = SpanState::none;
       s->state = SpanState::none;
     }
@@ -311,13 +317,6 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (bytes > Index::kReachBytes) return false;
       Held held(this->lock_);
       return dirty_.find(static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule), kLooks);
-    }
-    Span* oldest_dirty(std::uint64_t deadline_ms) noexcept {
-      for (unsigned bin = dirty_.next_filled(0); bin < SpanBins::kBins; bin = dirty_.next_filled(bin + 1)) {
-        for (Span* s = dirty_.list[bin].last(); s; s = s->prev)
-          if (s->since_ms <= deadline_ms) return s;
-      }
-      return nullptr;
     }
 
     Span* grow(Thread& t, std::uint32_t need) noexcept {
@@ -359,10 +358,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     void keep_first(Span* s, std::uint32_t need) noexcept {
       const SpanState state = s->state;
       if (s->granules == need) return;
-      Span* rest = index().set_span(s->head + need, s->granules - need, state);
-      rest->since_ms = s->since_ms;
+      put(s->head + need, s->granules - need, state, s->since_ms);
       index().set_span(s->head, need, state);
-      insert_as_is(rest);
     }
     Span* trim_to_alignment(Span* s, std::uint32_t need, std::size_t align) noexcept {
       const SpanState state = s->state;
@@ -371,24 +368,24 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (skip) {
         const std::uint32_t head = s->head, granules = s->granules;
         const std::uint64_t since = s->since_ms;
-        Span* front = index().set_span(head, skip, state);
-        front->since_ms = since;
-        insert_as_is(front);
+        put(head, skip, state, since);
         s = index().set_span(head + skip, granules - skip, state);
         s->since_ms = since;
       }
       keep_first(s, need);
       return s;
     }
-    void mark_large(Span* s) noexcept {
+    void mark_large(Span* s, std::size_t bytes, bool was_clean) noexcept {
       index().set_span(s->head, s->granules, SpanState::large);
-      count_large(Index::bytes_of(s), 1);
+      tails_.cut(this->below, s, bytes, was_clean);
+      count_large(Index::used_bytes_of(s), 1);
     }
 
     Atomic<std::int64_t> delay_ms_{Purge::kDelayMs};
     Atomic<std::size_t> dirty_bytes_{0};
     Atomic<std::size_t> soft_bytes_{0}, large_bytes_{0};
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;
+    SpanTails<Below> tails_;
     HugePages huge_pages_ = HugePages::automatic;
     Bins dirty_, clean_;
     List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock

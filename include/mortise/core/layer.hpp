@@ -154,6 +154,17 @@ template <class H> concept Charges = requires(H& h, std::size_t n, bool must) {
   { h.uncharge(n) } noexcept;
 };
 
+/// The same for memory that a layer has from elsewhere. Progress: as `charge`.
+template <class H> concept ChargesBeside = requires(H& h, std::size_t n) {
+  { h.charge_beside(n) } noexcept -> std::same_as<bool>;
+  { h.uncharge_beside(n) } noexcept;
+};
+
+/// Knows how much of what it gave is in memory. False when the system does not tell. O(pages).
+template <class H> concept SeesResidency = requires(H& h, std::size_t& n) {
+  { h.see_resident_bytes(n) } noexcept -> std::same_as<bool>;
+};
+
 /// Takes back any whole granules of what it gave, not only blocks as it gave them.
 template <class H> concept ReleasesParts = Heap<H> && requires(H& h, typename H::Thread& t, Block b) {
   { h.release_part(t, b) } noexcept;
@@ -297,6 +308,9 @@ template <Heap Below> class Passthrough {
   std::size_t taken_bytes() noexcept requires Limits<Below> { return below.taken_bytes(); }
   bool charge(std::size_t n, bool must) noexcept requires Charges<Below> { return below.charge(n, must); }
   void uncharge(std::size_t n) noexcept requires Charges<Below> { below.uncharge(n); }
+  bool charge_beside(std::size_t n) noexcept requires ChargesBeside<Below> { return below.charge_beside(n); }
+  void uncharge_beside(std::size_t n) noexcept requires ChargesBeside<Below> { below.uncharge_beside(n); }
+  bool see_resident_bytes(std::size_t& n) noexcept requires SeesResidency<Below> { return below.see_resident_bytes(n); }
   void release_part(Thread& t, Block b) noexcept requires ReleasesParts<Below> { below.release_part(t, b); }
   void set_soft_limit_bytes(std::size_t n) noexcept requires Yields<Below> { below.set_soft_limit_bytes(n); }
   bool is_pressed() noexcept requires Yields<Below> { return below.is_pressed(); }

@@ -66,7 +66,7 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
       auto& index = this->page_index();
       const Span* const s = index.span_of(p);  // true for the last granule of a span, where its guard lies
       if (s->state != SpanState::slab && s->state != SpanState::large) return false;
-      const std::byte* const end = index.base_of(s) + index.bytes_of(s);
+      const std::byte* const end = index.base_of(s) + index.used_bytes_of(s);
       if (p < end - page_ || p >= end) return false;
       crime = {.fault = Fault::out_of_bounds, .block = {const_cast<std::byte*>(p), 0}};
       return true;

@@ -178,7 +178,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
       if (is_started_) return true;
-      if (!pools_.start(facts.page_bytes) || !chooser_.start()) return false;
+      if (!pools_.start(facts.page_bytes, PoolMeter::of(this->below)) || !chooser_.start()) return false;
       watch_thread_ = facts.watch_thread;
       if constexpr (requires { chooser_.set_locator(this, locate, survey); }) chooser_.set_locator(this, locate, survey);
       open();

@@ -24,10 +24,11 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   using Mixed = MixedPool<kSegmentBytes>;
   static constexpr std::size_t kPageOfHeads = 256;
 
-  bool start(std::size_t page_bytes) noexcept {
+  /// `meter` is told of all memory that segments take.
+  bool start(std::size_t page_bytes, PoolMeter meter) noexcept {
     Held held(ground_.lock);
     page_bytes_ = page_bytes;
-    return ground_.range.start(page_bytes);
+    return ground_.range.start(page_bytes, meter);
   }
   MORTISE_HOT const Range& range() const noexcept { return ground_.range; }
   void set_huge(bool on) noexcept { ground_.range.set_huge(on); }

@@ -17,6 +17,24 @@
 
 namespace mortise {
 
+/// Who counts what pools take: the heap below, where that has a limit.
+struct PoolMeter {
+  void* heap = nullptr;
+  bool (*asked)(void* heap, std::size_t bytes) noexcept = nullptr;
+  void (*told)(void* heap, std::size_t bytes) noexcept = nullptr;
+
+  template <class Below> static PoolMeter of([[maybe_unused]] Below& below) noexcept {
+    if constexpr (ChargesBeside<Below>)
+      return {&below, [](void* h, std::size_t n) noexcept { return static_cast<Below*>(h)->charge_beside(n); },
+              [](void* h, std::size_t n) noexcept { static_cast<Below*>(h)->uncharge_beside(n); }};
+    else return {};
+  }
+  bool charge(std::size_t bytes) const noexcept { return !asked || asked(heap, bytes); }
+  void uncharge(std::size_t bytes) const noexcept {
+    if (told && bytes) told(heap, bytes);
+  }
+};
+
 /// Not synchronised but for what is marked: its owner holds a lock. O(1) but for the kernel's work.
 template <std::size_t kSegmentBytes> class PoolRange {
   static_assert(is_power_of_two(kSegmentBytes) && kSegmentBytes >= 1_KiB && kSegmentBytes <= 64_KiB,
@@ -40,7 +58,8 @@ template <std::size_t kSegmentBytes> class PoolRange {
   }
 
   /// Chooses the place. Segments smaller than a page stay resident until their whole chunk is free.
-  bool start(std::size_t page_bytes) noexcept {
+  bool start(std::size_t page_bytes, PoolMeter meter) noexcept {
+    meter_ = meter;
     can_purge_segments_ = kSegmentBytes % page_bytes == 0;
     constexpr std::uintptr_t kLowest = os::kWindowLowest / 2;
     constexpr std::size_t kSpread = os::kWindowLowest / 2 - kReach - kTable;
@@ -54,17 +73,17 @@ template <std::size_t kSegmentBytes> class PoolRange {
   void set_huge(bool on) noexcept { huge_ = on; }
 
   /// The next segment for `h`: of its extent, one that is free again, or the first of a new extent, twice as large as the last.
-  /// Null when the system refuses.
+  /// Null when the system or the meter refuses.
   PoolSegment* take(PoolHead& h) noexcept {
-    PoolSegment* s = nullptr;
-    if (h.extent_next != h.extent_end) s = segments_ + h.extent_next++;
-    else if (free_count_ > kKept) s = pop_free();
-    else if (take_extent(h)) s = segments_ + h.extent_next++;
-    else s = pop_free();
-    if (s) give_to(s, h);
+    const bool is_of_extent = h.extent_next != h.extent_end || (free_count_ <= kKept && take_extent(h));
+    PoolSegment* const s = is_of_extent ? segments_ + h.extent_next : free_;
+    if (!s || (s->state != SegmentState::free_dirty && !meter_.charge(kSegmentBytes))) return nullptr;
+    if (is_of_extent) ++h.extent_next;
+    else pop_free();
+    give_to(s, h);
     return s;
   }
-  /// `n` segments in a row, of one chunk, which have no one size for their objects. Null when the system refuses.
+  /// `n` segments in a row, of one chunk, which have no one size for their objects. Null when the system or the meter refuses.
   std::byte* take_run(PoolHead& h, std::size_t n) noexcept {
     if (chunk_end_ - next_ < n) {
       while (next_ != chunk_end_) {
@@ -75,6 +94,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
       }
       if (!take_chunk()) return nullptr;
     }
+    if (!meter_.charge(n * kSegmentBytes)) return nullptr;
     PoolSegment* const first = segments_ + next_;
     used_[next_ / kPerChunk] += static_cast<std::uint16_t>(n);
     for (next_ += static_cast<std::uint32_t>(n); n; --n) {
@@ -111,6 +131,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   /// Gives back what has been free for `rounds` calls of this: the pages of segments, and whole chunks. Returns the bytes.
   std::size_t purge(std::uint16_t rounds) noexcept {
     ++round_;
+    const std::size_t before = dirty_bytes();
     std::size_t given = unmap_empty(rounds);
     for (PoolSegment* s = free_; s && can_purge_segments_ && dirty_bytes(); s = s->next) {
       if (s->state != SegmentState::free_dirty || static_cast<std::uint16_t>(round_ - s->stamp) < rounds) continue;
@@ -119,6 +140,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
       given += kSegmentBytes;
       add_dirty(-kSegmentBytes);
     }
+    meter_.uncharge(before - dirty_bytes());
     return given;
   }
   std::size_t dirty_bytes() const noexcept { return dirty_bytes_.load(Order::relaxed); }
@@ -150,14 +172,12 @@ template <std::size_t kSegmentBytes> class PoolRange {
   static constexpr std::uint32_t kKept = 64;  ///< so many free ones before new extents give way to them
 
   void add_dirty(std::size_t n) noexcept { dirty_bytes_.store(dirty_bytes() + n, Order::relaxed); }
-  PoolSegment* pop_free() noexcept {
-    PoolSegment* const s = free_;
-    if (!s) return nullptr;
+  void pop_free() noexcept {
+    const PoolSegment* const s = free_;
     free_ = s->next;
     --free_count_;
     if (s->state == SegmentState::free_dirty) add_dirty(-kSegmentBytes);
     ++used_[static_cast<std::uint32_t>(s - segments_) / kPerChunk];
-    return s;
   }
   void give_to(PoolSegment* s, PoolHead& h) noexcept {
     s->stride = static_cast<std::uint32_t>(h.pool->stride());
@@ -254,6 +274,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   std::uint32_t holes_ = 0;          ///< given back since
   std::uint32_t free_count_ = 0;
   PoolSegment* free_ = nullptr;
+  PoolMeter meter_;
   Atomic<std::size_t> dirty_bytes_{0};  ///< read by whoever asks whether purging is worth it
   std::size_t mapped_bytes_ = 0, table_bytes_ = 0;
   std::uint16_t round_ = 0;

@@ -1,16 +1,24 @@
-// A limit on what a heap takes from its source: a soft and a hard end of memory that is not the machine's.
+// A limit on what a heap takes from its source: a hard end of memory that is not the machine's.
 //
 //   allocate ── taken + size within the limit? ── below ── counted
-//                     │ no: an empty block, as if the source were exhausted
+//                     │ no: is less than the limit in memory? the source asks the kernel
+//                     │        yes, and no more than an eighth beyond it is taken ── below ── counted
+//                     └ no: an empty block, as if the source were exhausted
 //
-// Progress: as below; counting is one atomic addition. Placement: directly above a source, so that it counts what the system
-// gives; a stack above it reacts as to a machine without memory. Above a cache it counts blocks instead.
+// What is taken is what the program may touch. Some of it nobody ever touches: the ends of blocks that were rounded to a size
+// class, blocks of slabs that were never asked for. So at the limit the kernel's word counts, a 128th of the limit at a time. A program
+// that touches late what it got early can bring in at most that eighth more.
+//
+// Progress: as below; counting is one atomic addition. At the limit a lock, and the kernel's work, O(pages). Placement: directly above
+// a source, so that it counts what the system gives; a stack above it reacts as to a machine without memory. Above a cache it counts
+// blocks instead.
 #pragma once
 
 #include "mortise/core/core.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/source/shared_heap.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
 
@@ -71,6 +79,16 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
       return must || take(bytes);
     }
     void uncharge(std::size_t bytes) noexcept { taken_.fetch_sub(bytes, Order::relaxed); }
+    /// For memory that does not come from below, but counts.
+    bool charge_beside(std::size_t bytes) noexcept {
+      if (!take(bytes)) return refused_.fetch_add(1, Order::relaxed), false;
+      beside_.fetch_add(bytes, Order::relaxed);
+      return true;
+    }
+    void uncharge_beside(std::size_t bytes) noexcept {
+      beside_.fetch_sub(bytes, Order::relaxed);
+      taken_.fetch_sub(bytes, Order::relaxed);
+    }
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
       if (n > b.size && !take(n - b.size)) return {};
       const std::size_t taken = n > b.size ? n - b.size : 0;
@@ -86,6 +104,25 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
     std::size_t taken_bytes() const noexcept { return taken_.load(Order::relaxed); }
     std::size_t limit_bytes() const noexcept { return limit_.load(Order::relaxed); }
     void set_limit_bytes(std::size_t bytes) noexcept { limit_.store(bytes, Order::relaxed); }
+
+    /// What was given back inside blocks may make room.
+    std::size_t trim(Thread& t) noexcept {
+      is_stale_.store(true, Order::relaxed);
+      return trim_below(this->below, t);
+    }
+
+    void lock_all() noexcept {
+      lock_.lock();
+      lock_below(this->below);
+    }
+    void unlock_all() noexcept {
+      unlock_below(this->below);
+      lock_.unlock();
+    }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      reset_below(this->below);
+    }
 
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
@@ -104,18 +141,45 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
       taken_.fetch_add((b ? b.size : 0) - bytes, Order::relaxed);
       return b;
     }
-    bool take(std::size_t bytes) noexcept {
+    bool take(std::size_t bytes) noexcept { return take_up_to(limit_bytes(), bytes) || take_beyond(bytes); }
+    bool take_up_to(std::size_t most, std::size_t bytes) noexcept {
       std::size_t taken = taken_.load(Order::relaxed);
       do {
-        const std::size_t limit = limit_.load(Order::relaxed);
-        if (taken > limit || bytes > limit - taken) return false;
+        if (taken > most || bytes > most - taken) return false;
       } while (!taken_.compare_exchange_weak(taken, taken + bytes, Order::relaxed));
       return true;
+    }
+
+    static constexpr std::size_t kBeyond = 8, kPiece = 128;
+    /// At the limit: from the room that the kernel left when it was last asked, which is asked again when much has changed.
+    MORTISE_COLD bool take_beyond(std::size_t bytes) noexcept {
+      if constexpr (SeesResidency<Below>) {
+        const std::size_t limit = limit_bytes(), most = limit + limit / kBeyond;
+        if (limit == kNoLimit || bytes > most) return false;
+        Held held(lock_);
+        const std::size_t taken = taken_bytes();
+        if (taken + bytes > most) return false;
+        const std::size_t moved = taken > seen_at_ ? taken - seen_at_ : seen_at_ - taken;
+        if (is_stale_.load(Order::relaxed) || moved >= limit / kPiece) {
+          std::size_t resident;
+          if (!this->below.see_resident_bytes(resident)) return false;
+          resident += beside_.load(Order::relaxed);
+          seen_at_ = taken;
+          full_at_ = taken + (resident < limit ? limit - resident : 0);
+          is_stale_.store(false, Order::relaxed);
+        }
+        return take_up_to(full_at_ < most ? full_at_ : most, bytes);
+      }
+      return false;
     }
 
     Atomic<std::size_t> taken_{0};
     Atomic<std::size_t> limit_{kBytes};
     Atomic<std::size_t> refused_{0};
+    Atomic<std::size_t> beside_{0};    ///< part of what is taken
+    FutexLock lock_;
+    std::size_t seen_at_ = 0, full_at_ = 0;  ///< what was taken when the kernel was asked, and what could be by its answer
+    Atomic<bool> is_stale_{true};
   };
 };
 

@@ -60,7 +60,8 @@ struct Span {
   std::uint64_t since_ms;   ///< free: when it became so
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
   bool is_purged;           ///< slab: nothing was released since the pages inside free blocks went back
-  std::uint8_t unused[2];
+  std::uint16_t tail_pages : 15;      ///< large: so many times 4 KiB at its end are not the block's
+  std::uint16_t is_tail_counted : 1;  ///< and count against a limit
   std::uint32_t owner;      ///< leased (heaps/span_lease.hpp): to whom, and its neighbours in that list; 0: nobody
   std::uint32_t owner_next, owner_prev;
 };
@@ -133,7 +134,7 @@ struct PageIndex {
     Block measure(Block b) noexcept {
       Span* s = &spans()[number_of(b.ptr)];
       MORTISE_CHECK(s->state == SpanState::large && base_of(s) == b.ptr, Fault::invalid_free, b);
-      return {b.ptr, bytes_of(s), kNoClass};
+      return {b.ptr, used_bytes_of(s), kNoClass};
     }
 
     // -- for the layers that manage spans; under their locks
@@ -147,6 +148,8 @@ struct PageIndex {
     Span* span_of(const std::byte* p) const noexcept { return &spans()[spans()[number_of(p)].head]; }
     std::byte* base_of(const Span* s) const noexcept { return origin_ + (std::size_t{s->head} << kGranuleLog2); }
     static std::size_t bytes_of(const Span* s) noexcept { return std::size_t{s->granules} << kGranuleLog2; }
+    /// The same without its tail: what whoever has the span may touch.
+    static std::size_t used_bytes_of(const Span* s) noexcept { return bytes_of(s) - s->tail_pages * 4_KiB; }
     std::uint64_t* bits_of(const Span* s) const noexcept { return bits_at(s->head); }
     MORTISE_HOT std::uint64_t* bits_at(std::uint32_t number) const noexcept {
       return reinterpret_cast<std::uint64_t*>(bits_.at + std::size_t{number} * kBitmapBytes);

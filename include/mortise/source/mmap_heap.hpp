@@ -14,6 +14,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/residency.hpp"
 #include "mortise/os/window.hpp"
 #include "mortise/source/window_source.hpp"
 
@@ -36,8 +37,9 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("granule_bytes", kGranule); }
 
-  bool start(const os::Facts&) noexcept {
+  bool start(const os::Facts& facts) noexcept {
     Held held(lock_);
+    page_bytes_ = facts.page_bytes;
     return start_locked();
   }
 
@@ -96,6 +98,18 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
     return moved ? PagesMoved::source_lost : PagesMoved::target_lost;
   }
 
+  /// False when the window is mostly holes: looking through them would take long.
+  bool see_resident_bytes(std::size_t& bytes) noexcept {
+    std::size_t reached;
+    {
+      Held held(lock_);
+      reached = top_;
+      if (!origin_ || reached / 16 > mapped_) return false;
+    }
+    bytes = os::resident_bytes(origin_, reached, page_bytes_, kGranule);
+    return true;
+  }
+
   void tell(Usage& u) noexcept {
     Held held(lock_);
     this->tell_window(u, mapped_, top_);
@@ -114,6 +128,7 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
 
   std::size_t next_ = 0;
   std::size_t mapped_ = 0;
+  std::size_t page_bytes_ = 4_KiB;
   HugePages huge_pages_ = HugePages::automatic;
   std::size_t top_ = 0;   ///< nothing of ours lies beyond it
 };
