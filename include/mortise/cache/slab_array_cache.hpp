@@ -40,7 +40,7 @@ template <unsigned kSlots = 8, unsigned kGranulesMax = 16, Lock Sync = FutexLock
       const std::size_t granules = round_up(r.size ? r.size : 1, Index::kGranule) / Index::kGranule;
       if (granules > kGranulesMax || r.align > Index::kGranule) return this->below.allocate(t, r);
       Span* const s = pop(static_cast<unsigned>(granules));
-      if (!s) return this->below.allocate(t, r);
+      if (!s) return this->below.allocate(t, {.size = granules * Index::kGranule, .align = r.align, .zeroed = r.zeroed});
       const Block b{index().base_of(s), Index::bytes_of(s)};
       if (r.zeroed) std::memset(b.ptr, 0, b.size);
       return b;
