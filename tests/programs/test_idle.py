@@ -6,11 +6,9 @@ import pytest
 
 from programs.idle import MIB, SLEEPERS, Nap, naps
 from programs.theatre import built
-from support.allocators import CARDS
 
-# The general-purpose allocators, by their own card: those whose free memory goes back after a while.
-IDLE = [name for name, card in CARDS.items() if any(layer["parameters"].get("purge_delay_ms", -1) > 0 for layer in card["layers"])]
-PAIRS = [(program, name) for turn, name in enumerate(sorted(IDLE, key=lambda name: name != "hslab")) for at, program in enumerate(SLEEPERS)
+IDLE = ["hslab", "hslab_profiled", "hslab+affinity"]  # guards keep marks and quarantines
+PAIRS = [(program, name) for turn, name in enumerate(IDLE) for at, program in enumerate(SLEEPERS)
          if turn == 0 or at % len(IDLE) == turn or "MORTISE_TEST_ALL" in os.environ]
 
 

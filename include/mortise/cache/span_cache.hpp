@@ -114,7 +114,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         if (!next || have + next->granules < need || !tails_.shorten(this->below, s, Index::bytes_of(s))) return {};
         remove(next);
         const SpanState state = next->state;
-        if (const std::uint32_t more = need - have; next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
+        const std::uint32_t more = need - have;
+        if (next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
         index().set_span(s->head, need, SpanState::large);
         tails_.cut(this->below, s, bytes, state == SpanState::clean);
       } else {
