@@ -16,6 +16,7 @@
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "watch.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -51,12 +52,14 @@ void handle_end(int pid, int status) noexcept {
   }
   if (WIFEXITED(status)) {
     kill_all_and_reap();
+    write_watch_report();
     raw_syscall(SYS_exit_group, WEXITSTATUS(status));
   }
   const char* name = sigabbrev_np(WTERMSIG(status));
   say("thread %d (process %d) was ended by signal %d (SIG%s); the program ends with it", t->index, pid,
       WTERMSIG(status), name ? name : "?");
   kill_all_and_reap();
+  write_watch_report();
   end_by_signal(WTERMSIG(status));
 }
 

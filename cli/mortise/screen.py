@@ -9,6 +9,13 @@ from rich.console import Console
 LINES = box.SIMPLE_HEAD
 UNFOLDED = 10_000  # columns of what is no terminal: a file or a pipe gets a row a line, unless COLUMNS says otherwise
 out = Console(soft_wrap=False, highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else UNFOLDED)
+# Results of commands whose program writes to the same standard output: its bytes must stay what they are.
+beside = Console(
+    stderr=True,
+    soft_wrap=False,
+    highlight=False,
+    width=None if sys.stderr.isatty() or "COLUMNS" in os.environ else UNFOLDED,
+)
 progress = Console(stderr=True, highlight=False)
 
 

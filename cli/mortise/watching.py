@@ -83,16 +83,16 @@ def writers(line: dict[str, Any]) -> str:
 
 
 def show(findings: dict[str, Any]) -> None:
-    """The terminal's table: lines that threads fight over, then what each asked of the address space and waited for."""
+    """The table, on stderr: lines that threads fight over, then what each asked of the address space and waited for."""
     lines = Table(box=screen.LINES, title="cache lines that two or more threads change", title_justify="left")
     for column in ("share", "sharing", "what", "who changes which bytes"):
         lines.add_column(column, overflow="fold")
     for line in findings["lines"]:
         lines.add_row(f"{line['share']:.0%}", line["sharing"], Text(what(line)), Text(writers(line)))
     if findings["lines"]:
-        screen.out.print(lines)
+        screen.beside.print(lines)
     else:
-        screen.out.print(f"no cache line is changed by two threads ({findings['rounds']} rounds of watching)")
+        screen.beside.print(f"no cache line is changed by two threads ({findings['rounds']} rounds of watching)")
     threads = Table(box=screen.LINES, title="address space and locks, by thread", title_justify="left")
     for column in ("thread", "mmap", "munmap", "mprotect", "madvise", "lock waits", "waited (ms)"):
         threads.add_column(column, justify="right")
@@ -106,7 +106,7 @@ def show(findings: dict[str, Any]) -> None:
             str(t["lock_waits"]),
             f"{t['lock_wait_ns'] / 1e6:.1f}",
         )
-    screen.out.print(threads)
+    screen.beside.print(threads)
 
 
 def page(program: list[str], findings: dict[str, Any]) -> str:

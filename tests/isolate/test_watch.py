@@ -6,7 +6,7 @@ import re
 import jsonschema
 import pytest
 
-from .conftest import ROOT
+from .conftest import ROOT, run
 from .test_refusals import mortise
 
 WATCH_MS = 4000     # of the watched program; rounds are held every few milliseconds
@@ -57,8 +57,19 @@ def test_schema_table_and_page(watched):
         return
     done, found, page = watched
     jsonschema.validate(found, json.loads((ROOT / "docs/schemas/threads.json").read_text()))
-    assert "cache lines that two or more threads change" in done.out and "lock waits" in done.out
+    assert "cache lines that two or more threads change" in done.err and "lock waits" in done.err
     assert page.count('class="b"') == 2 * 64 and not re.search(r'(src|href)="http', page)
+
+
+@pytest.mark.parametrize("way, status", [("main-returns", 6), ("exit-in-thread", 3), ("crash", 139)])
+def test_output_and_status_stay_the_programs_own(program, tmp_path, way, status):
+    """The table goes to stderr, and is there whoever ends the program."""
+    alone = run([program("ends"), way])
+    done = mortise("--watch", "--json", tmp_path / "found.json", "--", program("ends"), way)
+    if "not watching" in done.err:
+        return
+    assert (done.out, done.status) == (alone.out, status) and "address space and locks" in done.err, done.err
+    jsonschema.validate(json.loads((tmp_path / "found.json").read_text()), json.loads((ROOT / "docs/schemas/threads.json").read_text()))
 
 
 def test_reports_without_watching_are_refused(program, tmp_path):
