@@ -131,6 +131,7 @@ struct DelayedFree {
     void detach(Thread& t) noexcept {
       if (t.is_open) {
         t.is_open = false;
+        t.room = INT64_MIN / 4;  // none, whatever leaves: what a signal handler releases from here on goes below
         drain(t, INT64_MAX / 2);
         t.room = 0;
         Held held(lock_);
