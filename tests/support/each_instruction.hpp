@@ -1,4 +1,5 @@
-// A signal between any two instructions: some work is done again and again, and a handler runs once in each, an instruction later each time.
+// A signal between any two instructions: some work is done again and again, and a handler runs once in each, an instruction later each
+// time.
 #pragma once
 
 #include <signal.h>
