@@ -1,0 +1,155 @@
+// If this fails, a thread that waits for an object of a pool sleeps although one came back, an acquisition fails while an object lies
+// idle and nobody uses the pool, or an object is lost or handed out twice: the shipped pool is run in every interleaving that matters,
+// with restartable sequences and, on the way without them, with locked magazines.
+#include "mortise/pool/block_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "explorer/explorer.hpp"
+#include "explorer/hooks.hpp"
+
+/// Time stands still: an execution is the same when it is repeated.
+extern "C" int clock_gettime(clockid_t, timespec* ts) noexcept {
+  *ts = {};
+  return 0;
+}
+
+namespace mortise::model {
+namespace {
+
+constexpr unsigned kBlocks = 2;
+
+/// An execution may be left half-way, so a pool's memory goes when the next one is made; which then gets the same addresses.
+class Last {
+ public:
+  Last() noexcept {
+    if (is_kept_) reinterpret_cast<pools::BlockPool*>(bytes_)->~BlockPool();
+    is_kept_ = false;
+  }
+  void keep(const pools::BlockPool& pool) noexcept {
+    std::memcpy(bytes_, static_cast<const void*>(&pool), sizeof pool);
+    is_kept_ = true;
+  }
+
+ private:
+  alignas(pools::BlockPool) static inline std::byte bytes_[sizeof(pools::BlockPool)];
+  static inline bool is_kept_ = false;
+};
+
+struct Pool {
+  [[no_unique_address]] Last last;
+  pools::BlockPool pool;
+  Shared<int> owned[kBlocks];
+
+  /// `taken`: so many objects are out at the start, the others were never made.
+  Pool(pool_front front, bool keeps, unsigned taken) {
+    require(pool.start({.maximum = kBlocks, .front = front}, 64, 64, keeps), "the pool starts");
+    last.keep(pool);
+    hooks::run_on_core(0);
+    for (unsigned i = 0; i < taken; ++i) own(pool.acquire_slow().block);
+  }
+  void own(std::byte* p) {
+    if (!p) return;
+    const std::uint32_t i = pool.slots().index_of(p);
+    require(i < kBlocks, "what was handed out is no object");
+    require(owned[i].get() == 0, "an object was handed out twice");
+    owned[i].set(1);
+  }
+  std::byte* acquire() {
+    std::byte* p = pool.acquire_hit();
+    if (!p) p = pool.acquire_slow().block;
+    own(p);
+    return p;
+  }
+  std::byte* wait() {
+    std::byte* p = pool.acquire_hit();
+    if (!p) p = pool.acquire_wait(-1).block;
+    require(p, "a wait without end came back with nothing");
+    own(p);
+    return p;
+  }
+  void release(unsigned i) {
+    owned[i].set(0);
+    std::byte* const p = pool.slots().at(i);
+    if (!pool.release_hit(p)) pool.release_slow(p);
+  }
+  void on(unsigned core) { hooks::run_on_core(static_cast<int>(core)); }
+  /// At rest, whoever asks gets all that is idle, and what is given back misses no magazine.
+  void finish() {
+    on(0);
+    for (unsigned i = 0; i < kBlocks; ++i) {
+      bool is_idle = false;
+      for (const auto& o : owned) is_idle |= o.get() == 0;
+      std::byte* const p = is_idle ? acquire() : nullptr;
+      require(p || !is_idle, "an object is lost");
+    }
+    require(!acquire(), "there is one object too many");
+    release(0);
+    std::byte* const p = acquire();
+    require(pool.front() != pool_front::cores || pool.release_hit(p), "magazines are shut though nobody waits");
+  }
+};
+
+template <pool_front kFront, bool kKeeps = false, unsigned kTaken = kBlocks> struct Of : Pool {
+  static constexpr unsigned kThreads = 2;
+  Of() : Pool(kFront, kKeeps, kTaken) {}
+};
+
+template <pool_front kFront> struct WaitAgainstRelease : Of<kFront> {
+  void run(unsigned number) {
+    this->on(number);
+    if (number == 0) this->wait();
+    else this->release(1);
+  }
+};
+template <pool_front kFront> struct AcquireAgainstTwoReleases : Of<kFront> {
+  void run(unsigned number) {
+    this->on(number);
+    if (number == 0) this->acquire();
+    else this->release(0), this->release(1);
+  }
+};
+template <pool_front kFront> struct FirstAcquisitions : Of<kFront, false, 0> {
+  void run(unsigned number) {
+    this->on(number);
+    this->acquire();
+  }
+};
+/// An object lies idle, or comes just before the trim, or behind it; `kKeep` stay as they are.
+enum class Comes { idle, before, behind };
+template <bool kKeeps, Comes kComes, unsigned kKeep> struct TrimAgainstWait : Of<pool_front::cores, kKeeps> {
+  TrimAgainstWait() {
+    if (kComes == Comes::idle) this->release(1);
+  }
+  void run(unsigned number) {
+    this->on(number);
+    if (number == 1) return void(this->wait());
+    if (kComes == Comes::before) this->release(1);
+    this->pool.trim(kKeep, [](std::byte*) {});
+    if (kComes == Comes::behind) this->release(1);
+  }
+};
+
+template <class Scenario> void run(const char* what) {
+  const Report report = explore<Scenario>({.aborts_max = 1, .steps_max = 1000});
+  EXPECT_TRUE(report.passed()) << report.text();
+  std::printf("%s: %s", what, report.text().c_str());
+}
+
+TEST(BlockPool, WaitAgainstRelease) {
+  run<WaitAgainstRelease<pool_front::cores>>("a wait against a release");
+  run<WaitAgainstRelease<pool_front::cpus>>("... locked magazines");
+}
+TEST(BlockPool, AcquireAgainstTwoReleases) { run<AcquireAgainstTwoReleases<pool_front::cores>>("an acquisition against two releases"); }
+TEST(BlockPool, FirstAcquisitions) { run<FirstAcquisitions<pool_front::cores>>("two first acquisitions"); }
+TEST(BlockPool, TrimAgainstWait) {
+  run<TrimAgainstWait<false, Comes::idle, 0>>("a trim against a wait");
+  run<TrimAgainstWait<false, Comes::idle, 1>>("... that keeps the object");
+  run<TrimAgainstWait<true, Comes::before, 0>>("a release and a trim that destroys the object against a wait");
+  run<TrimAgainstWait<false, Comes::behind, 0>>("a trim and a release against a wait");
+}
+
+}  // namespace
+}  // namespace mortise::model
