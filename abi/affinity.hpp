@@ -38,6 +38,9 @@ template <auto kSlow> [[gnu::naked, gnu::noinline]] void* with_registers(std::si
 }
 #endif
 
+/// What a call of malloc leads to that carries its pool.
+void* malloc_in_pool(std::size_t size, std::uint32_t pool) noexcept;
+
 /// What has been set for the heap's Chooser; handed over once all settings are read.
 template <class H> constinit inline typename H::ChooserType::OptionsType affinity_options{};
 
@@ -74,6 +77,8 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
       if (!parse(value, o.overhead_only)) warn("affinity_overhead", "0 or 1");
     } else if (key.is("affinity_huge")) {
       if (!parse(value, o.huge_pages)) warn("affinity_huge", "0 or 1");
+    } else if (key.is("affinity_sites")) {
+      if (!parse(value, o.patches_sites)) warn("affinity_sites", "0 or 1");
     } else if (key.is("affinity_dump")) {
       if (!parse(value, o.dump)) warn("affinity_dump", "a path of at most 200 characters");
     } else if (key.is("affinity_profile")) {
@@ -84,6 +89,7 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     }
   }
   static void hand_over(H& h) noexcept {
+    affinity_options<H>.malloc_in_pool = malloc_in_pool;
     h.chooser().configure(affinity_options<H>);
     h.pools().set_huge(affinity_options<H>.huge_pages);
     h.open();

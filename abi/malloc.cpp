@@ -116,6 +116,17 @@ template <class Miss, class H> MORTISE_HOT void* allocate_called(H& h, Request r
   return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
 }
 
+/// At a call that carries its pool; otherwise as if it did not, with the stack as the call left it.
+template <class H> MORTISE_HOT void* allocate_in_pool(H& h, Request r, std::uint32_t pool) noexcept {
+  if constexpr (kReadsCalls<H>) {
+    if (typename H::Thread* const t = thread_if_ready()) [[likely]] {
+      if (const std::uintptr_t goal = h.goal_in(*t, pool, r.size)) [[likely]]
+        if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
+    }
+  }
+  return malloc(r.size);
+}
+
 template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
   typename H::Thread* const t = thread_if_ready();
@@ -239,6 +250,11 @@ MORTISE_COLD void* allocate_pages(std::size_t size) noexcept {
 }
 
 }  // namespace
+
+void* malloc_in_pool(std::size_t size, std::uint32_t pool) noexcept {
+  return allocate_in_pool(heap, {.size = size, .site = call_site()}, pool);
+}
+
 }  // namespace mortise::abi
 
 using namespace mortise;

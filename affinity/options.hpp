@@ -32,6 +32,8 @@ struct Options {
   WrapperRule wrappers = WrapperRule::strict;
   Mixing mixing = Mixing::off;
   bool huge_pages = false;
+  bool patches_sites = false;             ///< write the pool into the program's calls of malloc
+  void* (*malloc_in_pool)(std::size_t, std::uint32_t) noexcept = nullptr;  ///< what such calls lead to
   char dump[256] = {};  ///< file to which what was found is written at the end; %p in it is the process id
   char plan[256] = {};  ///< plan file to follow
   std::uint32_t samples_per_second = 0;  ///< of memory accesses, for a plan; 0: none

@@ -96,6 +96,7 @@ struct Way {
   CallKey key;
   CallStep step;        ///< wrapper
   Kind kind;
+  bool was_patched;     ///< node: its call was looked at by CallSites
   std::uint16_t count;  ///< counted: objects so far
   NodeId node;
   std::uint32_t caller; ///< number of the Caller record

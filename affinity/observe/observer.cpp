@@ -80,6 +80,7 @@ void Observer::look_up(const CallSite& site, std::size_t size, CallChoice& choic
       if (!root(n.id).pool) count(n, site.stack_end);
       choice.pool = root(n.id).pool;
       choice.tag = n.id;
+      if (options_.patches_sites && depth == 1 && choice.pool && !way->was_patched) patch_site(*way, address, *choice.pool->today());
       return;
     }
     if (!frame.climb(way->step, site.stack_end)) {
@@ -90,6 +91,13 @@ void Observer::look_up(const CallSite& site, std::size_t size, CallChoice& choic
     address = frame.return_address();
     id = way->step.id;
   }
+}
+
+/// A call that leads to one pool by itself carries it from now on.
+void Observer::patch_site(Way& way, std::uintptr_t address, const Pool& pool) noexcept {
+  way.was_patched = true;
+  if (!pool.size_class || pool.is_forwarding || pool.id >= kNodesMax || !way.caller || !callers_[way.caller].module) return;
+  sites_.patch(modules_[callers_[way.caller].module].module, address, pool.id, options_.malloc_in_pool);
 }
 
 /// A way that is still counted: perhaps it is known now what it is.

@@ -14,6 +14,7 @@
 // Source: [Wang10], with analysis deferred. Progress: blocking.
 #pragma once
 
+#include "affinity/observe/call_sites.hpp"
 #include "affinity/observe/class_use.hpp"
 #include "affinity/observe/nodes.hpp"
 #include "affinity/options.hpp"
@@ -84,6 +85,7 @@ class Observer {
 
  private:
   void look_up(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
+  void patch_site(Way& way, std::uintptr_t address, const Pool& pool) noexcept;
   Growth growth_of(unsigned size_class) noexcept;
   Way* way_of(CallKey key) noexcept;
   void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
@@ -121,6 +123,7 @@ class Observer {
   Records<KnownModule, 4, 64> modules_;
   std::uint32_t idle_ways_ = 0, idle_callers_ = 0;  ///< lists of records that may be used again
   EarlyObjects early_;
+  CallSites sites_;
   Pool forwarding_ = {};
   Pool* class_pool_[kClasses] = {};
   ClassUse use_[kClasses] = {};

@@ -68,10 +68,20 @@ def test_the_liberal_rule_sees_more_wrappers(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [*MODES, "graph,affinity_overhead=1", "chain,affinity_objects=1,affinity_bytes=1024,affinity_huge=1",
-                                  "graph,affinity_objects=1,affinity_mixing=chains"])
+                                  "graph,affinity_objects=1,affinity_mixing=chains", "chain,affinity_sites=1", "graph,affinity_objects=1,affinity_sites=1"])
 def test_output_is_the_same_in_every_mode(mode):
     for words in ([program("chains", "wrappers-o2")], [program("chains", "crowd"), 1000 if ALL else 40]):
         assert run(words, NAME, env=conf(mode)).ok().out == run(words).ok().out
+
+
+def test_calls_that_name_their_pool_are_served_from_it(tmp_path):
+    """Or the program's code would be written to and nothing come of it."""
+    command = program("chains", "wrappers-o2")
+    done, found = affinity(tmp_path, command, more="affinity_sites=1")
+    _, plain = affinity(tmp_path, command)
+    assert done.stdout == run([command]).out
+    assert found["run"]["sites_patched"] > 0 and plain["run"]["sites_patched"] == 0
+    assert found["run"]["misses"] <= plain["run"]["misses"] * 1.05, "the calls that were written to still find their pools"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,7 +91,7 @@ def test_pools_stand_over_the_systems_malloc_too(mode):
         assert run(words, preload=(library,), env=conf(mode)).ok().out == run(words).ok().out
 
 
-@pytest.mark.parametrize("mode", ["site", "chain", "graph"])
+@pytest.mark.parametrize("mode", ["site", "chain", "graph", "chain,affinity_objects=1,affinity_sites=1"])
 def test_libraries_come_and_go_under_a_profilers_signals(mode):
     """What was learnt of one library must not be believed of another in its place."""
     plugins = [BUILD / "tests/chains" / f"libprogram-chains-plugin-{frame}.so" for frame in (40, 360)]

@@ -38,7 +38,6 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("Chooser", Chooser::kName).number("segment_bytes", kSegmentBytes);
   }
-
   template <Heap Below> requires Locates<Below> && (Below::Classes::kCount < 255)
   class Over : public Passthrough<Below> {
    public:
@@ -84,6 +83,12 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     /// a wrapper's frame, from which `allocate_through` goes up the stack, as far as that can be done without the frame register.
     MORTISE_HOT std::uintptr_t goal_of(const Thread& t, const Request& r) const noexcept {
       return t.ways.goal_of(address_of_call(r), class_of(r.size));
+    }
+    /// The head of the pool that the call itself names; 0 when this thread has none, or its objects are of another size.
+    MORTISE_HOT std::uintptr_t goal_in(const Thread& t, std::uint32_t pool, std::size_t size) const noexcept {
+      PoolHead* const* const page = t.page[pool / kPageOfHeads];
+      PoolHead* const h = page ? page[pool % kPageOfHeads] : nullptr;
+      return h && h->current->stride - size < kMinAlign ? reinterpret_cast<std::uintptr_t>(h) : 0;
     }
     MORTISE_HOT Block take_from(Thread& t, std::uintptr_t goal, Request r) noexcept {
       auto* const h = reinterpret_cast<PoolHead*>(goal);
