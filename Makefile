@@ -101,10 +101,12 @@ bench-latency:  ## the tail of malloc and free: every single call of two threads
 	build/venv/bin/python bench/latency/run.py
 
 bench-affinity:  ## affinity pools: simulated misses and the bars they keep, then times (docs/affinity.md)
-	@$(SETUP) build bench
+	@$(SETUP) build bench bench-affinity
 	@$(MAKE) --no-print-directory _build
 	ninja -C build bench_affinity
 	build/venv/bin/python bench/affinity/run.py
+	build/venv/bin/python bench/affinity/sweeps.py
+	build/venv/bin/python bench/affinity/run.py --wide --cycles
 
 bare:  ## compositions without an operating system: images on an emulated board, and what the heaps cost in ROM and RAM
 	@$(SETUP) build test

@@ -27,29 +27,13 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import inputs  # noqa: E402
+import programs  # noqa: E402
+import wide  # noqa: E402
+from programs import CACHE, INTERLEAVED, PROGRAMS, REAL, ROOT, WIDE, WORK, command, environment  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/bench-bin/affinity"
-WORK = ROOT / "build/bench/affinity-inputs"
-OUT = ROOT / "build/bench/affinity.json"
-CACHE = ["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,8,64", "--LL=1048576,8,64", "--cachegrind-out-file=/dev/null"]
+OUT = programs.ROOT / "build/bench/affinity.json"
 MODES = ["size", "site", "chain", "graph"]
 PEERS = {"mimalloc": "/usr/lib/*-linux-gnu/libmimalloc.so.2*", "jemalloc": "/usr/lib/*-linux-gnu/libjemalloc.so.2"}
-KERNELS = {name: ("kernels", name, small, large) for name, small, large in
-           [("mix", "100", "600"), ("wrap", "100", "600"), ("cxx", "100", "400"), ("astar", "100", "400"), ("equake", "100", "400"), ("parser", "5", "150")]}
-# Programs: the command at the counted size and at the timed size; {in} is where the inputs of that size lie.
-PROGRAMS = {f"k.{name}": [[str(BIN / k[0]), k[1], k[2]], [str(BIN / k[0]), k[1], k[3]]] for name, k in KERNELS.items()} | {
-    "treeadd": [[str(BIN / "treeadd"), "21"], [str(BIN / "treeadd"), "22"]],
-    "health": [[str(BIN / "health"), "7", "100", "1"], [str(BIN / "health"), "9", "60", "1"]],
-    "xalan": [["xalan", "-in", "{in}/site.xml", "-xsl", "{in}/style.xsl"]] * 2,
-    "perl": [["perl", "{in}/hashes.pl"]] * 2,
-    "lua": [["lua5.4", "{in}/trees.lua"]] * 2,
-    "jq": [["jq", "-c", "map(select(.id%3==0)|{n:.name,t:(.tags|sort),s:(.pos.x+.pos.y)})|group_by(.n)|map(length)", "{in}/documents.json"]] * 2,
-    "dot": [["dot", "-Tplain", "{in}/graph.dot"]] * 2,
-    "sqlite3": [["sqlite3", ":memory:", ".read {in}/tables.sql"]] * 2,
-}
-REAL = ["xalan", "perl", "lua", "jq", "dot", "sqlite3"]
-INTERLEAVED = ["k.mix", "k.wrap", "k.cxx", "k.astar"]
 
 
 def arms(modes: list[str]) -> dict[str, dict[str, str]]:
@@ -59,29 +43,16 @@ def arms(modes: list[str]) -> dict[str, dict[str, str]]:
         if places := sorted(glob.glob(pattern)):
             found[name] = {"LD_PRELOAD": places[0]}
     found["hslab"] = {"LD_PRELOAD": str(ROOT / "build/lib/libmortise-hslab.so")}
-    pools = str(ROOT / "build/lib/libmortise-hslab+affinity.so")
-    for mode in modes:
-        conf = "affinity_mode=graph,affinity_overhead=1" if mode == "overhead" else f"affinity_mode={mode}"
-        found[mode] = {"LD_PRELOAD": pools, "MORTISE_CONF": conf}
+    found |= {mode: programs.pools(mode) for mode in modes}
     system = ROOT / "build/lib/libmortise-system+affinity.so"
     if system.exists() and "graph" in modes:
         found["glibc+graph"] = {"LD_PRELOAD": str(system), "MORTISE_CONF": "affinity_mode=graph"}
     return found
 
 
-def command(program: str, timed: bool) -> list[str]:
-    folder = WORK / ("timed" if timed else "counted")
-    return [word.replace("{in}", str(folder)) for word in PROGRAMS[program][timed]]
-
-
-def environment(arm: dict[str, str]) -> dict[str, str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "MORTISE_"))}
-    return clean | {"PERL_HASH_SEED": "0", "LC_ALL": "C"} | arm
-
-
 def count(program: str, arm: dict[str, str]) -> dict[str, int]:
     """Instructions and misses of one run, in the simulated caches of cachegrind."""
-    done = subprocess.run(["valgrind", *CACHE, *command(program, False)], env=environment(arm), capture_output=True, check=False)
+    done = subprocess.run(["valgrind", *CACHE, "--LL=1048576,8,64", *command(program, False)], env=environment(arm), capture_output=True, check=False)
     said = done.stderr.decode(errors="replace")
     if done.returncode:
         sys.exit(f"bench-affinity: {program} ended with {done.returncode} under valgrind: {said[-300:]}")
@@ -101,26 +72,35 @@ def time_once(program: str, arm: dict[str, str]) -> dict[str, float | str]:
             "output": hashlib.sha256(done.stdout).hexdigest()[:16]}
 
 
-def show_cycles(programs: list[str], everyone: dict[str, dict[str, str]], rounds: int, console: Console) -> None:
-    """Instructions and cycles in user mode at the timed size, in interleaved rounds: medians, and their ratio to the first arm's."""
+def show_cycles(chosen: list[str], everyone: dict[str, dict[str, str]], rounds: int, console: Console) -> None:
+    """Instructions and cycles in user mode at the timed size, in interleaved rounds: medians, and the first arm's over each. Outputs must be
+    the same."""
     events = "instructions:u", "cycles:u"
-    tables = {e: Table("program", *everyone, title=f"{e}, millions, and of {next(iter(everyone))}'s") for e in events}
-    for program in programs:
+    tables = {e: Table("program", *everyone, title=f"{e}, millions, and how many times the first arm's they go into") for e in events}
+    gains: dict[tuple[str, str], list[float]] = {}
+    for program in chosen:
         seen: dict[tuple[str, str], list[int]] = {}
+        outputs = set()
         for _ in range(rounds):
             for name, arm in everyone.items():
-                done = subprocess.run(["perf", "stat", "-x,", "-e", ",".join(events), "--", *command(program, True)], env=environment(arm),
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+                done = subprocess.run(["perf", "stat", "-x,", "-o", "/dev/fd/2", "-e", ",".join(events), "--", *command(program, True)],
+                                      env=environment(arm), stdin=subprocess.DEVNULL, capture_output=True, check=True)
+                outputs.add(hashlib.sha256(done.stdout).hexdigest())
                 for event in events:
-                    line = next((text for text in done.stderr.splitlines() if text.split(",")[2:3] == [event]), "")
+                    line = next((text for text in done.stderr.decode(errors="replace").splitlines() if text.split(",")[2:3] == [event]), "")
                     if not line[:1].isdigit():
                         sys.exit(f"bench-affinity: perf cannot count {event} here; needed: a processor whose counters the kernel lets one read")
                     seen.setdefault((event, name), []).append(int(line.split(",")[0]))
+        if len(outputs) > 1:
+            sys.exit(f"bench-affinity: the output of {program} differs between allocators")
         for event, table in tables.items():
             medians = {name: statistics.median(seen[event, name]) for name in everyone}
             first = next(iter(medians.values()))
-            table.add_row(program, *(f"{m / 1e6:.0f} {m / first:.3f}" for m in medians.values()))
-    for table in tables.values():
+            table.add_row(program, *(f"{m / 1e6:.0f} {first / m:.3f}" for m in medians.values()))
+            for name, m in medians.items():
+                gains.setdefault((event, name), []).append(first / m)
+    for event, table in tables.items():
+        table.add_row("geometric mean", *(f"{exp(sum(map(log, g)) / len(g)):.3f}" for name in everyone if (g := gains[event, name])))
         console.print(table)
 
 
@@ -199,24 +179,27 @@ def main() -> None:
     parser.add_argument("--times", action="store_true", help="times only")
     parser.add_argument("--cycles", action="store_true", help="instructions and cycles in user mode only, by perf; nothing is kept")
     parser.add_argument("--show", action="store_true", help="show what has been measured")
-    parser.add_argument("--programs", default=",".join(PROGRAMS))
+    parser.add_argument("--programs", default=",".join(p for p in PROGRAMS if p not in WIDE))
+    parser.add_argument("--wide", action="store_true", help="the wider set of real programs instead")
     parser.add_argument("--modes", default="size,site,chain,graph,overhead")
+    parser.add_argument("--arms", default="", help="these only, such as glibc,size,graph")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bars", action="store_true", help="exit status 1 where a bar is missed")
     options = parser.parse_args()
     both = not (options.counts or options.times or options.cycles or options.show)
-    chosen = options.programs.split(",")
+    chosen = WIDE if options.wide else options.programs.split(",")
     if wrong := [p for p in chosen if p not in PROGRAMS]:
         sys.exit(f"bench-affinity: unknown program {wrong[0]}: expected some of {', '.join(PROGRAMS)}")
-    missing = [p for p in chosen if not shutil.which(command(p, True)[0])]
+    missing = [p for p in chosen if not shutil.which(wide.program(p) if p in WIDE else command(p, True)[0])]
     if missing:
         print(f"bench-affinity: not installed, left out: {', '.join(missing)}", file=sys.stderr)
     chosen = [p for p in chosen if p not in missing]
     for name, scale in (("counted", 0.12), ("timed", 1.0)):
         if not (WORK / name).exists():
             inputs.write(WORK / name, scale)
+        wide.write(WORK / name)
     console, document = Console(width=150), load()
-    everyone = arms(options.modes.split(","))
+    everyone = {name: arm for name, arm in arms(options.modes.split(",")).items() if name in (options.arms or name).split(",")}
     if options.cycles:
         return show_cycles(chosen, everyone, options.rounds, console)
     if options.counts or both:
