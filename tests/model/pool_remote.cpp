@@ -25,13 +25,11 @@ struct Remote {
   }
   /// As the owner does on its slow path: all at once.
   void drain() {
-    std::byte* p = head.remote.exchange(nullptr, Order::acquire);
-    while (p) {
-      std::byte* const next = link_of(p);
+    for (std::byte *p = head.take_remote(), *next; p; p = next) {
+      next = link_of(p);
       auto& found = *reinterpret_cast<Object*>(p);
       require(found.released.get() == 1, "an object came back that nobody had released, or twice");
       found.released = 2;
-      p = next;
     }
   }
   void finish() {

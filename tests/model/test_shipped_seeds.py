@@ -9,7 +9,7 @@ from support.allocators import BUILD, ROOT, WATCHDOG_S
 SLAB, CACHE, ARRAY = "backbone/slab.hpp", "cache/core_cache.hpp", "cache/elimination_array.hpp"
 LOCK, SYNCH = "sync/flat_combining_lock.hpp", "sync/cc_synch_lock.hpp"
 FUTEX, SLEEPS_AT_ONCE = "sync/futex_lock.hpp", ("kSpins = 100;", "kSpins = 0;")
-POOL = "pool/block_pool_slow.hpp"
+POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
@@ -80,6 +80,9 @@ SEEDS = {
                 "    taken = take_shared();\n    if (taken.block) break;\n    const std::uint32_t seen = control_->bell.seen();")], "wait", "block_pool"),
     "a trim opens magazines though somebody waits": (POOL, [("if (!control_->bell.waiters()) magazines_.open_all();", "magazines_.open_all();")], "wait", "block_pool"),
     "a trim rings for nobody": (POOL, [("  ring(carved);\n", "")], "wait", "block_pool"),
+    "what other threads released into a pool is read, not taken": (
+        REMOTE, [("remote.load(Order::relaxed) ? remote.exchange(nullptr, Order::acquire) : nullptr;",
+                  "remote.load(Order::relaxed) ? (remote.store(nullptr, Order::relaxed), remote.load(Order::acquire)) : nullptr;")], "lost", "pool_remote"),
     "a magazine is let go without telling what was given": (
         MAGAZINE, [("held.store(0, Order::release);\n    return n - left;", "held.store(0, Order::relaxed);\n    return n - left;")], "race", "pool_waiting"),
     "a futex lock is opened without a look whether somebody sleeps": (

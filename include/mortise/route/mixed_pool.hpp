@@ -101,8 +101,7 @@ template <std::size_t kSegmentBytes> class MixedPool {
  private:
   /// What signal handlers have released meanwhile.
   void drain() noexcept {
-    if (!home_.remote.load(Order::relaxed)) return;
-    for (std::byte *p = home_.remote.exchange(nullptr, Order::acquire), *after; p; p = after) {  // pairs with push_remote
+    for (std::byte *p = home_.take_remote(), *after; p; p = after) {
       after = link_of(p);
       heap_.release(nothing_, {p, 0});
     }

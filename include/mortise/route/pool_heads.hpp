@@ -220,13 +220,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   }
 
   void drain(PoolHead& h) noexcept {
-    if (!h.remote.load(Order::relaxed)) return;
-    std::byte* p = h.remote.exchange(nullptr, Order::acquire);  // pairs with the release of push_remote
-    while (p) {
-      std::byte* const next = link_of(p);
-      PoolSegment& s = *ground_.range.segment_of(p);
-      put(s, p);
-      p = next;
+    for (std::byte *p = h.take_remote(), *next; p; p = next) {
+      next = link_of(p);
+      put(*ground_.range.segment_of(p), p);
     }
   }
   static Mixed* mixed_of(const PoolHead& h) noexcept { return static_cast<Mixed*>(h.mixed); }

@@ -65,8 +65,10 @@ struct alignas(64) PoolHead {
   void push_remote(std::byte* p) noexcept {
     std::byte* first = remote.load(Order::relaxed);
     do *reinterpret_cast<std::byte**>(p) = first;
-    while (!remote.compare_exchange_weak(first, p, Order::release, Order::relaxed));  // pairs with the acquire of a drain
+    while (!remote.compare_exchange_weak(first, p, Order::release, Order::relaxed));  // pairs with the acquire in take_remote()
   }
+  /// All of them, the last one first, each with a link to the next; null: none. The owner. Wait-free.
+  std::byte* take_remote() noexcept { return remote.load(Order::relaxed) ? remote.exchange(nullptr, Order::acquire) : nullptr; }
 };
 
 inline std::byte*& link_of(std::byte* object) noexcept { return *reinterpret_cast<std::byte**>(object); }
