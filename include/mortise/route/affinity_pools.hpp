@@ -249,7 +249,6 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       pools_.audit();
       if constexpr (Audits<Below>) this->below.audit();
     }
-
     Chooser& chooser() noexcept { return chooser_; }
     Pools& pools() noexcept { return pools_; }
    private:
