@@ -44,7 +44,7 @@ using GuardStacks = ::testing::Types<
     Entry<"zero_on_free", Guarded<ZeroOnFree<>>, kAligns>,
     Entry<"random_slots", OverSpans<Aligned, ThreadCache<>, RandomSlots, SmallBypass>, kAligns>,
     Entry<"guard_pages", OverSpans<Aligned, ThreadCache<>, SmallBypass, GuardPages<>>, kGuardPages>,
-    Entry<"sampled_guards", Guarded<SampledGuards<50, 16>>, kSampled>,
+    Entry<"sampled_guards", Guarded<SampledGuards<50, 16, 0>>, kSampled>,
     Entry<"size_check", Guarded<SizeCheck<>>, kAligns>,
     Entry<"encoded_links", Layers<Tlsf<FutexLock, fit::EncodedGoodFit>, MmapHeap<>>, kTags>,
     // together

@@ -11,7 +11,7 @@
 namespace mortise::test {
 namespace {
 
-using Every = Stack<Layers<SampledGuards<1, 8>>, HslabLayers>;
+using Every = Stack<Layers<SampledGuards<1, 8, 0>>, HslabLayers>;
 
 TEST(SampledGuards, EveryBlockEndsOrBeginsAtAPageThatForbids) {
   Stage<Every> stage;
@@ -74,6 +74,24 @@ TEST(SampledGuards, WhatDoesNotFitIsServedByTheHeapBelow) {
     Block blocks[9];
     for (Block& b : blocks) ASSERT_TRUE(b = h.allocate(t, {.size = 100}));  // one more than there are slots
     for (const Block b : blocks) h.release(t, b);
+  });
+}
+
+/// A sample costs as much as a thousand allocations: who allocates fast must not pay for all that are drawn.
+TEST(SampledGuards, AThreadRestsAfterASample) {
+  Stage<Stack<Layers<SampledGuards<1, 8, 1000000>>, HslabLayers>> stage;
+  stage.as(0, [](auto& h, auto& t) {
+    Crime crime{};
+    const Block guarded = h.allocate(t, {.size = 64});
+    ASSERT_TRUE(guarded);
+    EXPECT_TRUE(h.explain(guarded.ptr, crime));
+    for (int i = 0; i < 20; ++i) {
+      const Block b = h.allocate(t, {.size = 64});
+      ASSERT_TRUE(b);
+      EXPECT_FALSE(h.explain(b.ptr, crime));
+      h.release(t, b);
+    }
+    h.release(t, guarded);
   });
 }
 

@@ -7,20 +7,23 @@
 //
 // One in kOneIn allocations, on average and at random, takes the slot that has been free longest; a slot whose block was released is
 // without access until it is taken again. Over many runs or machines a mistake that happens once a run is found with a chance of
-// 1 in kOneIn each time, at a cost that nobody notices: two instructions an allocation.
+// 1 in kOneIn each time, at a cost that nobody notices: three instructions an allocation. A sample takes some 10 us (its system calls,
+// and what they make the processor forget), so a thread rests kPauseMs after each: one that allocates faster than kOneIn blocks in that
+// time is sampled less often, and never pays more than a few thousandths of its time.
 //
 // The slots are one large block of what is below, so a pointer into them needs no test of its own on the hit path of free.
 // When the OnFault slot goes on, a wrong release does not happen. An access that the page forbids always ends the program.
-// Bound: O(1); three system calls a sampled block. Progress: a sampled call blocks; others as below.
+// Bound: O(1); four system calls a sampled block at most. Progress: a sampled call blocks; others as below.
 // Source: [Serebryany23] GWP-ASan. Placement: on top.
 #pragma once
 
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/os/clock.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
-#include "mortise/os/pages.hpp"
+#include "mortise/os/guards.hpp"
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
@@ -28,23 +31,28 @@ namespace mortise {
 
 /// `kOneIn` (1..1000000000): one allocation in so many is guarded, on average.
 /// `kSlots` (2..32768): so many blocks are guarded at a time, the released ones included.
+/// `kPauseMs` (0..1000000): no thread has two blocks guarded within so many milliseconds; the clock counts in the kernel's ticks.
 /// `OnFault`: what comes after a wrong release.
-template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault = on_fault::Configured> struct SampledGuards {
+template <unsigned kOneIn = 20000, unsigned kSlots = 128, unsigned kPauseMs = 4, OnFaultPolicy OnFault = on_fault::Configured>
+struct SampledGuards {
   static_assert(kOneIn >= 1 && kSlots >= 2, "at least one block in a while, and two slots to alternate");
   static constexpr const char* kName = "SampledGuards";
   static constexpr const char* kWhat = "one block in many lives alone between pages without access";
   static constexpr const char* kNeeds = "a heap below that finds blocks by pointer";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("one_in", kOneIn).number("slots", kSlots);
+    out.number("pause_ms", kPauseMs);
   }
 
   template <Locates Below> class Over : public Passthrough<Below> {
    public:
     static constexpr bool kTakesUnsized = true;
     struct Thread {
-      std::int32_t left = 0;  ///< allocations until the next one that is guarded
-      bool is_counting = false;
+      std::int32_t left = 0;      ///< allocations until the next one that is guarded
+      std::uint64_t random = 0;   ///< 0: has not begun to count
+      std::uint64_t last_ms = 0;  ///< when a block of it was guarded last; 0: never
       [[no_unique_address]] typename Below::Thread below{};
+      static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
     };
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
@@ -163,21 +171,29 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
 
     /// The countdown has ended: starts the next one and serves this request from a slot, if one fits and is free.
     MORTISE_COLD Block draw(Thread& t, Request r, const void* site) noexcept {
-      const std::uint64_t random = os::entropy();
-      const bool first = !t.is_counting;
-      t.is_counting = true;
-      t.left = kOneIn > 1 ? static_cast<std::int32_t>(1 + random % (2 * kOneIn)) : 0;
+      const bool first = !t.random;
+      if (first) t.random = os::entropy() | 1;
+      t.random ^= t.random << 13;
+      t.random ^= t.random >> 7;
+      t.random ^= t.random << 17;
+      const std::uint64_t random = t.random >> 31;
+      t.left = kOneIn > 1 ? static_cast<std::int32_t>(1 + random % (2 * std::uint64_t{kOneIn})) : 0;
       if ((first && kOneIn > 1) || r.size > page_ || r.align > page_) return {};
+      if constexpr (kPauseMs > 0) {
+        const std::uint64_t now = os::now_ms();
+        if (t.last_ms && now - t.last_ms < kPauseMs) return {};
+        t.last_ms = now;
+      }
       Held held(lock_);
       if (!region_ && !make_region(t)) return {};
       if (free_count_ == 0) return {};
       const std::size_t i = free_[oldest_];
-      if (!os::permit(page_of(i), page_)) return {};
+      if (!os::remove_guard(page_of(i), page_)) return {};
       oldest_ = (oldest_ + 1) % kSlots;
       --free_count_;
       const std::size_t n = r.size ? r.size : 1;
       const std::size_t align = r.align > kMinAlign ? r.align : kMinAlign;
-      std::byte* const p = random >> 63 ? page_of(i) : page_of(i) + (page_ - round_up(n, align));
+      std::byte* const p = random >> 32 ? page_of(i) : page_of(i) + (page_ - round_up(n, align));
       if (r.zeroed) std::memset(p, 0, n);  // the first time a slot is what the heap below left there
       std::memset(p + n, static_cast<int>(kCanary), static_cast<std::size_t>(page_of(i) + page_ - (p + n)));
       slots_[i] = {p, n, site, nullptr, true};
@@ -189,18 +205,25 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
       const std::size_t i = slot_of(b.ptr);
       Slot& slot = slots_[i];
       if (!slot.is_held || slot.ptr != b.ptr) return accuse(slot, b, site);
-      for (const std::byte* at = slot.ptr + slot.size; at < page_of(i) + page_; ++at)
-        if (*at != kCanary) {
-          OnFault::answer({.fault = Fault::tail_overwritten, .block = {slot.ptr, slot.size}, .allocated_at = slot.allocated_at,
-                           .seen_at = site});
-          break;
-        }
+      if (!is_canary(slot.ptr + slot.size, page_of(i) + page_))
+        OnFault::answer({.fault = Fault::tail_overwritten, .block = {slot.ptr, slot.size}, .allocated_at = slot.allocated_at,
+                         .seen_at = site});
       slot.is_held = false;
       slot.freed_at = site;
       held_bytes_ -= slot.size;
-      os::purge(page_of(i), page_);
-      os::forbid(page_of(i), page_);
+      os::set_guard(page_of(i), page_);
       free_[(oldest_ + free_count_++) % kSlots] = static_cast<std::uint16_t>(i);
+    }
+    /// [at, end), where `end` is a page's.
+    static bool is_canary(const std::byte* at, const std::byte* end) noexcept {
+      unsigned wrong = 0;
+      for (; !is_aligned(at, sizeof(std::uint64_t)); ++at) wrong |= *at != kCanary;
+      std::uint64_t word, others = 0;
+      for (; at < end; at += sizeof word) {
+        std::memcpy(&word, at, sizeof word);
+        others |= word ^ std::uint64_t{0x0101010101010101} * static_cast<unsigned>(kCanary);
+      }
+      return !wrong && !others;
     }
     MORTISE_COLD static void accuse(const Slot& slot, Block b, const void* site) noexcept {
       const bool twice = !slot.is_held && slot.ptr == b.ptr;
@@ -211,7 +234,7 @@ template <unsigned kOneIn = 20000, unsigned kSlots = 128, OnFaultPolicy OnFault 
       const std::size_t bytes = (2 * kSlots + 1) * page_;
       const Block b = this->below.allocate(t.below, {.size = bytes, .align = page_});
       if (!b) return false;
-      if (!is_aligned(b.ptr, page_) || !os::forbid(b.ptr, bytes)) {
+      if (!is_aligned(b.ptr, page_) || !os::set_guard(b.ptr, bytes)) {
         this->below.release(t.below, b);
         return false;
       }
