@@ -127,6 +127,13 @@ template <class H> MORTISE_HOT void* allocate_in_pool(H& h, Request r, std::uint
   return malloc(r.size);
 }
 
+/// For heaps whose `allocate_hit` does not look at the thread's record (kHitsAlone): one that is nobody's, and there is none to wait for.
+template <class H> constinit typename H::Thread nobody{};
+template <class H> MORTISE_HOT typename H::Thread* thread_for_hit() noexcept {
+  if constexpr (requires { requires H::kHitsAlone; }) return &nobody<H>;
+  else return thread_if_ready();
+}
+
 template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
   typename H::Thread* const t = thread_if_ready();
@@ -137,7 +144,7 @@ template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
 template <class Miss = Malloc> MORTISE_HOT void* allocate(Request r) noexcept(noexcept(Miss::kInside(0, 0, false))) {
   if constexpr (kReadsCalls<Heap>)
     if (r.site) return allocate_called<Miss>(heap, r);
-  if (Heap::Thread* t = thread_if_ready()) [[likely]] {
+  if (Heap::Thread* t = thread_for_hit<Heap>()) [[likely]] {
     const Block b = hit_below(heap, *t, r);
     if (b) [[likely]] return b.ptr;
   }

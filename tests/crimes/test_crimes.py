@@ -46,7 +46,8 @@ WRITES_AFTER_FREE = dict.fromkeys(
     ("write_after_free_start", "write_after_free_middle", "write_after_free_end", "write_after_free_small",
      "write_after_free_medium", "write_after_realloc_moved", "write_after_free_by_a_thread", "tcache_poisoning",
      "tcache_poisoning_safe_linking", "small_block_poisoning", "house_of_lore", "unsorted_bin_attack"), "write_after_free")
-MISMATCHES = dict.fromkeys(("sized_delete_too_small", "sized_delete_too_large", "sized_delete_off_by_eight"), "size_mismatch")
+MISMATCHES = dict.fromkeys(("sized_delete_too_small", "sized_delete_too_large", "sized_delete_off_by_eight"), "size_mismatch") | {
+    "aligned_delete_mismatch": "align_mismatch"}
 # Those that run over a neighbour: whether its guard or the wall behind its slab is met first depends on where it lies.
 NEIGHBOURS = dict.fromkeys(
     ("overflow_into_the_next_block", "overflow_256", "overflow_a_page", "overflow_far_past_a_large_block", "underflow_8",

@@ -70,7 +70,7 @@ struct DelayedBatches {
     enum State : std::uint8_t { kClosed, kOpen, kAtWork };
 
    public:
-    static constexpr bool kTakesUnsized = true;
+    static constexpr bool kTakesUnsized = true, kHitsAlone = std::is_empty_v<typename Below::Thread>;
     using Classes = typename Below::Classes;
 
     /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others glance at the
@@ -85,7 +85,6 @@ struct DelayedBatches {
       Shared<Group*> groups;    ///< under lock_
       Shared<Thread*> next;     ///< in the list of attached threads; under lock_
       Shared<Thread*> prev;
-      Batch none = {};          ///< what is open for a class without a batch: no slot of it is free
       [[no_unique_address]] typename Below::Thread below{};
     };
 
@@ -147,7 +146,7 @@ struct DelayedBatches {
     }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      for (Batch*& batch : t.open) batch = &t.none;
+      for (Batch*& batch : t.open) batch = &none_;
       {
         Held held(lock_);
         t.next = first_.get();
@@ -263,12 +262,12 @@ struct DelayedBatches {
     /// Queues the open batch of a class, lets the oldest go that are too many, and opens another; null without memory.
     Batch* close(Thread& t, unsigned c) noexcept {
       Batch* const full = t.open[c];
-      if (full != &t.none) {
+      if (full != &none_) {
         full->next = nullptr;
         (t.newest ? t.newest->next : t.oldest) = full;
         t.newest = full;
         full->closed_at = t.clock;
-        t.open[c] = &t.none;
+        t.open[c] = &none_;
         while (t.clock - t.oldest->closed_at >= kBytes) leave(t);
       }
       Batch* const batch = t.idle ? t.idle : more(t);
@@ -304,9 +303,9 @@ struct DelayedBatches {
     void empty(Thread& t) noexcept {
       while (t.oldest) leave(t);
       for (Batch*& batch : t.open) {
-        if (batch == &t.none) continue;
+        if (batch == &none_) continue;
         pass_on(t, *batch);
-        batch = &t.none;
+        batch = &none_;
       }
     }
     Batch* more(Thread& t) noexcept {
@@ -332,6 +331,7 @@ struct DelayedBatches {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
     }
 
+    Batch none_ = {};  ///< what is open for a class without a batch: no slot of it is free; never written
     Shared<Thread*> first_;
     Shared<Group*> spare_;
     FutexLock lock_;

@@ -32,7 +32,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
   template <Locates Below> requires Marked<Below> class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
-    static constexpr bool kTakesUnsized = true;
+    static constexpr bool kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return held(this->below.allocate(t, r)); }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {

@@ -1,7 +1,8 @@
 // A sized or aligned delete must name the size and alignment that were asked for: a delete through the wrong type is found.
 //
 // The size is compared to the byte where blocks end where their requests did (TailChecksum below), else by size class. The alignment
-// is compared with the pointer's: one that is aligned by chance is not found.
+// is compared with the pointer's, and with the block's class, which is as large as any alignment it was chosen for: one that a large
+// block has by chance is not found.
 //
 // When the OnFault slot goes on, the block is released as what it is.
 // Bound: O(1). Progress: as below. Source: size checks as in [hardened_malloc] and [Scudo].
@@ -30,11 +31,19 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
 
     /// Reports a size or an alignment that the block at `p` was not made with. `size` 0: none was named.
     MORTISE_HOT void check_size(std::byte* p, std::size_t size, std::size_t align) noexcept {
-      if (!is_aligned(p, align)) [[unlikely]] return accuse(Fault::align_mismatch, {p, 0}, call_site());
+      if (!can_have(p, align)) [[unlikely]] return accuse(Fault::align_mismatch, {p, 0}, call_site());
       if (size && !agrees(p, size, align)) [[unlikely]] accuse(Fault::size_mismatch, this->below.measure({p, 0}), call_site());
     }
 
    private:
+    /// Guards below take some bytes of a block that was made as large as its alignment, never half of it.
+    MORTISE_HOT bool can_have(std::byte* p, std::size_t align) noexcept {
+      if (!is_aligned(p, align)) return false;
+      if (align <= kMinAlign) [[likely]] return true;
+      if constexpr (!Classed<Below>) return true;
+      else return is_as_large(this->below.block_of(p).class_index(), align / 2);
+    }
+    static bool is_as_large(unsigned c, std::size_t n) noexcept { return c == kNoClass || Below::Classes::size_of(c) >= n; }
     MORTISE_HOT bool agrees(std::byte* p, std::size_t size, std::size_t align) noexcept {
       const Block found = this->below.block_of(p);
       if constexpr (KnowsSizes<Below>)
