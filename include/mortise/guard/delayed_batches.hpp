@@ -101,7 +101,7 @@ struct DelayedBatches {
         set_state(t, kOpen);
         return false;
       }
-      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kFilledOf[b.class_index()]);
+      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengthOf[b.class_index()]);
       put(t, batch, left - 1, b.ptr, call_site());
       set_state(t, kOpen);
       return true;
@@ -218,6 +218,16 @@ struct DelayedBatches {
       return filled;
     }
     static constexpr auto kFilledOf = make_filled();
+    static constexpr auto make_lengths() noexcept {
+      if constexpr (Fill::kFillBytes > 0) {
+        std::array<typename Fill::Length, Classes::kCount + 1> lengths{};
+        for (unsigned c = 1; c <= Classes::kCount; ++c) lengths[c] = Fill::length(kFilledOf[c]);
+        return lengths;
+      } else {
+        return nullptr;
+      }
+    }
+    static constexpr auto kLengthOf = make_lengths();
 
     /// Seen by signal handlers of this thread: nothing moves across it.
     MORTISE_HOT static void set_state(Thread& t, State state) noexcept {
@@ -247,7 +257,7 @@ struct DelayedBatches {
       Batch* batch = t.open[c];
       if (batch->left == 0) batch = close(t, c);
       if (batch) {
-        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kFilledOf[c]);
+        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengthOf[c]);
         put(t, *batch, batch->left - 1, b.ptr, site);
       }
       set_state(t, kOpen);

@@ -16,7 +16,7 @@ namespace mortise {
 
 /// `kFillBytes`: so many bytes at the start of a block are filled when it comes, and looked at when it goes.
 /// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of
-/// 16 and at least that.
+/// 16 and at least that. `length(n)`: what `fill` takes instead of `n` from whoever knows it beforehand.
 template <class P>
 concept QuarantineFill = requires {
   { P::kFillBytes } -> std::convertible_to<std::size_t>;
@@ -38,12 +38,21 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
   static constexpr const char* kName = "Zeroed";
   static constexpr std::size_t kFillBytes = kBytes;
 
-  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept {
-    Word* const last = reinterpret_cast<Word*>(p + n) - 1;
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < kAtOnce / sizeof(Word); ++i) *no_further(reinterpret_cast<Word*>(p) + i, last) = Word{};
-    if (n > kAtOnce) [[unlikely]] fill_rest(p, n);
+  /// Where the words lie that the first kAtOnce bytes are visited by, beside the one at the start.
+  struct Length {
+    std::uint32_t bytes;
+    std::uint8_t second, third, last;
+  };
+  static constexpr Length length(std::size_t n) noexcept {
+    const std::size_t last = (n < kAtOnce ? n : kAtOnce) - sizeof(Word);
+    const auto no_further = [=](std::size_t at) { return static_cast<std::uint8_t>(at < last ? at : last); };
+    return {static_cast<std::uint32_t>(n), no_further(16), no_further(32), static_cast<std::uint8_t>(last)};
   }
+  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.last) = Word{};
+    if (l.bytes > kAtOnce) [[unlikely]] fill_rest(p, l.bytes);
+  }
+  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept {
     const Word* const last = reinterpret_cast<const Word*>(p + n) - 1;
     Word seen = *last;
@@ -69,6 +78,7 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
   static constexpr std::size_t kAtOnce = 64;
 
   MORTISE_HOT static Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
+  MORTISE_HOT static Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
 
   /// The lower of the two, without a jump: the compiler shall not see that one of them is a step from the one before.
   template <class W> MORTISE_HOT static W* no_further(W* at, W* last) noexcept {
