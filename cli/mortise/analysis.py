@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mortise import curve_report, formats, gates, stats
+from mortise import curve_report, formats, gates, stats, values
 from mortise.errors import CANNOT_TELL, DECIDED, GATE_HIT, RUN_FAILED
-from mortise.figures import Document, memory_of, peaks_are_exact, runs_of, time_of
+from mortise.figures import Document, as_shown, memory_of, peaks_are_exact, runs_of, time_of
 
 HUGE_WORTH_SAYING = 4 << 20
+SHORT_S = 0.05  # of a run that takes less, starting is most
 
 
 def paired(document: Document, entry: Document, kind: str, figure: Callable[[Document], float]) -> np.ndarray:
@@ -65,20 +66,7 @@ def verdicts(document: Document) -> dict[str, stats.Verdict]:
 
 def result(document: Document, differences: np.ndarray, rounds_min: int) -> Document | None:
     """Ratio, interval and verdict of one axis of one arm, as the JSON holds them."""
-    if len(differences) == 0:
-        return None
-    wanted = level(document)
-    found = stats.of_differences(differences, wanted)
-    verdict = stats.judge(found, document["settings"]["resolve"], wanted, differences, rounds_min)
-    return {
-        "ratio": rounded(found.ratio),
-        "low": rounded(found.low),
-        "high": rounded(found.high),
-        "level": rounded(found.level),
-        "rounds": found.rounds,
-        "verdict": verdict.ending,
-        "more_rounds": verdict.more_rounds,
-    }
+    return stats.told(differences, document["settings"]["resolve"], level(document), rounds_min)
 
 
 def time_result(document: Document, entry: Document) -> Document | None:
@@ -164,7 +152,7 @@ def conclusion(document: Document) -> Document:
     hit = [text for text, state in document["gates"].items() if state == "hit"]
     reached = trusted and not undecided and len(failed) < len(document["arms"])
     if not others(document):
-        reached = any(curve["law"] for curve in document["curves"].values())
+        reached = any(curve["law"] or values.decided(curve) for curve in document["curves"].values())
     status = RUN_FAILED if failed else GATE_HIT if hit else DECIDED if reached else CANNOT_TELL
     said = sentence(document, best, undecided, failed, trusted, doubt)
     return {"exit_status": status, "failed": failed, "undecided": undecided, "control_trusted": trusted,
@@ -212,37 +200,45 @@ def sentence(
     if not trusted:
         return f"can't tell: {doubt}"
     if len(failed) == len(document["arms"]):
-        return "every arm failed: nothing was compared"
+        return f"every arm failed, nothing was compared: {document['arms'][reference]['failure']}"
     parts = [f"--fail-if hit: {text}" for text, state in document["gates"].items() if state == "hit"]
     if document["dominance"]:
-        parts += [f"{n}'s curve against {reference}'s: {r['verdict']}" for n, r in document["dominance"].items()]
+        parts += curve_report.sentence(document)
         return ". ".join(parts + [f"failed: {', '.join(failed)}"] * bool(failed))
     if not others(document):
-        return "; ".join(curve_report.law_line(name, curve) for name, curve in document["curves"].items())
+        laws = [curve_report.law_line(name, curve) for name, curve in document["curves"].items()]
+        return "; ".join([line for name in document["curves"] for line in values.lines(document, name)] or laws)
     if best:
-        time = document["arms"][best]["vs_reference"]["time"]
-        sure = f"between {formats.percent(1 - time['high'])} and {formats.percent(1 - time['low'])}"
-        parts.append(f"{best} takes {word(time)} time than {reference} ({sure}){size_of(document, best)}")
+        time = as_shown(document, "time", document["arms"][best]["vs_reference"]["time"])
+        sure = " and ".join(formats.percent(share) for share in sorted(abs(1 - time[end]) for end in ("low", "high")))
+        takes = f"has a number of its own that is {word(time)}" if document["settings"]["metric_regex"] else f"takes {word(time)} time"
+        parts.append(f"{best} {takes} than {reference} (between {sure}){size_of(document, best)}")
     elif not undecided:
         by = f" by more than {formats.percent(document['settings']['resolve'])}" if near(document) else ""
-        parts.append(f"nothing here is faster than {reference}{by}")
-        parts += [f"{name} takes {formats.ratio(r['low'])} to {formats.ratio(r['high'])} of its time"
+        own = bool(document["settings"]["metric_regex"])
+        parts.append(f"nothing here is {'better' if own else 'faster'} than {reference}{by}")
+        parts += [f"{name} takes {formats.ratio(r['low'])} to {formats.ratio(r['high'])} of its {'number' if own else 'time'}"
                   for name, r in times(document, others(document)) if r and r["verdict"] == stats.AS_IT_IS]  # fmt: skip
     if (least := smallest(document)) == reference:
         parts += [f"{reference} holds the least memory"] * (best is None)
     elif least not in (None, best):
         parts.append(f"{least} holds the least memory: {word(document['arms'][least]['vs_reference']['memory'])} than {reference}")
     if undecided:
-        ranges = [
-            f"{name} ({formats.ratio(r['low'])} to {formats.ratio(r['high'])})"
-            for name, r in times(document, undecided)
-        ]
+        ranges = [f"{name} ({range_words(document, r)})" for name, r in times(document, undecided)]
         more = [r["more_rounds"] for _, r in times(document, undecided) if r["more_rounds"]]
         needed = f"; about {max(more)} more rounds would be needed{budget_for(document, max(more))}" if more else ""
         parts.append(f"can't tell for {', '.join(ranges)}{needed}")
     if failed:
         parts.append(f"failed: {', '.join(failed)}")
     return ". ".join(parts)
+
+
+def range_words(document: Document, result: Document) -> str:
+    """An interval that decides nothing, with what it is worth where that is less than was asked."""
+    if result["rounds"] < 2:
+        return f"{formats.ratio(result['ratio'])} in one round"
+    short = f" at {result['level'] * 100:.3g} %" if result["level"] < level(document) - 1e-3 else ""
+    return f"{formats.ratio(result['low'])} to {formats.ratio(result['high'])}{short}"
 
 
 def budget_for(document: Document, rounds: int) -> str:
@@ -279,16 +275,16 @@ def smallest(document: Document) -> str | None:
 
 
 def times(document: Document, names: list[str]) -> list[tuple[str, Document]]:
-    return [(name, (document["arms"][name]["vs_reference"] or {}).get("time")) for name in names]
+    """As they are shown."""
+    found = [(name, (document["arms"][name]["vs_reference"] or {}).get("time")) for name in names]
+    return [(name, result and as_shown(document, "time", result)) for name, result in found]
 
 
 def word(result: Document) -> str:
-    """A verdict as the table says it."""
+    """A verdict as the table says it, of a result as it is shown."""
     ratio, verdict = result["ratio"], result["verdict"]
-    if verdict == stats.FASTER:
-        return f"{formats.percent(1 - ratio)} less"
-    if verdict == stats.SLOWER:
-        return f"{formats.percent(ratio - 1)} more" if ratio < 2 else f"{ratio:.1f} times"
+    if verdict in (stats.FASTER, stats.SLOWER):
+        return f"{formats.percent(1 - ratio)} less" if ratio < 1 else f"{formats.percent(ratio - 1)} more" if ratio < 2 else f"{ratio:.1f} times"
     return {stats.SAME: "no difference", stats.CANNOT_TELL: "can't tell"}.get(verdict, "as measured")
 
 
@@ -297,9 +293,13 @@ def warnings(document: Document) -> list[str]:
     found = []
     reference = document["arms"][document["reference"]]
     timed = runs_of(reference, "time")
-    if timed and float(np.median([run["wall_s"] for run in timed])) < 0.05:
+    times = document["settings"].get("repeat_inside", 1)
+    once = float(np.median([run["wall_s"] for run in timed])) if timed else math.inf
+    if once * times < SHORT_S:
+        enough = f", or repeat main: --repeat-inside {min(1000, math.ceil(10 * SHORT_S / max(once, 1e-4)))}"
         found.append(
             "warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work"
+            + enough * (document["settings"].get("ready") is None and document["settings"].get("load") is None)
         )
     if restless(document):
         found.append(

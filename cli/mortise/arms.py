@@ -131,6 +131,8 @@ def _existing(base: str) -> str:
         raise WrongUse(
             f"no library '{base}': expected a path to a .so that exists, or a name that 'mortise list' shows"
         )
+    if not elf.is_shared_object(path):
+        raise WrongUse(f"'{base}' is not a shared library: expected an allocator's .so, or a name that 'mortise list' shows")
     return str(path.absolute())
 
 

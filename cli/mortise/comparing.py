@@ -20,7 +20,7 @@ def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[l
         gates.parse(text, [arm.name for arm in arms])
     if len(arms) < 2 and not settings.sweeps:
         raise WrongUse("a comparison needs two arms or more (for example --arms glibc,hslab), or one and a --sweep")
-    if any(arm.kind not in ("environment", "command", "shipped") for arm in arms[1:]) or arms[0].preloads:
+    if settings.repeat_inside > 1 or any(arm.kind not in ("environment", "command", "shipped") for arm in arms[1:]) or arms[0].preloads:
         found.demand()
     return arms, found
 
@@ -36,4 +36,7 @@ def measure(program: list[str], specs: list[str], settings: Settings) -> dict[st
 
 
 def specs_of(arm_list: list[str] | None) -> list[str]:
-    return [spec for text in arm_list or [] for spec in arms_.split(text)]
+    found = [spec for text in arm_list or [] for spec in arms_.split(text)]
+    if arm_list and not found:
+        raise WrongUse(f"--arms '{arm_list[0]}' names no arm: expected for example --arms glibc,hslab, or no --arms at all")
+    return found

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from mortise import curves, formats
+from mortise import curves, formats, values
 from mortise.figures import Document, memory_of, peaks_are_exact, runs_of, time_of
 from mortise.sweeps import UNSET
 
@@ -51,7 +51,7 @@ def conclude(document: Document) -> tuple[Document, Document]:
     seed = document["settings"]["seed"]
     shapes = {name: points(document, entry) for name, entry in document["arms"].items() if not entry["failure"]}
     shapes = {name: shape for name, shape in shapes.items() if shape}
-    reports = {name: curve(document["arms"][name], shape, seed) for name, shape in shapes.items()}
+    reports = {name: curve(document["arms"][name], shape, seed) | {"values": values.against_unset(document, name, shape)} for name, shape in shapes.items()}
     reference = document["reference"]
     against = {
         name: comparison(shape, shapes[reference], seed)
@@ -94,7 +94,7 @@ def comparison(shape: list[curves.Point], reference: list[curves.Point], seed: i
     if fewest_rounds(shape + reference) < POINT_ROUNDS_MIN:
         found["verdict"] = "cannot tell"
     for axis in ("time", "memory"):
-        found[axis] = found[axis] and {key: rounded(value) for key, value in found[axis].items()}
+        found[axis] = {key: rounded(value) for key, value in found[axis].items()}
     found["crosses_at"] = found["crosses_at"] and rounded(found["crosses_at"])
     return found
 
@@ -112,7 +112,7 @@ def decided(document: Document) -> bool:
     it.
     """
     against = verdicts(document)
-    return bool(against) and all(v in ("dominates", "dominated", "crosses") for v in against.values())
+    return bool(against) and all(v in ("dominates", "dominated", "crosses", "trades") for v in against.values())
 
 
 def verdicts(document: Document) -> dict[str, str]:
@@ -157,40 +157,60 @@ def lines(document: Document) -> list[str]:
     """The verdict on each curve, and the law of each, as the terminal shows them."""
     said = []
     for name, result in document["dominance"].items():
-        said += verdict_lines(name, document["reference"], result)
+        said += verdict_lines(document, name, result)
         rounds = min(p["rounds"] for n in (name, document["reference"]) for p in document["curves"][n]["points"])
         if rounds < POINT_ROUNDS_MIN:
             said.append(f"    a verdict on curves needs {POINT_ROUNDS_MIN} rounds of every point; there were {rounds}: raise --budget or --rounds")
     for name, report in document["curves"].items():
-        said.append(law_line(name, report))
+        said += values.lines(document, name) + [law_line(name, report)]
         said += [f"{name}: at {knob} it {reason}" for knob, reason in report["died"].items()]
     return said
 
 
-def verdict_lines(name: str, reference: str, result: Document) -> list[str]:
-    head = f"{name} against {reference}: {result['verdict']}"
-    if result["crosses_at"]:
-        head += f" at {formats.size(result['crosses_at'])}"
-    said = [head]
-    if result["time"]:
-        low, high = (formats.size(result["time"][end]) for end in ("range_low", "range_high"))
-        reached = f"over {low} to {high}" if low != high else f"at {low}"
-        said.append(f"    time {interval(result['time'])} at equal memory, {reached}")
-    if result["memory"]:
-        said.append(f"    memory {interval(result['memory'])} at equal time")
-    if not result["time"] and not result["memory"]:
-        said.append("    the two curves have no range in common")
-    elif not (result["time"] and result["memory"]):
-        lacks, other = ("memory", "time") if not result["time"] else ("time", "memory")
-        said.append(f"    no {lacks} is reached by both, so none at which to compare {other}")
+VERDICTS = {
+    "dominates": "{arm} dominates {reference}",
+    "dominated": "{arm} is dominated by {reference}",
+    "better on average": "{arm} is better than {reference} on average",
+    "worse on average": "{arm} is worse than {reference} on average",
+    "crosses": "{arm} crosses {reference} at {at}: with more memory {above} is faster",
+    "trades": "{arm} and {reference} trade time for memory: {faster} is faster, {smaller} smaller",
+    "cannot tell": "can't tell whether {arm} or {reference} has the better curve",
+}
+
+
+def verdict_words(name: str, reference: str, result: Document) -> str:
+    """What the two curves come to, in one clause."""
+    faster = bool(result["time"]) and result["time"]["ratio"] < 1
+    return VERDICTS[result["verdict"]].format(
+        arm=name, reference=reference, at=formats.size(result["crosses_at"]),
+        above=name if result.get("faster_above") else reference,
+        faster=name if faster else reference, smaller=reference if faster else name,
+    )  # fmt: skip
+
+
+def sentence(document: Document) -> list[str]:
+    """The same for every curve, with its figures: one sentence each."""
+    said = []
+    for name, result in document["dominance"].items():
+        figures = [f"{axis} {ratio_of(result[axis])} at equal {other}" for axis, other in (("time", "memory"), ("memory", "time")) if result[axis]]
+        said.append(f"{verdict_words(name, document['reference'], result)} ({', '.join(figures)})")
+    return said
+
+
+def verdict_lines(document: Document, name: str, result: Document) -> list[str]:
+    said = [f"curves: {verdict_words(name, document['reference'], result)}"]
+    for axis, other in (("time", "memory"), ("memory", "time")):
+        if mean := result[axis]:
+            ends = [formats.size(mean[end]) if other == "memory" else number(document, mean[end]) for end in ("range_low", "range_high")]
+            where = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"of {ends[0]}"
+            said.append(f"    {axis} {ratio_of(mean)}, at worst {formats.ratio(mean['worst'])}, at equal {other} {where}")
     if result["reach"]:
         said.append(f"    {name} gets {result['reach']}")
     return said
 
 
-def interval(mean: Document) -> str:
-    within = f"[{mean['low']:.3f}, {mean['high']:.3f}]"
-    return f"{formats.ratio(mean['ratio'])} {within}, at worst {formats.ratio(mean['worst'])}"
+def ratio_of(mean: Document) -> str:
+    return f"{formats.ratio(mean['ratio'])} [{mean['low']:.3f}, {mean['high']:.3f}]"
 
 
 def law_line(name: str, report: Document) -> str:

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mortise import formats
+
 POINTS_MIN = 5
 REPEATS = 400
 MISFIT_MAX = 3.0  # times the noise
+SPREAD_MAX = 20.0  # how far the interval of b may reach from b, as a factor: beyond that the points say nothing of it
+LEFT_OUT_MAX = 0.15  # a law that misses the points it was not shown by more predicts nothing
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,13 @@ def fit(points: list[Point], seed: int, repeats: int = 60) -> tuple[Law | None, 
         if value < 0.01 * least or value > 1.19 * least:
             return None, f"no hyperbola: {name} would lie at the end of its range"
     samples = bootstrap(points, (time_noise, memory_noise), seed, repeats)
-    if np.percentile(samples[:, 1], 5) < b / 20:
-        return None, "no law: these points leave b undetermined"
     intervals = {name: tuple(np.percentile(samples[:, i], [5, 95])) for i, name in enumerate("abc")}
-    return Law(a, b, c, intervals, misfit_time, misfit_memory, left_out(points, (time_noise, memory_noise))), ""
+    if intervals["b"][0] < b / SPREAD_MAX or intervals["b"][1] > b * SPREAD_MAX:
+        return None, "no law: these points leave b undetermined"
+    missed = left_out(points, (time_noise, memory_noise))
+    if missed > max(LEFT_OUT_MAX, MISFIT_MAX * memory_noise):
+        return None, f"no law: it would miss a point that it was not fitted to by {formats.percent(missed)}"
+    return Law(a, b, c, intervals, misfit_time, misfit_memory, missed), ""
 
 
 def no_effect(points: list[Point]) -> str | None:
@@ -179,10 +186,11 @@ class Mean:
 
 @dataclass(frozen=True)
 class Dominance:
-    verdict: str  # dominates, better on average, crosses, dominated, worse on average, cannot tell
-    time: Mean | None  # at equal memory
-    memory: Mean | None  # at equal time
+    verdict: str  # dominates, better on average, crosses, trades (one is faster, the other smaller), ..., cannot tell
+    time: Mean  # at equal memory
+    memory: Mean  # at equal time
     crosses_at: float | None
+    faster_above: bool | None  # where they cross: with more memory than there it is the arm that is faster
     reach: str
 
 
@@ -227,18 +235,15 @@ class Over:
         return bool(np.percentile(-self.drawn.min(axis=1), 95) < 0)
 
 
-def over(arm: list[Point], other: list[Point], swap: bool, seed: int) -> Over | None:
-    """Time at equal memory (or, swapped, memory at equal time) at nine places of the common range, or at the one place
-    of a curve that is a single point; None without such a range.
+def over(arm: list[Point], other: list[Point], swap: bool, seed: int) -> Over:
+    """Time at equal memory (or, swapped, memory at equal time) at nine places of the range that both reach. Where there is none, at
+    the least that both can do with: whoever needs less than that there may have the rest for nothing.
     """
     turn = slice(None, None, -1 if swap else 1)
     mine, theirs = (medians(points)[:, turn] for points in (arm, other))
     fronts = staircase(mine), staircase(theirs)
     low, high = max(f[:, 1].min() for f in fronts), min(f[:, 1].max() for f in fronts)
-    lone = min(len(f) for f in fronts) == 1 and low <= high
-    if not (high > low * 1.02 or lone):
-        return None
-    places = np.exp(np.linspace(math.log(low), math.log(high), 1 if lone else 9))
+    places = np.exp(np.linspace(math.log(low), math.log(high), 9)) if high > low * 1.02 else np.array([low])
     again = [resampled_medians(points, seed, REPEATS)[:, :, turn] for points in (arm, other)]
     drawn = np.array([ratios(a, b, places) for a, b in zip(*again, strict=True)])
     return Over(places, ratios(mine, theirs, places), drawn)
@@ -258,15 +263,25 @@ def resampled_medians(points: list[Point], seed: int, repeats: int) -> np.ndarra
     return np.stack([np.stack([again(p.times, 0), again(p.memories, 1)], axis=-1) for p in points], axis=1)
 
 
+def gets_below(arm: list[Point], other: list[Point]) -> bool:
+    """Whether the other reaches nothing on either axis that this one does not."""
+    return bool((medians(arm).min(axis=0) <= medians(other).min(axis=0)).all())
+
+
+def told_apart(points: list[Point]) -> list[Point]:
+    """The points; of those that cannot be told apart one, since the luckiest of many would pass for a curve's best."""
+    return points if len(points) < 2 or no_effect(points) is None else points[:1]
+
+
 def compare(arm: list[Point], other: list[Point], seed: int) -> Dominance:
     """Which curve is better, and how sure that is. Never from the two default points alone."""
+    arm, other = told_apart(arm), told_apart(other)
     time, memory = over(arm, other, False, seed), over(arm, other, True, seed)
-    if time is None or memory is None:
-        return Dominance(apart(arm, other), time and time.mean(), memory and memory.mean(), None, reach(arm, other))
+    shared = min(len(time.places), len(memory.places)) > 1
     means, crossing, verdict = (time.mean(), memory.mean()), None, "cannot tell"
-    if time.never_worse() and memory.never_worse():
+    if time.never_worse() and memory.never_worse() and (shared or gets_below(arm, other)):
         verdict = "dominates"
-    elif time.never_better() and memory.never_better():
+    elif time.never_better() and memory.never_better() and (shared or gets_below(other, arm)):
         verdict = "dominated"
     elif (crossing := crosses(time)) is not None:
         verdict = "crosses"
@@ -274,17 +289,10 @@ def compare(arm: list[Point], other: list[Point], seed: int) -> Dominance:
         verdict = "better on average"
     elif all(mean.low > 1 for mean in means):
         verdict = "worse on average"
-    return Dominance(verdict, *means, crossing, reach(arm, other))
-
-
-def apart(arm: list[Point], other: list[Point]) -> str:
-    """Curves without a common range: one may still lie wholly below and left of the other."""
-    for mine, theirs, word in ((arm, other, "dominates"), (other, arm, "dominated")):
-        slowest, largest = (max(float(np.max(getattr(p, axis))) for p in mine) for axis in ("times", "memories"))
-        fastest, least = (min(float(np.min(getattr(p, axis))) for p in theirs) for axis in ("times", "memories"))
-        if slowest < fastest and largest < least:
-            return word
-    return "cannot tell"
+    elif (means[0].high < 1 and means[1].low > 1) or (means[0].low > 1 and means[1].high < 1):
+        verdict = "trades"
+    above = None if crossing is None else bool(time.middle[-1] < 0)
+    return Dominance(verdict, *means, crossing, above, reach(arm, other))
 
 
 def crosses(time: Over) -> float | None:

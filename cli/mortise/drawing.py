@@ -16,14 +16,14 @@ COLOURS = [
 ]
 LAYOUT = {
     "template": "plotly_white",
-    "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+    "margin": {"l": 60, "r": 20, "t": 70, "b": 50},
     "height": 420,
     "hovermode": "closest",
-    "legend": {"orientation": "h", "y": 1.12},
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
 }
 
 
 def html_of(name: str, figure: go.Figure) -> str:
     return figure.to_html(
-        full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True}
+        full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True, "toImageButtonOptions": {"format": "svg", "filename": name}}
     )

@@ -65,6 +65,13 @@ def resolve(program: str) -> Path:
     return Path(found).absolute()
 
 
+def is_shared_object(path: Path) -> bool:
+    """Whether a loader could map this file into another program: by its ELF type, which position-independent programs have as well."""
+    with path.open("rb") as file:
+        head = file.read(18)
+    return head[:4] == b"\x7fELF" and head[16:18] in (b"\x03\x00", b"\x00\x03")
+
+
 def interpreter_of(script: Path) -> list[str] | None:
     """The words behind `#!`, with `env` taken away; None for anything that is not a script."""
     with script.open("rb") as file:

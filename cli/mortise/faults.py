@@ -30,6 +30,8 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
         expected.status = status
     if status != expected.status or status >= 128 or status in (126, 127):
         return f"ended with {describe(status)}{tail(outcome.stderr_tail)}"
+    if settings.repeat_inside > 1 and not outcome.probed:
+        return "was not repeated: it is static, or the loader ignores LD_PRELOAD for it; leave out --repeat-inside"
     if facts["served"] == 0:
         return f"was not served: malloc came from {', '.join(facts['malloc_from']) or 'an unknown place'}"
     if settings.check == "stdout" and settings.service is None:

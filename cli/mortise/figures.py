@@ -21,13 +21,22 @@ def time_of(document: Document) -> Callable[[dict[str, Any]], float]:
     """The figure that decides about time; for a program's own number, where more is better, its inverse."""
     settings = document["settings"]
     if settings["metric_regex"]:
-        return (
-            (lambda run: 1.0 / run["metric"])
-            if settings.get("metric_better", "more") == "more"
-            else (lambda run: run["metric"])
-        )
+        return (lambda run: 1.0 / run["metric"]) if more_is_better(document) else (lambda run: run["metric"])
     key = {"cpu": "cpu_s", "wall": "wall_s"}[settings["time"]]
     return lambda run: max(run[key], 1e-6)
+
+
+def more_is_better(document: Document) -> bool:
+    """Whether the program's own number decides and is the better the larger: then what is compared is its inverse."""
+    settings = document["settings"]
+    return bool(settings["metric_regex"]) and settings.get("metric_better", "more") == "more"
+
+
+def as_shown(document: Document, axis: str, result: Document) -> Document:
+    """A result in the direction of the figures beside it: of a number that is the better the larger a better one is more."""
+    if axis != "time" or not more_is_better(document):
+        return result
+    return result | {"ratio": 1 / result["ratio"], "low": 1 / result["high"], "high": 1 / result["low"]}
 
 
 MEMORIES = {"peak": "peak_rss_bytes", "avg": "avg_rss_bytes", "anon": "peak_anon_bytes"}

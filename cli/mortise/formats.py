@@ -82,7 +82,7 @@ def seconds(value: float | None) -> str:
     """A time with three significant digits and its unit."""
     if value is None or not math.isfinite(value):
         return "-"
-    if value == 0:
+    if abs(value) < 5e-12:
         return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if abs(value) >= scale:

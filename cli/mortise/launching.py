@@ -17,6 +17,8 @@ from mortise import elf, home
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
+PER_REPEAT = ("wall_s", "user_s", "sys_s", "cpu_s", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches",
+              "instructions", "cycles")  # fmt: skip
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Request:
     memory: bool = False
     count: bool = False  # instructions and cycles, which costs some percent where a program sleeps often: never timed
     padding: int = 0
+    repeat: int = 1  # how often main runs, in copies of the loaded program; the figures are of one time
     stdin: Path | None = None
     service: Service | None = None
     env: dict[str, str] = field(default_factory=dict)
@@ -109,6 +112,8 @@ class Launcher:
         changed["MORTISE_PROBE"] = str(folder / "probe")
         if request.baseline:
             changed["MORTISE_PROBE_BASELINE"] = "1"
+        if request.repeat > 1:
+            changed["MORTISE_PROBE_REPEAT"] = str(request.repeat)
         changed["MORTISE_PAD"] = "x" * request.padding
         return changed
 
@@ -120,7 +125,7 @@ class Launcher:
         except subprocess.TimeoutExpired:
             process.terminate()
             raise RunFailed(
-                f"'{request.arm.name}' ran longer than {request.timeout_s:.0f} s and was stopped"
+                f"'{request.arm.name}' ran longer than {request.timeout_s:g} s and was stopped"
             ) from None
         except BaseException:
             process.terminate()
@@ -171,6 +176,9 @@ class Launcher:
             facts["load_status"] = used.get("load_status", 0)
         for what in ("instructions", "cycles"):  # -1 where the processor or the kernel lets nobody count
             facts[what] = facts[what] if facts[what] >= 0 else None
+        for what in PER_REPEAT if request.repeat > 1 else ():
+            if facts[what] is not None:
+                facts[what] = round(facts[what] / request.repeat, 9 if what.endswith("_s") else None)
         stdout = (folder / "stdout").read_bytes() if (folder / "stdout").exists() else b""
         stderr = (folder / "stderr").read_bytes() if (folder / "stderr").exists() else b""
         facts["stdout_sha256"] = hashlib.sha256(stdout).hexdigest()

@@ -9,7 +9,7 @@ from plotly.offline import get_plotlyjs
 
 from mortise import curve_report, formats, latency_plot, latency_table, table
 from mortise.drawing import COLOURS, LAYOUT, html_of
-from mortise.figures import memory_base, memory_key, memory_of, peaks_are_exact, runs_of
+from mortise.figures import memory_base, memory_key, memory_of, more_is_better, peaks_are_exact, runs_of, time_of
 from mortise.session import Settings
 
 
@@ -114,11 +114,11 @@ def knobs(document: dict[str, Any]) -> go.Figure:
     top = max((p["memory"] for report in document["curves"].values() for p in report["points"]), default=0.0)
     for place, (name, report) in enumerate(document["curves"].items()):
         points = sorted(report["points"], key=lambda p: p["time"])
-        style, key = {"color": colour(document, name)}, time_axis(document)[0]
+        style, time = {"color": colour(document, name)}, time_of(document)
         kind = "time" if peaks_are_exact(document, [document["arms"][name]]) else "memory"
-        runs = [run for run in document["arms"][name]["runs"] if run["kind"] == kind and run.get(key) is not None]
+        runs = [run for run in document["arms"][name]["runs"] if run["kind"] == kind]
         above = [memory_of(document)(run) / 2**20 for run in runs]
-        figure.add_scatter(x=[run[key] for run in runs], y=above, mode="markers", name=f"{name}: runs", legendgroup=name,
+        figure.add_scatter(x=[time(run) for run in runs], y=above, mode="markers", name=f"{name}: runs", legendgroup=name,
                            showlegend=False, marker=style | {"size": 4, "opacity": 0.35})  # fmt: skip
         figure.add_scatter(
             x=[p["time"] for p in points], y=[p["memory"] / 2**20 for p in points], text=[p["knob"] for p in points],
@@ -131,14 +131,25 @@ def knobs(document: dict[str, Any]) -> go.Figure:
             times = [first + (last - first) * i / 120 for i in range(121)]
             curve = [(law["c"] + law["b"] / (t - law["a"])) / 2**20 for t in times]
             figure.add_scatter(x=times, y=curve, mode="lines", line=style, name=f"{name}: law", legendgroup=name)
+            limits(figure, law, style["color"])
         for point in points:
             if point["knob"] == "unset":
                 ring = {"size": 18, "color": "rgba(0,0,0,0)", "line": {"width": 2, "color": colour(document, name)}}
                 figure.add_scatter(x=[point["time"]], y=[point["memory"] / 2**20], mode="markers", marker=ring,
                                    name=f"{name} by default", legendgroup=name)  # fmt: skip
-    figure.update_xaxes(title=time_axis(document)[1])
+    figure.update_xaxes(title="inverse of the program's own number" if more_is_better(document) else time_axis(document)[1])
     figure.update_yaxes(title="memory above the bare image, MiB", rangemode="tozero")
     return figure
+
+
+def limits(figure: go.Figure, law: dict[str, Any], shade: str) -> None:
+    """What the law comes near to and never reaches, the time without collecting and the least memory, each with its interval."""
+    band, line = {"fillcolor": shade, "opacity": 0.07, "line_width": 0}, {"line": {"dash": "dot", "width": 1, "color": shade}}
+    least = [v / 2**20 for v in law["intervals"]["c"]]
+    figure.add_vrect(x0=law["intervals"]["a"][0], x1=law["intervals"]["a"][1], **band)
+    figure.add_hrect(y0=least[0], y1=least[1], **band)
+    figure.add_vline(x=law["a"], **line)
+    figure.add_hline(y=law["c"] / 2**20, **line)
 
 
 def histogram(profile: dict[str, Any], what: str, label: str) -> go.Figure:
@@ -266,7 +277,7 @@ def repeat(document: dict[str, Any]) -> str:
     if settings.get("metric_better") == "less":
         words.append("--metric-less")
     usual = Settings().document()
-    for option, key, unit in (("--check", "check", ""), ("--rounds", "rounds_max", ""), ("--warmup", "warmup", ""), ("--timeout", "timeout_s", "s")):
+    for option, key, unit in (("--check", "check", ""), ("--rounds", "rounds_max", ""), ("--warmup", "warmup", ""), ("--repeat-inside", "repeat_inside", ""), ("--timeout", "timeout_s", "s")):
         if settings.get(key, usual[key]) != usual[key]:
             words += [option, f"{settings[key]:g}{unit}" if unit else str(settings[key])]
     for option, key in (

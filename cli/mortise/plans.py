@@ -28,7 +28,7 @@ def make(program: list[str], specs: list[str], given: dict[str, Any], cells: int
             "options": plain, "cells": [{"index": i, "seed": settings.seed + i} for i in range(cells)]}  # fmt: skip
 
 
-KEPT = ("time", "mem", "metric_regex", "metric_less", "resolve", "rounds", "warmup", "sweep", "check", "stdin", "ready",
+KEPT = ("time", "mem", "metric_regex", "metric_less", "resolve", "rounds", "warmup", "sweep", "repeat_inside", "check", "stdin", "ready",
         "load", "stop", "timeout")  # fmt: skip
 
 

@@ -59,17 +59,23 @@ def below(histogram: list[int], share: float) -> int:
     return (1 << int(np.searchsorted(reached, share * reached[-1]))) - 1 if reached[-1] else 0
 
 
+def several(count: int, word: str, ending: str = "s") -> str:
+    return f"{count} {word}{ending * (count != 1)}"
+
+
 def lines(profile: dict[str, Any] | None) -> list[str]:
     """What the program asks for, in three lines."""
     if not profile:
         return []
     if profile["failure"]:
         return [f"profile: {profile['failure']}"]
+    if profile["allocations"] == 0:
+        return [f"profile: no allocations in {several(profile['processes'], 'process', 'es')}"]
     made = max(profile["allocations"], 1)
     freed = max(profile["frees"], 1)
     return [
-        f"profile: {profile['allocations']} allocations in {profile['threads']} threads of {profile['processes']} "
-        f"processes; half are at most {formats.size(below(profile['sizes'], 0.5))}, 99 % at most "
+        f"profile: {profile['allocations']} allocations in {several(profile['threads'], 'thread')} of "
+        f"{several(profile['processes'], 'process', 'es')}; half are at most {formats.size(below(profile['sizes'], 0.5))}, 99 % at most "
         f"{formats.size(below(profile['sizes'], 0.99))}; at most {formats.size(profile['peak_bytes'])} live",
         f"         half are freed within {below(profile['ages'], 0.5)} further allocations; "
         f"{formats.percent(profile['cross_thread'] / freed)} by another thread; "

@@ -56,10 +56,12 @@ class Line:
     def decided(self, document: dict[str, Any], name: str, axis: str, elapsed: float) -> None:
         """A verdict as soon as there is one; the table says it again, with the control beside it."""
         from mortise import analysis, formats
+        from mortise.figures import as_shown
 
         result = {"time": analysis.time_result, "memory": analysis.memory_result}[axis]
         found = result(document, document["arms"][name])
         if found:
+            found = as_shown(document, axis, found)
             within = f"{formats.ratio(found['ratio'])} [{found['low']:.3f},{found['high']:.3f}]"
             against = f"{name} against {document['reference']}"
             self.say(f"decided    {against}: {axis} {analysis.word(found)}, {within}, after {found['rounds']} rounds and {elapsed:.0f} s")

@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from mortise import formats
+from mortise.errors import WrongUse
 
 STDOUT = Path("-")
 
 
 def check(outputs: dict[str, Path | None]) -> None:
     """Refuses before the measuring, not after it, what cannot be written."""
+    given = [path.resolve() for path in outputs.values() if path is not None]
+    if twice := next((path for path in given if given.count(path) > 1), None):
+        raise WrongUse(f"two reports would go to '{twice.name}', where the second ends the first: give each its own file")
     for path in outputs.values():
         formats.check_writable(None if path == STDOUT else path)
 

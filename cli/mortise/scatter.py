@@ -3,7 +3,7 @@
 from typing import Any
 
 from mortise import formats
-from mortise.figures import memory_base, memory_key
+from mortise.figures import memory_base, memory_key, more_is_better
 
 WIDTH, HEIGHT = 56, 9
 
@@ -29,18 +29,21 @@ def draw(document: dict[str, Any]) -> list[str]:
     if len(shown) < 2:
         return []
     right, top = (max(p[axis] for p in shown) * 1.05 or 1.0 for axis in (1, 2))
+    # A curve is looked at for its shape; arms are set against nothing at all.
+    left, bottom = (min(p[axis] for p in shown) * 0.95 if document["curves"] else 0.0 for axis in (1, 2))
     grid = [[" "] * WIDTH for _ in range(HEIGHT)]
     names = list(dict.fromkeys(name for name, _, _ in shown))
     for name, x, y in shown:
         mark = chr(ord("a") + names.index(name) % 26)
-        row, column = HEIGHT - 1 - int(y / top * (HEIGHT - 1)), int(x / right * (WIDTH - 1))
+        row, column = HEIGHT - 1 - int((y - bottom) / (top - bottom) * (HEIGHT - 1)), int((x - left) / (right - left) * (WIDTH - 1))
         while column < WIDTH - 1 and grid[row][column] not in (" ", mark):  # marks that would hide each other stand side by side
             column += 1
         grid[row][column] = mark
     legend = [f"{chr(ord('a') + number % 26)} {name}" for number, name in enumerate(names)]
     settings = document["settings"]
-    inverse = " (inverse)" if document["curves"] and settings.get("metric_better", "more") == "more" else ""
-    end = f"{right:.4g}{inverse}" if settings["metric_regex"] else formats.seconds(right)
-    edge = [formats.size(top) if n == 0 else "0" if n == HEIGHT - 1 else "" for n in range(HEIGHT)]
+    begin, end = ("0" if x == 0 else f"{x:.4g}" if settings["metric_regex"] else formats.seconds(x) for x in (left, right))
+    own = "its own number" if not document["curves"] or not more_is_better(document) else "inverse of its own number"
+    label = own if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
+    edge = [formats.size(top) if n == 0 else (formats.size(bottom) if bottom else "0") if n == HEIGHT - 1 else "" for n in range(HEIGHT)]
     lines = [f"{label:>9} |{''.join(cells).rstrip()}" for label, cells in zip(edge, grid, strict=True)]
-    return [*lines, f"{'':>9} +{'-' * WIDTH}", f"{'memory':>9}  0{end:>{WIDTH - 1}}", f"{'':>9}  {'  '.join(legend)}"]
+    return [*lines, f"{'':>9} +{'-' * WIDTH}", f"{'memory':>9}  {begin}{label:^{WIDTH - len(begin + end)}}{end}", f"{'':>9}  {'  '.join(legend)}"]

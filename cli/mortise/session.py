@@ -61,6 +61,7 @@ class Settings:
     stdin: Path | None = None
     service: Service | None = None
     control: bool = True
+    repeat_inside: int = 1  # how often main runs in a time run
     fixed: bool = False  # a cell of a plan: just these rounds and one memory round, nothing is decided here
     fail_if: list[str] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Settings:
     def document(self) -> dict[str, Any]:
         service = self.service or Service()
         plain = ("time", "memory", "resolve", "budget_s", "rounds_max", "warmup", "check", "metric_regex",
-                 "metric_better", "seed", "timeout_s", "fail_if")  # fmt: skip
+                 "metric_better", "seed", "timeout_s", "fail_if", "repeat_inside")  # fmt: skip
         return {name: getattr(self, name) for name in plain} | {
             "level": stats.LEVEL, "stdin": str(self.stdin) if self.stdin else None, "sweeps": self.sweep_texts,
             "ready": service.ready, "load": service.load, "stop": service.stop,
@@ -90,7 +91,7 @@ class Session:
         self.launcher = Launcher()
         self.started = time.monotonic()
         self.teller = standing.Teller(progress, self.started)
-        self.expected = faults.Expected()
+        self.expected = {is_memory: faults.Expected() for is_memory in (False, True)}  # repeated or not: they print differently
         self.retired: set[str] = set()  # arms whose time is decided
         self.weighed: set[str] = set()  # arms whose memory is
         self.waves: list[list[str]] = []  # arms whose turn it is, then those after them; none: everyone's turn
@@ -275,7 +276,7 @@ class Session:
         entry, started, stolen = self.entry(place.arm.name), time.monotonic(), machine.steal_seconds()
         facts: dict[str, Any] = {"kind": kind, "round": number, "position": position, "knob": place.knob}
         try:
-            outcome = self.launcher.run(self.request(place, memory=kind == "memory", count=kind == "warmup"))
+            outcome = self.launcher.run(self.request(place, memory=kind == "memory", count=kind == "warmup", repeat=kind != "memory"))
         except RunFailed as e:
             self.failed(entry, place, str(e))
             return
@@ -287,7 +288,7 @@ class Session:
         facts |= outcome.facts
         if outcome.series:
             facts["series"] = [[round(t, 4), b] for t, b in outcome.series]
-        reason = faults.find(self.settings, self.expected, outcome) or faults.measure_own(
+        reason = faults.find(self.settings, self.expected[self.settings.repeat_inside > 1 and kind == "memory"], outcome) or faults.measure_own(
             self.settings, facts, outcome
         )
         if reason is None or place.knob is None:
@@ -303,7 +304,7 @@ class Session:
         death = entry["died"].setdefault(place.knob, {"reason": reason, "deaths": 0})
         death["deaths"] += 1
 
-    def request(self, place: Place, memory: bool, baseline: bool = False, count: bool = False) -> Request:
+    def request(self, place: Place, memory: bool, baseline: bool = False, count: bool = False, repeat: bool = False) -> Request:
         s = self.settings
         env, argv = applied(place.sweep, place.value, place.arm, self.argv) if place.sweep else ({}, self.argv)
         if baseline:
@@ -312,7 +313,7 @@ class Session:
             ]
         return Request(
             argv, place.arm, memory=memory, count=count, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin,
-            service=s.service, env=env, baseline=baseline, timeout_s=s.timeout_s,
+            service=s.service, env=env, baseline=baseline, timeout_s=s.timeout_s, repeat=s.repeat_inside if repeat else 1,
         )  # fmt: skip
 
     # ---- when to stop --------------------------------------------------------------

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from mortise import analysis, curve_report, curves, formats, stats
-from mortise.figures import Document, rounds_of, time_of
+from mortise.figures import Document, as_shown, rounds_of, time_of
 
 FIRST_ROUNDS, EVERY_S = 5, 30.0  # from so many rounds on, and how often at most
 WITHIN_S = 100.0  # a program too slow for five rounds by then: what there is
@@ -51,7 +51,7 @@ def arm_line(document: Document, name: str) -> str:
     if entry["failure"]:
         return f"{name}: failed, {entry['failure']}"
     time_, memory = time_result(document, entry, "time"), analysis.memory_result(document, entry)
-    said = [axis_words(axis, result) for axis, result in (("time", time_), ("memory", memory)) if result]
+    said = [axis_words(axis, as_shown(document, axis, result)) for axis, result in (("time", time_), ("memory", memory)) if result]
     if time_ is None and (warmup := time_result(document, entry, "warmup")):
         said.insert(0, f"time {formats.ratio(warmup['ratio'])} in the warm-up, which counts for nothing")
     return f"{name}: {'; '.join(said) or 'its turn is still to come'}"
@@ -77,7 +77,7 @@ def curve_lines(document: Document) -> list[str]:
     for name, shape in shapes.items():
         said.append(f"{name}: {reach(document, name, shape)}")
         if name != reference and shape and shapes[reference]:
-            said += curve_report.verdict_lines(name, reference, curve_report.comparison(shape, shapes[reference], seed))
+            said += curve_report.verdict_lines(document, name, curve_report.comparison(shape, shapes[reference], seed))
     return said
 
 
@@ -86,6 +86,8 @@ def reach(document: Document, name: str, shape: list[curves.Point]) -> str:
         return "no point has both time and memory yet"
     times, memories = zip(*(point.median for point in shape), strict=True)
     fewest = curve_report.fewest_rounds(shape)
-    return (f"{len(shape)} point{'s' * (len(shape) > 1)}, {curve_report.number(document, min(times))} to "
+    if len(shape) == 1:
+        return f"{curve_report.number(document, times[0])}, {formats.size(memories[0])}, not swept"
+    return (f"{len(shape)} points, {curve_report.number(document, min(times))} to "
             f"{curve_report.number(document, max(times))}, {formats.size(min(memories))} to {formats.size(max(memories))}, "
             f"{fewest} round{'s' * (fewest > 1)} of each or more")  # fmt: skip

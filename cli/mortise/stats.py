@@ -128,14 +128,26 @@ def judge(
     return Verdict(CANNOT_TELL, more_rounds(found, resolve, differences))
 
 
+def told(differences: np.ndarray, resolve: float, level: float, rounds_min: int) -> dict[str, object] | None:
+    """Ratio, interval and ending of paired log differences, as the JSON holds them; None without any."""
+    if len(differences) == 0:
+        return None
+    found = of_differences(differences, level)
+    verdict = judge(found, resolve, level, differences, rounds_min)
+    return {name: float(f"{getattr(found, name):.6g}") for name in ("ratio", "low", "high", "level")} | {
+        "rounds": found.rounds, "verdict": verdict.ending, "more_rounds": verdict.more_rounds}  # fmt: skip
+
+
 def more_rounds(found: Interval, resolve: float, differences: np.ndarray | None) -> int | None:
     """About how many further rounds would decide: the interval must leave or enter the region of no interest.
 
     From rounds = (2.8 sd / d)^2, d being how far the estimate is from the nearest edge of that region, and never less
     than what brings the half-width below half of it.
     """
-    if differences is None or len(differences) < 2:
+    if differences is None:
         return None
+    if len(differences) < 2:
+        return FIRST_LOOK - len(differences)
     sd = 1.4826 * float(np.median(np.abs(differences - np.median(differences)))) or float(np.std(differences, ddof=1))
     edge = math.log1p(resolve)
     distance = abs(abs(math.log(found.ratio)) - edge)

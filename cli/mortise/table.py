@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mortise import analysis, curve_report, formats, profiles, scatter, screen, stats
-from mortise.figures import memory_base, memory_key, rounds_of, sampling_duty
+from mortise.figures import as_shown, memory_base, memory_key, rounds_of, sampling_duty
 
 PAIRED = "a ratio pairs the runs of one round and is the Hodges-Lehmann median over the rounds, not the quotient of the medians shown"
 POINTS = "every point of the curves: time and memory as the knob turns (the table above holds the unset ones)"
@@ -21,8 +21,8 @@ def headings(document: dict[str, Any]) -> list[str]:
         "its own number" if settings["metric_regex"] else {"cpu": "CPU time", "wall": "wall time"}[settings["time"]]
     )
     memory = {"peak": "peak memory", "avg": "average memory", "anon": "anonymous memory"}[settings["memory"]]
-    against = f"against {document['reference']}, paired"
-    return ["arm", "served", first, against, memory, against]
+    against = [f"against {document['reference']}, paired"] if analysis.others(document) else []
+    return ["arm", "served", first, *against, memory, *against]
 
 
 def rows(document: dict[str, Any]) -> list[list[str]]:
@@ -32,18 +32,14 @@ def rows(document: dict[str, Any]) -> list[list[str]]:
 def row(document: dict[str, Any], name: str, entry: dict[str, Any]) -> list[str]:
     """The cells of one arm; a line break in a cell parts what decides from what stands beside it."""
     served = "-" if entry["served"] is None else f"{entry['served'] * 100:.0f} %"
+    alone = not analysis.others(document)
     if entry["failure"]:
-        return [name, served, "-", f"failed\n{entry['failure']}", "-", "-"]
+        failed = f"failed\n{entry['failure']}"
+        return [name, served, failed, "-"] if alone else [name, served, "-", failed, "-", "-"]
     versus = entry["vs_reference"] or {}
-    against = [verdict(versus.get(axis), name == document["reference"]) for axis in ("time", "memory")]
-    return [
-        name,
-        served,
-        times(document, entry["medians"]),
-        against[0],
-        memory(document, entry["medians"]),
-        against[1],
-    ]
+    figures = times(document, entry["medians"]), memory(document, entry["medians"])
+    against = ([verdict(document, axis, versus.get(axis), name == document["reference"])] * (not alone) for axis in ("time", "memory"))
+    return [name, served, *(cell for figure, word in zip(figures, against, strict=True) for cell in (figure, *word))]
 
 
 def times(document: dict[str, Any], medians: dict[str, float]) -> str:
@@ -59,13 +55,15 @@ def memory(document: dict[str, Any], medians: dict[str, float]) -> str:
     return formats.size(max(medians[key] - memory_base(document), 0)) if key in medians else "-"
 
 
-def verdict(result: dict[str, Any] | None, is_reference: bool) -> str:
-    """The word, which only an interval that carries it allows; then ratio and interval."""
+def verdict(document: dict[str, Any], axis: str, result: dict[str, Any] | None, is_reference: bool) -> str:
+    """The word, which only an interval that carries it allows; then ratio and interval, with its level where that is less than asked."""
     if is_reference:
         return "reference"
     if result is None:
         return "-"
-    return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])} [{result['low']:.3f},{result['high']:.3f}]"
+    result = as_shown(document, axis, result)
+    level = f" at {result['level'] * 100:.3g} %" if result["level"] < analysis.level(document) - 1e-3 else ""
+    return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])} [{result['low']:.3f},{result['high']:.3f}]{level}"
 
 
 def show(document: dict[str, Any]) -> None:
@@ -74,7 +72,7 @@ def show(document: dict[str, Any]) -> None:
     for heading in headings(document):
         table.add_column(heading, overflow="fold", min_width=13 if heading.startswith("against") else 6)
     for name, cells in zip(document["arms"], rows(document), strict=True):
-        styles = cell_styles(document["arms"][name])
+        styles = cell_styles(document["arms"][name], not analysis.others(document))
         table.add_row(*(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True)))
     screen.out.print(table)
     points = curve_report.table(document)
@@ -92,7 +90,9 @@ def show(document: dict[str, Any]) -> None:
         screen.out.print(line, markup=False, soft_wrap=True)
 
 
-def cell_styles(entry: dict[str, Any]) -> list[str]:
+def cell_styles(entry: dict[str, Any], is_alone: bool) -> list[str]:
+    if is_alone:
+        return ["bold", "", "red" if entry["failure"] else "", ""]
     if entry["failure"]:
         return ["bold", "", "", "red", "", ""]
     versus = entry["vs_reference"] or {}
@@ -101,7 +101,7 @@ def cell_styles(entry: dict[str, Any]) -> list[str]:
 
 
 def title(document: dict[str, Any]) -> str:
-    return "mortise compare -- " + " ".join(document["argv"])
+    return "mortise compare -- " + shlex.join(document["argv"])
 
 
 def notes(document: dict[str, Any]) -> list[str]:
@@ -112,14 +112,15 @@ def notes(document: dict[str, Any]) -> list[str]:
     sampled = "" if duty is None else f" (sampled, which takes {duty * 100:.2g} % of their time)"
     lines = [
         f"{timed} time rounds and {watched} memory rounds{sampled} in {document['elapsed_s']:.0f} s, order shuffled, "
-        f"seed {document['settings']['seed']}; intervals at {analysis.level(document) * 100:.4g} %; "
-        f"memory is above the program's bare image ({formats.size(document['baseline_bytes'])})",
+        f"seed {document['settings']['seed']}; intervals at {analysis.level(document) * 100:.4g} %; " + bare_image(document),
         f"control: {conclusion['control_says']}",
         f"machine: {machine['cpus']} CPUs, {machine['cpu']}, Linux {machine['kernel']}, "
         f"huge pages {machine['transparent_huge_pages']}, load {machine['load']}{stolen(document)}",
     ]
     if analysis.others(document):
         lines.insert(1, PAIRED)
+    if (times := document["settings"].get("repeat_inside", 1)) > 1:
+        lines.append(f"main ran {times} times in each time run, in copies of the loaded program; times, faults and switches are of one")
     lines += instructions(document)
     lines += of_the_program(document)
     if document.get("gave_up"):
@@ -132,6 +133,12 @@ def notes(document: dict[str, Any]) -> list[str]:
     lines += curve_report.lines(document)
     lines += profiles.lines(document.get("profile"))
     return [*lines, *keeping(document), f"verdict: {conclusion['sentence']}"]
+
+
+def bare_image(document: dict[str, Any]) -> str:
+    if document["baseline_bytes"]:
+        return f"memory is above the program's bare image ({formats.size(document['baseline_bytes'])})"
+    return "memory is all that the program holds, since the bare image of a static one cannot be read"
 
 
 def stolen(document: dict[str, Any]) -> str:

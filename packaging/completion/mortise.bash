@@ -8,7 +8,7 @@ _mortise() {
     return
   done
   case $command in
-    compare) words='--arms -a --time --mem --metric-regex --metric-less --resolve --budget --rounds --warmup --sweep --fail-if --check --stdin --ready --load --stop --timeout --seed --profile --no-profile --latency --json --html --markdown --replay --help' ;;
+    compare) words='--arms -a --time --mem --metric-regex --metric-less --resolve --budget --rounds --warmup --repeat-inside --sweep --fail-if --check --stdin --ready --load --stop --timeout --seed --profile --no-profile --latency --json --html --markdown --replay --help' ;;
     run) words='--alloc -a --conf --only-self --force --help' ;;
     doctor) words='--json --help' ;;
     latency) words='--arms -a --full --every --rounds --stdin --ready --load --stop --timeout --seed --json --html --help' ;;
@@ -21,7 +21,7 @@ _mortise() {
     path) words='--help hslab wfslab hslab_profiled first_fit next_fit best_fit buddy segfit tlsf iamalloc tlsfcc hslabd tlsfccsd wfslabs hslab_hardened hslab+affinity' ;;
     layers) words='--json --markdown --help' ;;
     build) words='--output -o --compiler --flag --freestanding --help' ;;
-    plan) words='--output -o --cells --rounds --arms -a --time --mem --metric-regex --metric-less --resolve --warmup --sweep --check --stdin --ready --load --stop --timeout --seed --help' ;;
+    plan) words='--output -o --cells --rounds --arms -a --time --mem --metric-regex --metric-less --resolve --warmup --repeat-inside --sweep --check --stdin --ready --load --stop --timeout --seed --help' ;;
     cell) words='--output -o --node --cluster --slurm --help' ;;
     report) words='--json --html --markdown --help' ;;
     *) words='compare run doctor latency affinity threads list explain profile stats path layers build plan cell report --help --version' ;;
@@ -35,6 +35,7 @@ _mortise() {
     compare:--budget) return ;;
     compare:--rounds) return ;;
     compare:--warmup) return ;;
+    compare:--repeat-inside) return ;;
     compare:--sweep) return ;;
     compare:--fail-if) return ;;
     compare:--check) return ;;
@@ -92,6 +93,7 @@ _mortise() {
     plan:--metric-regex) return ;;
     plan:--resolve) return ;;
     plan:--warmup) return ;;
+    plan:--repeat-inside) return ;;
     plan:--sweep) return ;;
     plan:--check) return ;;
     plan:--stdin) return ;;

@@ -176,6 +176,8 @@ def test_the_programs_own_number(compare):
     )
     result = document["arms"]["high"]["vs_reference"]["time"]
     assert result["ratio"] == pytest.approx(100 / 150, rel=1e-4) and result["verdict"] == "faster"
+    assert "50 % more" in done.stdout and "x1.500 [1.500,1.500]" in done.stdout and "less" not in done.stdout.partition("verdict")[2]
+    assert "verdict: high has a number of its own that is 50 % more than low (between 50 % and 50 %)" in done.stdout
     done, document = compare(
         "--metric-regex", r"nothing (\d+)", "--arms", "low=env:R=1,high=env:R=1", "--", "sh", "-c", "echo rate $R"
     )

@@ -3,10 +3,11 @@ a setting that does nothing; a missed one would leave them with two default poin
 """
 
 import math
+import re
 
 import numpy as np
 import pytest
-from mortise import curve_report, curves, figures
+from mortise import curve_report, curves, figures, values
 from mortise.curves import Point
 
 A, B, C = 1.0, 30.0, 60.0
@@ -66,14 +67,14 @@ def test_a_law_comes_with_intervals_that_hold_it():
         (cloud([(1, 50), (2, 100), (3, 150), (4, 200), (5, 250), (6, 300)]), "no hyperbola"),
         (cloud([(5, 50), (4, 100), (3, 150), (2, 200), (1, 250)]), "no hyperbola"),
         (cloud([(1 + u, (60 + 30 / u) * (1.25, 0.8)[i % 2]) for i, u in enumerate((0.2, 0.4, 0.8, 1.6, 2.4, 3.2))]), "times the noise away"),
+        (cloud([(24, 26.5), (24.3, 25.8), (24.1, 26.1), (24.7, 26.2), (23.8, 26.4), (25.0, 26.6), (28, 19)], noise=0.03), "leave b undetermined|would miss"),
         (cloud([(1 + u, 30 / u) for u in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)], noise=0.002), "c would lie at the end of its range"),
     ),
     ids=("two points", "a knob that does nothing", "a decay knob's staircase", "a rising line", "a falling line", "points beside a law",
+         "one value apart from all others",
          "a law without a least memory"),
 )
 def test_no_false_curve(points, why):
-    import re
-
     found, said = curves.fit(points, seed=1, repeats=4)
     assert found is None and re.search(why, said), said
 
@@ -111,15 +112,38 @@ def test_curves_that_cross_say_where():
     where = times[np.nonzero(np.diff(np.sign(gap)))[0][0]]
     truth = 40 + B / (where - 1.4)
     found = curves.compare(lean, fast, seed=3)
-    assert found.verdict == "crosses"
+    assert found.verdict == "crosses" and not found.faster_above
     assert found.crosses_at == pytest.approx(truth, rel=0.15)
+    assert curves.compare(fast, lean, seed=3).faster_above
+    said = curve_report.verdict_words("lean", "fast", curve_report.asdict(found))
+    assert re.fullmatch(r"lean crosses fast at \S+ B: with more memory fast is faster", said), said
 
 
 def test_curves_without_a_common_range():
     better, worse = cloud([(1, 10), (1.1, 9)]), cloud([(5, 100), (6, 90)])
-    assert curves.compare(better, worse, 1).verdict == "dominates"
+    found = curves.compare(better, worse, 1)
+    assert found.verdict == "dominates" and found.time.ratio == pytest.approx(1 / 6, rel=0.05) and found.memory.ratio < 0.12
     assert curves.compare(worse, better, 1).verdict == "dominated"
-    assert curves.compare(cloud([(1, 100)]), cloud([(5, 10)]), 1).verdict == "cannot tell"
+    trade = curves.compare(cloud([(1, 100)]), cloud([(5, 10)]), 1)
+    assert trade.verdict == "trades" and trade.time.ratio < 0.3 and trade.memory.ratio > 5
+
+
+def test_one_point_against_a_curve_that_gets_below_it_on_both_axes():
+    """An allocator without a knob against one with: some value of the knob is faster and smaller, though most are larger."""
+    curve = cloud([(24, 26.5), (24.3, 25.8), (24.7, 26.2), (25.2, 26.4), (28, 19)])
+    assert curves.compare(curve, cloud([(32, 24.2)], seed=1), 1).verdict == "dominates"
+    assert curves.compare(cloud([(32, 24.2)], seed=1), curve, 1).verdict == "dominated"
+    found = curves.compare(curve, cloud([(26, 18)], seed=1), 1)
+    assert found.verdict == "worse on average" and "faster than the other ever gets" in found.reach
+
+
+def test_the_luckiest_of_many_values_is_no_curve():
+    """Seven values of a knob that does nothing against the same program without it: the best of seven would beat it by chance."""
+    verdicts = []
+    for seed in range(12):
+        flat, lone = (cloud([(1, 100)] * points, runs=12, noise=0.1, seed=100 * points + seed) for points in (7, 1))
+        verdicts.append(curves.compare(flat, lone, seed).verdict)
+    assert verdicts.count("cannot tell") >= 11 and "dominates" not in verdicts, verdicts
 
 
 def test_the_staircase_leaves_out_what_is_beaten():
@@ -156,3 +180,32 @@ def test_peaks_of_time_rounds_count_only_where_they_are_right():
     for wrong in (peaks(900, 1000), peaks(1000, 1000, processes=2), peaks(1000, 1000, peak_source="samples")):
         assert not figures.peaks_are_exact(document, [peaks(1000, 1000), wrong])
     assert not figures.peaks_are_exact({"settings": {"memory": "avg"}}, [peaks(1000, 1000)])
+
+
+def swept(times: dict[str, list[float]], memories: dict[str, float]) -> dict:
+    """One arm whose knob was turned; these times, and a peak that hardly moves from run to run, at each value."""
+    runs = [
+        {"kind": kind, "round": number, "knob": None if knob == "unset" else knob, "cpu_s": seconds, "processes": 1, "peak_source": "exit_stop",
+         "peak_rss_bytes": memories[knob] + number % 3}
+        for knob, row in times.items() for number, seconds in enumerate(row, 1) for kind in ("time", "memory")
+    ]  # fmt: skip
+    settings = {"time": "cpu", "memory": "peak", "metric_regex": None, "resolve": 0.02, "level": 0.99, "seed": 1}
+    entry = {"name": "mine", "runs": runs, "failure": None, "died": {}}
+    document = {"settings": settings, "baseline_bytes": 0, "reference": "mine", "arms": {"mine": entry}}
+    document["curves"], document["dominance"] = curve_report.conclude(document)
+    return document
+
+
+def test_the_best_values_are_said_against_the_unset_one():
+    """A law tells nobody what to set: the fastest and the smallest value do, with what each costs on the other axis."""
+    busy = np.exp(np.random.default_rng(1).normal(0, 0.1, 14))
+    times = {knob: list(scale * busy) for knob, scale in (("unset", 1.0), ("1", 1.5), ("2", 0.7), ("3", 0.9))}
+    document = swept(times, {"unset": 100 << 20, "1": 60 << 20, "2": 150 << 20, "3": 100 << 20})
+    fast, small = values.lines(document, "mine")
+    assert fast.startswith("mine at 2 against unset: 30 % less time (x0.700 [0.700, 0.700]), 50 % more memory (x1.500 ")
+    assert small.startswith("mine at 1 against unset: 50 % more time (x1.500 ") and "40 % less memory (x0.600 " in small
+    assert values.decided(document["curves"]["mine"])
+    few = swept({knob: row[:4] for knob, row in times.items()}, {"unset": 100 << 20, "1": 60 << 20, "2": 150 << 20, "3": 100 << 20})
+    assert "mine at 2 against unset: time x0.700 [0.700, 0.700] at 87.5 %" in values.lines(few, "mine")[0]
+    best = swept({"unset": list(busy), "1": list(1.5 * busy)}, {"unset": 60 << 20, "1": 90 << 20})
+    assert values.lines(best, "mine") == ["mine: no value was faster or smaller than the unset one"]

@@ -13,6 +13,8 @@ from mortise.arms import Arm
 from mortise.errors import RunFailed
 from mortise.launching import Launcher, Request, Service, read_series
 
+from cli.conftest import compile_c
+
 MIB = 1 << 20
 
 
@@ -114,6 +116,48 @@ def test_instructions_of_a_program_and_its_children_are_counted(launch, churn):
     assert two["instructions"] == pytest.approx(2 * one["instructions"], rel=0.02) and two["cycles"] > one["cycles"] > 0
     in_children = launch("sh", "-c", f"{churn} 1000000; {churn} 1000000", count=True).facts
     assert in_children["instructions"] == pytest.approx(two["instructions"], rel=0.05)
+
+
+COUNTS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+/* Reads its input, says how often it was started and how often main ran, and ends as told. */
+static int started;
+__attribute__((constructor)) static void start(void) { started++; }
+int main(int count, char** values) {
+  char text[64] = "nothing";
+  if (fgets(text, sizeof text, stdin) == NULL) return 9;
+  FILE* log = fopen(values[1], "a");
+  fprintf(log, "%d %d %s\\n", started, getenv("MORTISE_PROBE_REPEAT") != NULL, text);
+  fclose(log);
+  printf("x");
+  for (volatile int i = 0; i < 20000000; i++) {}
+  if (count > 2 && values[2][0] == 'k') abort();
+  return count > 2 ? atoi(values[2]) : 0;
+}
+"""
+
+
+def test_main_repeats_in_copies_of_the_loaded_program(launch, tmp_path):
+    """Each time from the same start, with the same input; figures are of one time, and the worst end is the end."""
+    (tmp_path / "counts.c").write_text(COUNTS)
+    program = compile_c(tmp_path / "counts.c", tmp_path / "counts")
+    (tmp_path / "input").write_text("a line")
+    log = tmp_path / "log"
+
+    def run(*words, **more):
+        log.write_text("")
+        return launch(program, log, *words, stdin=tmp_path / "input", **more), log.read_text().splitlines()
+
+    once, _ = run()
+    many, said = run(repeat=5)
+    assert said == ["1 0 a line"] * 5 and many.stdout == b"xxxxx" and len(many.probed) == 1
+    assert many.facts["cpu_s"] == pytest.approx(once.facts["cpu_s"], rel=0.6) and many.facts["exit_status"] == 0
+    assert many.facts["peak_rss_bytes"] == pytest.approx(once.facts["peak_rss_bytes"], abs=1 << 20)
+    assert run("3", repeat=4)[0].facts["exit_status"] == 3
+    killed, said = run("k", repeat=4)
+    assert killed.facts["exit_status"] == 128 + signal.SIGABRT and len(said) == 1
 
 
 def test_time_runs_are_not_sampled(launch):

@@ -150,10 +150,33 @@ def test_memory_in_huge_pages_is_said(cli, tmp_path):
 
 
 def test_runs_too_short_to_compare_are_said_to_be(cli):
-    assert (
-        "one run takes under 50 ms"
-        in cli("compare", "--rounds", "2", "--arms", "a=env:X=1,b=env:X=2", "--", "true").stdout
-    )
+    words = ["compare", "--rounds", "2", "--arms", "glibc,b=env:X=2"]
+    said = cli(*words, "--", "true").stdout
+    assert re.search(r"one run takes under 50 ms.*, or repeat main: --repeat-inside \d+\n", said), said
+    many = cli(*words, "--repeat-inside", "300", "--", "true").stdout
+    assert "main ran 300 times in each time run" in many and "one run takes under 50 ms" not in many
+    start, main = (float(re.search(r"glibc .*?([\d.]+) (µs|ms) ", text)[1]) * (1e-3 if "µs" in text else 1) for text in (said, many))
+    assert main < start
+
+
+def test_what_cannot_be_repeated_is_refused(cli, static_program, churn):
+    words = ["compare", "--repeat-inside", "3", "--arms", "a=env:X=1,b=env:X=2"]
+    assert "preloading cannot work" in cli.refused(3, *words, "--", str(static_program))
+    assert "leave it out for a server" in cli.refused(2, *words, "--load", "true", "--", str(churn))
+    done = cli(*words, "--arms", f"c=cmd:{static_program}", "--check", "exit", "--rounds", "2", "--", str(churn))
+    assert done.returncode == 1 and "was not repeated: it is static" in done.stdout.replace("\n", " ")
+
+
+def test_repetition_changes_no_check_and_no_memory(cli, churn, tmp_path):
+    """Time runs print so many times what memory runs print once: each is held against its own kind."""
+    words = ["--repeat-inside", "5", "--rounds", "4", "--arms", "a=env:X=1,b=env:X=2", "--json", str(tmp_path / "o.json")]
+    done = cli("compare", *words, "--", str(churn), "1000", "3")
+    arms = json.loads((tmp_path / "o.json").read_text())["arms"]
+    assert done.returncode == 3 and not any(entry["failure"] for entry in arms.values())
+    runs = arms["a"]["runs"]
+    assert len({run["stdout_sha256"] for run in runs if run["kind"] != "memory"}) == 1 < len({run["stdout_sha256"] for run in runs})
+    peaks = [run["peak_rss_bytes"] for run in runs]
+    assert max(peaks) - min(peaks) < MIB // 2
 
 
 def test_one_baseline_for_all_arms_so_that_fixed_costs_stay_charged(cli, churn, mortise_home, tmp_path):

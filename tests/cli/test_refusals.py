@@ -84,6 +84,12 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--stdin", "/no/such/file"], "no file"),
         (["--arms", "toy"], "given twice"),
         (["--arms", "./no.so"], "no library './no.so'"),
+        (["--arms", "/etc/passwd"], "is not a shared library"),
+        (["--json", "/tmp/mortise-twice", "--html", "/tmp/mortise-twice"], "two reports would go to 'mortise-twice'"),
+        (["--repeat-inside", "0"], "greater than or equal to 1"),
+        (["--sweep", "GOGC={}"], "expected 1 to 64 values"),
+        (["--sweep", "@n={1,2}"], "no '{n}' among the program's arguments"),
+        (["--latency", "sometimes"], "expected off or sampled or full"),
         (["--arms", "x=cmd:"], "names no program"),
         (["--arms", "x=env:FOO"], "is not KEY=VALUE"),
         (["--metric-regex", "("], "is not a regular expression"),
@@ -93,6 +99,15 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
 )
 def test_wrong_options_of_compare(cli, words, said):
     assert said in cli.refused(2, "compare", "--arms", "glibc,toy", *words, "--", "true")
+
+
+def test_no_arm_in_a_list_of_arms(cli):
+    assert "names no arm" in cli.refused(2, "compare", "--arms", ",", "--", "true")
+
+
+def test_when_every_arm_fails_the_sentence_says_why(cli):
+    done = cli("compare", "--arms", "glibc,toy", "--rounds", "2", "--timeout", "0.2s", "--", "sleep", "5")
+    assert done.returncode == 1 and "verdict: every arm failed, nothing was compared: 'glibc' ran longer" in done.stdout
 
 
 def test_one_arm_is_no_comparison(cli):

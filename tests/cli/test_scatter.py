@@ -37,5 +37,7 @@ def test_a_curve_is_all_its_points():
     swept = document(one=(1.0, 1 << 20), two=(2.0, 2 << 20))
     points = {"one": [(1, 8), (4, 4), (8, 1)], "two": [(8, 8)]}
     swept["curves"] = {name: {"points": [{"time": t, "memory": m << 20} for t, m in where]} for name, where in points.items()}
-    drawn = "".join(line.partition("|")[2] for line in scatter.draw(swept))
+    lines = scatter.draw(swept)
+    drawn = "".join(line.partition("|")[2] for line in lines)
     assert drawn.count("a") == 3 and drawn.count("b") == 1
+    assert "8.40 MiB" in lines[0] and "973 KiB" in lines[8] and lines[10].split() == ["memory", "950", "ms", "CPU", "time", "8.40", "s"]

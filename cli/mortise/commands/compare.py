@@ -23,6 +23,7 @@ def command(
     budget: options.Budget = None,
     rounds: options.Rounds = 200,
     warmup: options.Warmup = 1,
+    repeat_inside: options.RepeatInside = 1,
     sweep: options.SweepTexts = None,
     fail_if: options.FailIf = None,
     check: options.Check = "stdout",

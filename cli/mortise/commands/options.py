@@ -42,6 +42,15 @@ Budget = Annotated[
 ]
 Rounds = Annotated[int, _option("--rounds", "How many rounds at most.", min=1)]
 Warmup = Annotated[int, _option("--warmup", "Rounds that are run and not counted.", min=0)]
+RepeatInside = Annotated[
+    int,
+    _option(
+        "--repeat-inside",
+        "Time main so many times in each run, in copies of the loaded program: for programs of milliseconds, of which "
+        "starting is most.",
+        min=1,
+    ),
+]
 SweepTexts = Annotated[
     list[str] | None,
     _option(
@@ -112,6 +121,7 @@ def settings(given: dict[str, Any]) -> Any:
         latency=latency_every(given.get("latency"), bool(given.get("html_path"))),
         fail_if=given.get("fail_if") or [],
         sweep_texts=given["sweep"] or [],
+        repeat_inside=repeated(given),
     )
 
 
@@ -121,6 +131,13 @@ def checked(text: str) -> str:
     if text not in ("stdout", "exit") and not (words and shutil.which(words[0])):
         raise WrongUse(f"--check '{text}': expected stdout, exit, or a command that reads the output, for example 'grep -v seconds'")
     return text
+
+
+def repeated(given: dict[str, Any]) -> int:
+    count = given.get("repeat_inside") or 1
+    if count > 1 and given["load"]:
+        raise WrongUse("--repeat-inside repeats a program that ends by itself: leave it out for a server, and let --load do more")
+    return count
 
 
 def latency_every(text: str | None, has_page: bool) -> int:

@@ -22,6 +22,7 @@ def plan(
     metric_less: options.MetricLess = False,
     resolve: options.Resolve = "2%",
     warmup: options.Warmup = 1,
+    repeat_inside: options.RepeatInside = 1,
     sweep: options.SweepTexts = None,
     check: options.Check = "stdout",
     stdin: options.Stdin = None,
