@@ -2,13 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <cstdint>
-
 namespace mortise::latency {
 namespace {
 
-constexpr std::size_t kEarlyBytes = 1 << 16, kAlign = 16;
-alignas(kAlign) constinit unsigned char early[kEarlyBytes] = {};
+constexpr std::size_t kAlign = 16;
 constinit std::size_t early_used = 0;
 
 template <class F> void find(F*& function, const char* name) noexcept {
@@ -18,6 +15,7 @@ template <class F> void find(F*& function, const char* name) noexcept {
 }  // namespace
 
 constinit Next next{};
+alignas(kAlign) constinit unsigned char early[kEarlyBytes] = {};
 
 bool find_next() noexcept {
   static constinit bool finding = false;
@@ -45,11 +43,6 @@ void* early_block(std::size_t bytes) noexcept {
   if (at + whole > kEarlyBytes) return nullptr;
   *reinterpret_cast<std::size_t*>(early + at) = bytes;
   return early + at + kAlign;
-}
-
-bool is_early(const void* block) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(block), first = reinterpret_cast<std::uintptr_t>(early);
-  return at - first < kEarlyBytes;
 }
 
 std::size_t early_size(const void* block) noexcept {

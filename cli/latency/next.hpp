@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mortise::latency {
 
@@ -24,7 +25,11 @@ bool find_next() noexcept;
 
 /// Blocks from a small arena of our own, for those who ask while the allocator is being looked for. Never freed.
 void* early_block(std::size_t bytes) noexcept;
-bool is_early(const void* block) noexcept;
+inline constexpr std::size_t kEarlyBytes = 1 << 16;
+extern unsigned char early[kEarlyBytes];
+inline bool is_early(const void* block) noexcept {  // here, because every free asks
+  return reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(early) < kEarlyBytes;
+}
 std::size_t early_size(const void* block) noexcept;
 
 }  // namespace mortise::latency

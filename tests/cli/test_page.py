@@ -3,8 +3,9 @@
 import json
 import re
 
+import plotly.graph_objects as go
 import pytest
-from mortise import figures
+from mortise import figures, page
 from playwright.sync_api import Page, expect, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
@@ -97,6 +98,23 @@ def test_a_sweep_draws_its_curves_and_rings_the_default(reported):
     assert len(document["curves"]["a"]["points"]) == 6
 
 
+def test_what_a_law_comes_near_to_is_drawn_with_its_interval():
+    """The time without collecting and the least memory: where no setting of the knob gets."""
+    figure, mib = go.Figure(), 1 << 20
+    page.limits(figure, {"a": 1.5, "c": 40 * mib, "intervals": {"a": (1.2, 1.7), "c": (30 * mib, 50 * mib)}}, "#123456")
+    drawn = {(shape.type, shape.x0, shape.x1, shape.y0, shape.y1) for shape in figure.layout.shapes}
+    assert {("line", 1.5, 1.5, 0, 1), ("line", 0, 1, 40, 40), ("rect", 1.2, 1.7, 0, 1), ("rect", 0, 1, 30, 50)} == drawn
+
+
+def test_a_number_that_is_better_the_larger_is_on_the_curve_as_its_inverse():
+    runs = [{"kind": "memory", "knob": knob, "metric": 4.0, "peak_rss_bytes": 5 << 20, "processes": 2} for knob in (None, "1")]
+    points = [{"knob": knob, "time": 0.25, "memory": 5 << 20} for knob in ("unset", "1")]
+    settings = {"metric_regex": "x", "metric_better": "more", "memory": "peak"}
+    document = {"settings": settings, "baseline_bytes": 0, "arms": {"a": {"runs": runs}}, "curves": {"a": {"points": points, "law": None}}}
+    figure = page.knobs(document)
+    assert {x for trace in figure.data for x in trace.x} == {0.25} and "inverse" in figure.layout.xaxis.title.text
+
+
 def test_names_and_outputs_cannot_write_into_the_page(reported):
     nasty = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
     opened, _, done = reported(
@@ -114,10 +132,10 @@ def test_a_failed_arm_is_shown_with_its_reason(reported):
 
 
 def test_how_to_repeat_names_every_option_that_was_given(cli, churn, tmp_path):
-    words = ["--rounds", "2", "--warmup", "0", "--check", "exit", "--timeout", "90s", "--fail-if", "toy slower 300%", "--time", "wall"]
+    words = ["--rounds", "2", "--warmup", "0", "--check", "exit", "--timeout", "90s", "--fail-if", "toy slower 300%", "--time", "wall", "--repeat-inside", "3"]
     page = tmp_path / "page.html"
     cli("compare", "--arms", "glibc,toy", "--html", str(page), *words, "--no-profile", "--latency", "off", "--", str(churn), "1000")
     repeat = page.read_text().partition("<h2>To repeat</h2><pre>")[2].partition("</pre>")[0]
-    for option in ("--rounds 2", "--warmup 0", "--check exit", "--timeout 90s", "toy slower 300%", "--time wall", "--arms glibc --arms toy"):
+    for option in ("--rounds 2", "--warmup 0", "--check exit", "--timeout 90s", "--repeat-inside 3", "toy slower 300%", "--time wall", "--arms glibc --arms toy"):
         assert option in repeat, repeat
     assert "--metric-less" not in repeat

@@ -110,7 +110,7 @@ def test_of_curves_it_is_said_too(simulated):
     _, heard = simulated({"a": 2.0, "b": 1.5}, "K={1,2,3}", budget_s=400)
     assert heard.so_far_at[0] <= 120
     assert re.fullmatch(r"so far     1\d\d s, round 5", heard.said[0].splitlines()[0])
-    assert "a: 4 points, " in heard.said[-1] and "b against a: " in heard.said[-1]
+    assert "a: 4 points, " in heard.said[-1] and "curves: " in heard.said[-1]
     _, slow = simulated({"a": 5.0, "b": 4.0}, "K={1,2,3}", budget_s=400)
     assert slow.so_far_at[0] <= 120 and "a: no point has both time and memory yet" in slow.said[0]
 
