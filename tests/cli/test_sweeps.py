@@ -119,7 +119,7 @@ def test_a_sweep_on_real_runs(cli, knob, tmp_path):
         assert "exit status 3" in curve["died"]["1"], "a value at which the program dies is a result"
         assert document["arms"][name]["died"]["1"]["deaths"] == 3 and document["arms"][name]["failure"] is None
     assert document["dominance"]["lean"]["verdict"] == "dominates", document["dominance"]
-    assert "lean against plain: dominates" in done.stdout and done.returncode == 0
+    assert "curves: lean dominates plain" in done.stdout and done.returncode == 0
     assert "by default" in page.read_text()
     row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["64"])
     assert len(re.findall(r"[\d.]+ ms, [\d.]+ MiB", row)) == 2, "every point of both curves is in the table"
