@@ -81,10 +81,10 @@ def front(document: dict[str, Any]) -> go.Figure:
         runs = [r for r in runs_of(entry, "memory") if r.get(key) is not None]
         if not runs:
             continue
-        above = [(r[memory] - base) / 2**20 for r in runs]
+        shown = runs if document["settings"].get("repeat_inside", 1) == 1 else []  # these ran main once: their time is another
         figure.add_scatter(
-            x=[r[key] for r in runs],
-            y=above,
+            x=[r[key] for r in shown],
+            y=[(r[memory] - base) / 2**20 for r in shown],
             mode="markers",
             marker={"color": colour(document, name), "size": 6, "opacity": 0.45},
             name=name,
