@@ -12,6 +12,7 @@
 #include "lazy_files.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
+#include "region.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 
@@ -38,6 +39,7 @@ bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
 }
 
 void end_by_default(int signal) noexcept {
+  let_into_dump();
   const KernelAction by_default{};
   set_action(signal, &by_default, nullptr);  // the instruction runs again and ends the process
 }

@@ -86,8 +86,10 @@ bool unshare_everything() noexcept {
     const SharedRange r = shared_ranges[i];
     if (!unshare(r.low, r.high - r.low, r.high - r.low)) return false;
   }
-  for (int i = 0; i < kArenaCount; ++i)
+  for (int i = 0; i < kArenaCount; ++i) {
     if (!unshare(arena_low(i), arena_touched_end(i) - arena_low(i), kArenaBytes)) return false;
+    leave_out_of_dumps(i);
+  }
   apply_recorded_protections();
   return true;
 }

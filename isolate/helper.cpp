@@ -8,12 +8,14 @@
 
 #include <cstring>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "end.hpp"
 #include "kernel_thread.hpp"
 #include "message.hpp"
 #include "raw.hpp"
+#include "region.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 #include "watch.hpp"
@@ -25,7 +27,11 @@ constinit std::atomic<std::uint32_t> notices{0};
 constinit std::atomic<std::uint32_t> progress{0};
 constinit KernelThread helper;
 
-[[noreturn]] void end_by_signal(int signal) noexcept {
+/// The thread's own core dump shows where it was; one of main, which only ends with it, would be written over it.
+[[noreturn]] void end_by_signal(int signal, bool dumped) noexcept {
+  const rlimit none{};
+  if (dumped) raw_syscall(SYS_prlimit64, 0, RLIMIT_CORE, as_long(&none), 0);
+  else let_into_dump();
   const KernelAction by_default{};
   set_action(signal, &by_default, nullptr);
   restore_signals(0);
@@ -60,7 +66,7 @@ void handle_end(int pid, int status) noexcept {
       WTERMSIG(status), name ? name : "?");
   kill_all_and_reap();
   write_watch_report();
-  end_by_signal(WTERMSIG(status));
+  end_by_signal(WTERMSIG(status), WCOREDUMP(status));
 }
 
 int helper_main(void*) {

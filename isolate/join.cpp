@@ -12,6 +12,7 @@
 #include "glibc.hpp"
 #include "kernel_thread.hpp"
 #include "raw.hpp"
+#include "region.hpp"
 #include "signals.hpp"
 #include "stack.hpp"
 #include "thread.hpp"
@@ -107,6 +108,7 @@ int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept 
 }
 
 int raise_signal(int signal) noexcept {
+  if (signal == SIGABRT) let_into_dump();
   const long result = raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
   if (!failed(result)) return 0;
   errno = static_cast<int>(-result);

@@ -155,8 +155,19 @@ const char* open_region() noexcept {
     if (mapped == -ENOMEM) return "address space is limited (ulimit -v) and the shared region reserves 1 TB of it";
     if (mapped != static_cast<long>(arena_low(i))) return "the address range of the shared region is taken";
     if (huge) raw_syscall(SYS_madvise, mapped, kArenaBytes, MADV_HUGEPAGE);
+    leave_out_of_dumps(i);
   }
   return nullptr;
+}
+
+void leave_out_of_dumps(int arena) noexcept {
+  raw_syscall(SYS_madvise, static_cast<long>(arena_low(arena)), kArenaBytes, MADV_DONTDUMP);
+}
+
+void let_into_dump() noexcept {
+  for (int i = 0; i < kArenaCount; ++i)
+    raw_syscall(SYS_madvise, static_cast<long>(arena_low(i)), static_cast<long>(arena_touched_end(i) - arena_low(i)),
+                MADV_DODUMP);
 }
 
 std::uintptr_t take_pages(std::size_t bytes, FirstTouch touch) noexcept {

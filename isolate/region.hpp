@@ -20,6 +20,11 @@ inline constexpr std::size_t kArenaBytes = 64ull << 30;
 inline constexpr int kArenaCount = 16;
 inline constexpr std::uintptr_t kRegionHigh = kRegionLow + kArenaBytes * kArenaCount;
 
+/// A core dump would bring in every page of a mapping, a terabyte here: arenas are left out of it (done by open_region, and
+/// once more after mapping them anew) until a process that is about to end lets those in that were ever given out.
+void leave_out_of_dumps(int arena) noexcept;
+void let_into_dump() noexcept;
+
 inline bool in_region(std::uintptr_t address) noexcept { return address - kRegionLow < kRegionHigh - kRegionLow; }
 
 /// Maps the arenas. Returns null, or what went wrong.

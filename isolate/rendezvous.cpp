@@ -7,9 +7,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <ucontext.h>
 
 #include "lock.hpp"
 #include "raw.hpp"
+#include "restart.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 #include "watch.hpp"
@@ -25,10 +27,11 @@ using Task = void (*)(void*);
 constinit Task task = nullptr;
 constinit void* task_argument = nullptr;
 
-void on_signal(int) {
+void on_signal(int, siginfo_t*, void* context) {
   const int kept = errno;
   if (self) catch_up_rendezvous(*self);
   if (watching()) answer_watch();
+  restart_system_call(*static_cast<ucontext_t*>(context));
   errno = kept;
 }
 
@@ -70,7 +73,7 @@ void everywhere(void (*what)(void*), void* argument) noexcept {
 void install_rendezvous() noexcept {
   KernelAction action{};
   action.handler = reinterpret_cast<void*>(&on_signal);
-  action.flags = SA_RESTART;
+  action.flags = SA_RESTART | SA_SIGINFO;
   action.mask = ~0ull;
   set_action(kSignal, &action, nullptr);
 }

@@ -50,9 +50,11 @@ struct Adoption {
 void map_gaps(void* argument) {
   const Adoption a = *static_cast<const Adoption*>(argument);
   const auto map = [&](std::uintptr_t from, std::uintptr_t to) {
-    if (from < to)
-      raw_syscall(SYS_mmap, static_cast<long>(from), static_cast<long>(to - from), PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, a.file, static_cast<long>(from - a.low));
+    if (from >= to) return;
+    const long low = static_cast<long>(from), bytes = static_cast<long>(to - from);
+    raw_syscall(SYS_mmap, low, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, a.file,
+                static_cast<long>(from - a.low));
+    raw_syscall(SYS_madvise, low, bytes, MADV_DONTDUMP);  // a dump would bring in all of it
   };
   Maps maps;
   std::uintptr_t at = a.low;

@@ -1,5 +1,7 @@
 """If these fail, a threaded program behaves differently with isolated threads: other output or status, or a hang."""
 
+import resource
+
 import pytest
 
 from .conftest import allocators, run
@@ -45,6 +47,16 @@ def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, 
     assert "thread " in done.said[0] and ENDS_BY_SIGNAL[way] in done.said[0]
 
 
+@pytest.mark.parametrize("way", ["crash", "abort", "main-crashes"])
+def test_a_core_dump_holds_what_the_program_used(program, isolated, tmp_path, way):
+    """The reserved terabyte must not be written out; where core dumps go elsewhere there is nothing to look at."""
+    most = 256 << 20
+    done = isolated([program("ends"), way], cwd=tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (most, most)))
+    assert done.status < 0
+    for core in tmp_path.iterdir():
+        assert core.stat().st_size < most // 2
+
+
 def test_kill_by_pid_ends_the_whole_program(program, same_both_ways):
     same_both_ways([program("ends"), "kill-self"])
 
@@ -72,6 +84,10 @@ def test_files_and_streams(program, same_both_ways, tmp_path):
 
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
+
+
+def test_calls_that_any_handler_ends(program, same_both_ways):
+    same_both_ways([program("interrupted")])
 
 
 def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):

@@ -1,0 +1,70 @@
+// restart.cpp: sigsuspend, pause, poll and their like answer EINTR to any handler, SA_RESTART or not.
+//
+//   mov $NUMBER, %eax     b8 ....     as libc makes its calls
+//   syscall               0f 05
+//   <- rip                            rax = -EINTR: the call has been ended, its arguments still stand in registers
+//
+// Setting rip back makes it once more. Calls with a time limit are made again only where the kernel has written down
+// what is left of it, or where the limit is a point in time; others answer EINTR, which their callers expect.
+#include "restart.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <ucontext.h>
+
+#include "raw.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr int kCallBytes = 7;
+
+/// The number of the call that ended at `end`, or -1 where the instructions before it say nothing.
+long number_before(const unsigned char* end) noexcept {
+  if (end[-2] != 0x0f || end[-1] != 0x05 || end[-kCallBytes] != 0xb8) return -1;
+  std::int32_t number;
+  std::memcpy(&number, end - kCallBytes + 1, sizeof number);
+  return number;
+}
+
+/// A sleep for a time writes the rest where the caller asked for it; the next one sleeps for that.
+bool sleep_on(long flags, greg_t& request, greg_t rest) noexcept {
+  if (flags & TIMER_ABSTIME) return true;
+  if (rest == 0) return false;
+  request = rest;
+  return true;
+}
+
+bool may_restart(long number, greg_t* r) noexcept {
+  switch (number) {
+    case SYS_rt_sigsuspend:
+    case SYS_pause:
+    case SYS_select:  // these three write what is left into the time they were given
+    case SYS_pselect6:
+    case SYS_ppoll:
+      return true;
+    case SYS_poll:
+      return static_cast<int>(r[REG_RDX]) < 0;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+      return static_cast<int>(r[REG_R10]) < 0;
+    case SYS_nanosleep:
+      return sleep_on(0, r[REG_RDI], r[REG_RSI]);
+    case SYS_clock_nanosleep:
+      return sleep_on(r[REG_RSI], r[REG_RDX], r[REG_R10]);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void restart_system_call(ucontext_t& context) noexcept {
+  greg_t* r = context.uc_mcontext.gregs;
+  if (r[REG_RAX] != -EINTR) return;
+  if (may_restart(number_before(reinterpret_cast<const unsigned char*>(r[REG_RIP])), r)) r[REG_RIP] -= kCallBytes;
+}
+
+}  // namespace mortise::isolate

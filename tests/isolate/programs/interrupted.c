@@ -1,0 +1,65 @@
+// Calls that any handler ends: what the runtime does in other threads meanwhile must not end them, the program's handler must.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kWays = 6, kTasks = 30 };
+static const char* const names[kWays] = {"sigsuspend", "pause", "poll", "select", "epoll_wait", "nanosleep"};
+static atomic_int asleep, returned, handled;
+static void on_usr1(int n) { ++handled; }
+static void on_usr2(int n) {}
+
+static void* call(void* way) {
+  int pipe_ends[2];
+  pipe(pipe_ends);
+  sigset_t none;
+  sigemptyset(&none);
+  struct pollfd one = {pipe_ends[0], POLLIN, 0};
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(pipe_ends[0], &set);
+  struct epoll_event event = {.events = EPOLLIN};
+  const int group = epoll_create1(0);
+  epoll_ctl(group, EPOLL_CTL_ADD, pipe_ends[0], &event);
+  struct timespec second = {1, 0}, left = {0, 0};
+  int result = 0;
+  errno = 0;
+  asleep = 1;
+  switch ((long)way) {
+    case 0: result = sigsuspend(&none); break;
+    case 1: result = pause(); break;
+    case 2: result = poll(&one, 1, -1); break;
+    case 3: result = select(pipe_ends[0] + 1, &set, NULL, NULL, NULL); break;
+    case 4: result = epoll_wait(group, &event, 1, -1); break;
+    case 5: result = nanosleep(&second, &left); break;
+  }
+  returned = 1;
+  printf("%s: %d, interrupted %d, handled %d, early %d\n", names[(long)way], result, errno == EINTR, handled, result && left.tv_nsec > 0);
+  return NULL;
+}
+
+int main(void) {
+  signal(SIGUSR1, on_usr1);
+  for (long way = 0; way < kWays; ++way) {
+    pthread_t thread;
+    asleep = returned = handled = 0;
+    pthread_create(&thread, NULL, call, (void*)way);
+    while (!asleep) usleep(100);
+    for (int i = 0; i < kTasks; ++i) {
+      signal(SIGUSR2, i % 2 ? on_usr2 : SIG_DFL);  // done in every address space, by a signal of the runtime
+      usleep(300);
+    }
+    printf("returned before: %d\n", returned);
+    if (way != 5) pthread_kill(thread, SIGUSR1);
+    pthread_join(thread, NULL);
+  }
+  return 0;
+}
