@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "mortise/allocators/hslab.hpp"
 #include "tests/support/stage.hpp"
@@ -34,6 +35,30 @@ TEST(SampledGuards, EveryBlockEndsOrBeginsAtAPageThatForbids) {
       EXPECT_EQ(crime.fault, Fault::use_after_free);
       EXPECT_NE(crime.freed_at, nullptr);
     }
+  });
+}
+
+std::function<void()> on_crime;
+void ask(const Crime&) noexcept { on_crime(); }
+using Asking = Stack<Layers<SampledGuards<1, 8, 0, on_fault::CallBack<ask>>>, HslabLayers>;
+
+/// What a fault calls, be it the program's handler of its end, may ask about blocks and release them.
+TEST(SampledGuards, AFaultIsAnsweredWithoutTheLock) {
+  Stage<Asking> stage;
+  stage.as(0, [](Asking& h, auto& t) {
+    const Block other = h.allocate(t, {.size = 50});
+    unsigned asked = 0;
+    on_crime = [&] { asked += h.measure({other.ptr, 0}).size == 50; };
+    const Block b = h.allocate(t, {.size = 100});
+    h.release(t, {b.ptr + 16, 0});
+    b.ptr[100] = std::byte{1};
+    h.release(t, b);
+    h.release(t, b);
+    EXPECT_EQ(asked, 3u);
+    h.release(t, other);
+    Crime crime{};
+    EXPECT_TRUE(h.explain(b.ptr, crime));
+    EXPECT_EQ(crime.fault, Fault::use_after_free);
   });
 }
 

@@ -75,10 +75,14 @@ struct SampledGuards {
     }
     Block measure(Block b) noexcept {
       if (!is_guarded(b.ptr)) return this->below.measure(b);
-      Held held(lock_);
-      const Slot& slot = slots_[slot_of(b.ptr)];
-      if (slot.is_held && slot.ptr == b.ptr) return {b.ptr, slot.size};
-      accuse(slot, b, nullptr);
+      Crime crime;
+      {
+        Held held(lock_);
+        const Slot& slot = slots_[slot_of(b.ptr)];
+        if (slot.is_held && slot.ptr == b.ptr) return {b.ptr, slot.size};
+        crime = wrong_release(slot, b, nullptr);
+      }
+      OnFault::answer(crime);
       return {b.ptr, 0};
     }
 
@@ -200,20 +204,30 @@ struct SampledGuards {
       held_bytes_ += n;
       return {p, n};
     }
+    /// The fault is answered without the lock: what that calls may come back here.
     MORTISE_COLD void retire(Block b, const void* site) noexcept {
+      Slot& slot = slots_[slot_of(b.ptr)];
+      Crime crime;
+      {
+        Held held(lock_);
+        const bool is_right = slot.is_held && slot.ptr == b.ptr;
+        if (is_right && is_canary(slot.ptr + slot.size, end_of(slot))) return take_back(slot, site);
+        crime = wrong_release(slot, b, site);
+        if (is_right) crime.fault = Fault::tail_overwritten, crime.block.size = slot.size;
+      }
+      OnFault::answer(crime);
       Held held(lock_);
-      const std::size_t i = slot_of(b.ptr);
-      Slot& slot = slots_[i];
-      if (!slot.is_held || slot.ptr != b.ptr) return accuse(slot, b, site);
-      if (!is_canary(slot.ptr + slot.size, page_of(i) + page_))
-        OnFault::answer({.fault = Fault::tail_overwritten, .block = {slot.ptr, slot.size}, .allocated_at = slot.allocated_at,
-                         .seen_at = site});
+      if (crime.fault == Fault::tail_overwritten && slot.is_held && slot.ptr == b.ptr) take_back(slot, site);
+    }
+    void take_back(Slot& slot, const void* site) noexcept {
+      const auto i = static_cast<std::size_t>(&slot - slots_);
       slot.is_held = false;
       slot.freed_at = site;
       held_bytes_ -= slot.size;
       os::set_guard(page_of(i), page_);
       free_[(oldest_ + free_count_++) % kSlots] = static_cast<std::uint16_t>(i);
     }
+    const std::byte* end_of(const Slot& slot) const noexcept { return page_of(static_cast<std::size_t>(&slot - slots_)) + page_; }
     /// [at, end), where `end` is a page's.
     static bool is_canary(const std::byte* at, const std::byte* end) noexcept {
       unsigned wrong = 0;
@@ -225,10 +239,10 @@ struct SampledGuards {
       }
       return !wrong && !others;
     }
-    MORTISE_COLD static void accuse(const Slot& slot, Block b, const void* site) noexcept {
+    static Crime wrong_release(const Slot& slot, Block b, const void* site) noexcept {
       const bool twice = !slot.is_held && slot.ptr == b.ptr;
-      OnFault::answer({.fault = twice ? Fault::double_free : Fault::invalid_free, .block = {b.ptr, twice ? slot.size : 0},
-                       .allocated_at = slot.allocated_at, .freed_at = slot.freed_at, .seen_at = site});
+      return {.fault = twice ? Fault::double_free : Fault::invalid_free, .block = {b.ptr, twice ? slot.size : 0},
+              .allocated_at = slot.allocated_at, .freed_at = slot.freed_at, .seen_at = site};
     }
     bool make_region(Thread& t) noexcept {
       const std::size_t bytes = (2 * kSlots + 1) * page_;
