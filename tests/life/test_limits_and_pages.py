@@ -86,6 +86,22 @@ def test_the_policy_on_huge_pages_reaches_the_kernel(huge, flag):
     assert all((flag in f.split()) if flag else not {"nh", "hg"} & set(f.split()) for f in flags)
 
 
+def test_a_heap_that_rests_wants_no_huge_pages():
+    """A kernel that may use them fills what was given back with them, while the program sleeps."""
+    script = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+def take(): return [bytearray(4 << 20) for _ in range(20)]
+def show(): print(open('/proc/self/smaps').read(), '=====')
+b = take(); show(); b = None; libc.malloc_trim(0); show(); b = take(); show()
+"""
+    smaps = run(["/usr/bin/python3", "-c", script], "hslab", env={"MORTISE_CONF": "stats=json"}).ok()
+    start = json.loads(smaps.err)["window_start"]
+    asked = [{flag for m in re.finditer(r"^([0-9a-f]+)-[^\n]*\n(?:\w+:.*\n)*?VmFlags:(.*)$", shown, re.M)
+              if start <= int(m[1], 16) < start + (1 << 42) for flag in m[2].split()} & {"hg", "nh"} for shown in smaps.out.split("=====")[:3]]
+    assert asked == [{"hg"}, {"nh"}, {"hg"}]
+
+
 class Group:
     """A control group of version 1 or 2 with a controller, of this test alone."""
 

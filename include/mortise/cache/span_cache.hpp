@@ -17,6 +17,7 @@
 
 #include <cstring>
 
+#include "mortise/cache/huge_advice.hpp"
 #include "mortise/cache/span_bins.hpp"
 #include "mortise/cache/span_tails.hpp"
 #include "mortise/core/core.hpp"
@@ -69,7 +70,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         Held held(this->lock_);
         s = take(need + slack);
         if (!s && !(s = grow(t, need + slack))) return {};
-        was_clean = s->state == SpanState::clean;
+        if ((was_clean = s->state == SpanState::clean)) advice_.wake(index());
         if (slack) s = trim_to_alignment(s, need, r.align);
         else keep_first(s, need);
         mark_large(s, r.size, was_clean);
@@ -149,8 +150,10 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// Gives the pages of all dirty spans back; where a limit is near, which counts free spans as well, the spans too. O(free spans).
     std::size_t trim(Thread& t) noexcept {
       const std::size_t given = purge_older_than(~std::uint64_t{0});
+      Held held(this->lock_);
+      advice_.rest(index());
       if constexpr (Limits<Below>)
-        if (Held held(this->lock_); room_below(this->below) < this->below.limit_bytes() / kNearLimit) unmap_free(t);
+        if (room_below(this->below) < this->below.limit_bytes() / kNearLimit) unmap_free(t);
       return given + trim_below(this->below, t);
     }
 
@@ -203,7 +206,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       return soft && large_bytes() + idle_bytes() > soft;
     }
     void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> {
-      huge_pages_ = pages;
+      advice_.set(pages);
       this->below.set_huge_pages(pages);
     }
 
@@ -324,7 +327,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       const std::size_t least = std::size_t{need} * kGranule;
       std::size_t wish = grown_bytes_ / 8;
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
-      const bool is_huge = grown_bytes_ >= Huge::kFromBytes && huge_pages_ == HugePages::automatic;
+      const bool is_huge = advice_.asks_from(grown_bytes_);
       if (is_huge) wish = round_up(wish, huge::kPageBytes);
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
@@ -334,7 +337,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         if (least <= room_below(this->below) + idle_bytes() + clean_bytes_ && unmap_free(t)) b = this->below.allocate(t, {.size = least});
         if (!b) return nullptr;
       }
-      if (is_huge) os::advise_huge(b.ptr, b.size);
+      if (is_huge) advice_.ask(b);
       grown_bytes_ += b.size;
       Span* s = index().span_of(b.ptr);
       s->since_ms = 0;
@@ -387,7 +390,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     Atomic<std::size_t> soft_bytes_{0}, large_bytes_{0};
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;
     SpanTails<Below> tails_;
-    HugePages huge_pages_ = HugePages::automatic;
+    HugeAdvice<Huge, Below> advice_;
     Bins dirty_, clean_;
     List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock
   };

@@ -146,6 +146,7 @@ struct PageIndex {
     }
     Span* spans() const noexcept { return reinterpret_cast<Span*>(spans_.at); }
     Span* span_of(const std::byte* p) const noexcept { return &spans()[spans()[number_of(p)].head]; }
+    std::byte* granule_at(std::uint32_t number) const noexcept { return origin_ + (std::size_t{number} << kGranuleLog2); }
     std::byte* base_of(const Span* s) const noexcept { return origin_ + (std::size_t{s->head} << kGranuleLog2); }
     static std::size_t bytes_of(const Span* s) noexcept { return std::size_t{s->granules} << kGranuleLog2; }
     /// The same without its tail: what whoever has the span may touch.

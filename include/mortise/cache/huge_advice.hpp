@@ -1,0 +1,45 @@
+// What a heap says to the kernel about huge pages, for the part of it that asks for them, and when it takes that back.
+//
+//   grows ──► "huge pages, please" ──(the program rests, its free pages went back)──► "none" ──(it takes such a page again)──► "please"
+//
+// A kernel that may use huge pages also makes them later, of small ones and of nothing: while a program slept, a third of what had been
+// given back came again every ten seconds. Under the lock of whoever owns the spans. O(mappings), in the kernel, when something changes.
+#pragma once
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/pages.hpp"
+#include "mortise/policy/huge.hpp"
+#include "mortise/shape/page_index.hpp"
+
+namespace mortise {
+
+template <HugePolicy Huge, Indexed Below> class HugeAdvice {
+  using Index = IndexOf<Below>;
+
+ public:
+  void set(HugePages pages) noexcept { pages_ = pages; }
+  /// Whether a heap that has grown by so much asks for huge pages for what it grows by next.
+  bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= Huge::kFromBytes && pages_ == HugePages::automatic; }
+  void ask(Block b) noexcept {
+    os::advise_huge(b.ptr, b.size);
+    asked_ = true;
+  }
+  void rest(const Index& index) noexcept {
+    if (!asked_ || rests_) return;
+    os::advise_no_huge(index.granule_at(0), reach_of(index));
+    rests_ = true;
+  }
+  void wake(const Index& index) noexcept {
+    if (!rests_) [[likely]] return;
+    os::advise_huge(index.granule_at(0), reach_of(index));
+    rests_ = false;
+  }
+
+ private:
+  static std::size_t reach_of(const Index& index) noexcept { return std::size_t{index.covered()} * Index::kGranule; }
+
+  HugePages pages_ = HugePages::automatic;
+  bool asked_ = false, rests_ = false;
+};
+
+}  // namespace mortise
