@@ -9,7 +9,7 @@ import jsonschema
 
 from support.allocators import BUILD, ROOT, environment, program
 
-BLOCKS = 100_000
+BLOCKS = 1_000_000
 
 
 def instructions(how, tmp_path):
