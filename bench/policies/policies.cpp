@@ -14,13 +14,17 @@
 #include "mortise/backbone/boundary_tag.hpp"
 #include "mortise/backbone/buddy.hpp"
 #include "mortise/backbone/slab.hpp"
+#include "mortise/backbone/sub_heaps.hpp"
 #include "mortise/backbone/tlsf.hpp"
+#include "mortise/backbone/wait_free_slab.hpp"
 #include "mortise/cache/slab_array_cache.hpp"
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/cache/span_reserve.hpp"
 #include "mortise/cache/thread_cache.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/source/brk_heap.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "mortise/source/shared_heap.hpp"
 #include "mortise/source/static_heap.hpp"
 #include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
@@ -42,12 +46,14 @@ namespace {
 
 constexpr std::size_t kSlots = 1000;
 
+thread_local os::OwnArea own_area{};
+
 template <class Heap> void run(std::size_t pairs) {
   static Heap heap{};
   static typename Heap::Thread thread{};
   static std::byte* slot[kSlots];
   static std::size_t asked[kSlots];
-  start_below(heap, os::Facts{});
+  start_below(heap, os::read_facts(&own_area));
   attach_below(heap, thread);
   std::uint64_t state = 88172645463325252u;
   const auto random = [&state](std::uint32_t n) {
@@ -81,6 +87,7 @@ using Bins = Stack<Layers<SegregatedFit<classes::Geometric<8>, Bin>, SpanCache<p
 template <class Fit> using Tags = Stack<Layers<BoundaryTag<Fit, Unsynchronised, purge::Never>, MmapHeap<>>>;
 template <class Classes, class Fit = fit::FullestFirst> using Slabs = Spans<Slab<Classes, Unsynchronised, Fit>>;
 template <class Purge> using Pages = Stack<Layers<SpanCache<Purge, huge::Never, Unsynchronised>, PageIndex, MmapHeap<4_KiB>>>;
+template <class Rule> using Shares = Stack<Layers<SubHeaps<fit::BestFit, Rule>, SharedHeap<>>>;
 template <class Source> using Over = Stack<Layers<Tlsf<Unsynchronised>, Source>>;
 
 struct Arm {
@@ -100,6 +107,13 @@ constexpr Arm kArms[] = {
     {"Sync of SegregatedFit", "LockedBin<FutexLock>", run<Bins<LockedBin<FutexLock>>>},
     {"Sync of SegregatedFit", "LockedBin<TicketLock>", run<Bins<LockedBin<TicketLock>>>},
     {"Sync of SegregatedFit", "LockedBin<Unsynchronised>", run<Bins<LockedBin<Unsynchronised>>>},
+    {"Sync of slabs", "Unsynchronised", run<Slabs<classes::Geometric<8>>>},
+    {"Sync of slabs", "FutexLock", run<Spans<Slab<classes::Geometric<8>, FutexLock>>>},
+    {"Sync of slabs", "TicketLock", run<Spans<Slab<classes::Geometric<8>, TicketLock>>>},
+    {"Sync of slabs", "WaitFreeSlab", run<Spans<WaitFreeSlab<>, SpanReserve<>>>},
+    {"Distribution of sub-heaps", "by_thread_in_turn", run<Shares<by_thread_in_turn>>},
+    {"Distribution of sub-heaps", "by_thread_hash", run<Shares<by_thread_hash>>},
+    {"Distribution of sub-heaps", "by_core", run<Shares<by_core>>},
     {"Fit of boundary tags", "FirstFit", run<Tags<fit::FirstFit>>},
     {"Fit of boundary tags", "NextFit", run<Tags<fit::NextFit>>},
     {"Fit of boundary tags", "BestFit", run<Tags<fit::BestFit>>},

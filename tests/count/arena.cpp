@@ -32,6 +32,7 @@ class Adversary {
   Most run() {
     measure_arena();
     free_in_every_way();
+    empty_in_the_worst_way();
     while (most_.mallocs + most_.frees < options_.calls) {
       switch (random_.below(6)) {
         case 0: fill(); break;
@@ -178,6 +179,62 @@ class Adversary {
     put(other);
     for (void*& guard : guards) put(guard);
   }
+  /// Whatever a thread may keep of what it frees, each between two free neighbours that are first in their list with others behind them: each
+  /// step that brings one back is as long as it can be. All of it comes back in a malloc that finds no memory, refused in the end or served from
+  /// what came back; the oldest come back in a free that finds no room.
+  void empty_in_the_worst_way() {
+    for (const bool is_full : {false, true})
+      for (const unsigned more : {0u, 1u, 2u, 8u}) {
+        drain();
+        take(2 * room_);  // whatever was kept comes back
+        keep_between_free_ones(kKeptMax + more, is_full);
+        take(is_full ? 2 * kBeside - 300 : 2 * room_);
+        while (!between_.empty()) give_one(between_);
+      }
+    drain();
+  }
+  static constexpr unsigned kKeptMax = 64;
+  static constexpr std::size_t kBeside = 5'000;  // too large to be kept
+  void keep_between_free_ones(unsigned blocks, bool is_full) {
+    struct Row {
+      void *before, *block, *after;
+    };
+    std::vector<Row> rows(blocks);
+    const auto get = [&](std::size_t n) {
+      ++most_.mallocs;
+      void* const p = allocator_.malloc(n, counters_, most_.malloc);
+      if (!p) std::fprintf(stderr, "mortise-arena: no room for what is to be kept\n"), std::exit(1);
+      return p;
+    };
+    const auto put = [&](void* p) {
+      ++most_.frees;
+      allocator_.free(p, counters_, most_.free);
+    };
+    void* const behind = get(kBeside);
+    between_.push_back(get(24));
+    void* const joined = get(2 * kBeside + 48);
+    between_.push_back(get(24));
+    for (Row& row : rows) {
+      row = {get(kBeside), get(24), get(kBeside)};
+      between_.push_back(get(24));
+    }
+    if (is_full) {
+      between_.push_back(joined);
+      for (std::size_t piece = room_; piece >= kBeside; piece /= 2)
+        while (take(piece)) {
+        }
+    } else {
+      put(joined);
+    }
+    put(behind);
+    for (std::size_t i = rows.size(); i-- > 0;) put(rows[i].before), put(rows[i].after);
+    for (const Row& row : rows) put(row.block);
+  }
+  void give_one(std::vector<void*>& of) {
+    allocator_.free(of.back(), counters_, most_.free);
+    ++most_.frees;
+    of.pop_back();
+  }
   void drain() {
     while (!held_.empty()) give(random_.below(held_.size()));
   }
@@ -187,7 +244,7 @@ class Adversary {
   const Counters& counters_;
   Random random_;
   Most most_;
-  std::vector<void*> held_;
+  std::vector<void*> held_, between_;
   std::size_t room_ = 0;
 };
 

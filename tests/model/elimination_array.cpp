@@ -56,9 +56,9 @@ class Store {
   Atomic<unsigned> free_{(1u << kBlocks) - 1};
 };
 
-/// `kDepth` slots for the size of the blocks, one place to wait: a third block and a fourth go below together.
-template <unsigned kDepth> struct Threads {
-  using Heap = typename EliminationArray<classes::Geometric<1, 1_KiB>, kDepth, 1_KiB, 2>::template Over<Store>;
+/// So many places; when all are taken, the `kTogether` oldest go below.
+template <unsigned kPlaces, unsigned kTogether = 1> struct Threads {
+  using Heap = typename EliminationArray<classes::Geometric<1, 1_KiB>, kPlaces, kTogether>::template Over<Store>;
   Heap heap;
   typename Heap::Thread thread[3];
 
@@ -87,7 +87,7 @@ template <unsigned kDepth> struct Threads {
 };
 
 /// One keeps blocks and takes them back while the other, for whom none is left, empties what is kept.
-template <unsigned kDepth> struct Emptied : Threads<kDepth> {
+template <unsigned kPlaces> struct Emptied : Threads<kPlaces> {
   static constexpr unsigned kThreads = 2;
   std::byte* held[kBlocks];
   Emptied() {
@@ -104,7 +104,7 @@ template <unsigned kDepth> struct Emptied : Threads<kDepth> {
   }
 };
 /// A free that finds all places taken, while another thread empties them.
-struct EmptiedWhileFull : Threads<1> {
+struct EmptiedWhileFull : Threads<2, 2> {
   static constexpr unsigned kThreads = 2;
   std::byte* held[kBlocks];
   EmptiedWhileFull() {
@@ -139,8 +139,8 @@ template <class Scenario> void run(const char* what) {
   std::printf("%s: %s", what, report.text().c_str());
 }
 
-TEST(EliminationArray, Emptied) { run<Emptied<1>>("emptied, one slot"); }
-TEST(EliminationArray, EmptiedOfTwoSlots) { run<Emptied<2>>("emptied, two slots"); }
+TEST(EliminationArray, Emptied) { run<Emptied<1>>("emptied, one place"); }
+TEST(EliminationArray, EmptiedOfTwoPlaces) { run<Emptied<2>>("emptied, two places"); }
 TEST(EliminationArray, EmptiedWhileFull) { run<EmptiedWhileFull>("emptied while a free finds it full"); }
 TEST(EliminationArray, TwoEmpty) { run<TwoEmpty>("two find no memory"); }
 TEST(EliminationArray, EmptiedAtItsEnd) { run<EmptiedAtItsEnd>("a thread ends meanwhile"); }

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/source/static_heap.hpp"
+#include "mortise/sync/cc_synch_lock.hpp"
+#include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "tests/support/stage.hpp"
 
@@ -54,7 +58,7 @@ TEST(EliminationArray, WhatThreadsKeepIsNoReasonToRefuse) {
   stage.as(0, [&](Arena& h, auto& t) {
     while (const Block b = h.allocate(t, {.size = 1000})) all.push_back(b);
     ASSERT_GT(all.size(), 900u);
-    for (std::size_t i = 0; i < 6; ++i) h.release(t, {all[i].ptr, 0});  // four stay in slots, two wait; neighbours all
+    for (std::size_t i = 0; i < 6; ++i) h.release(t, {all[i].ptr, 0});  // they stay with the thread; neighbours all
   });
   stage.as(1, [&](Arena& h, auto& t) {
     EXPECT_TRUE(h.allocate(t, {.size = 4 * 1000})) << "the blocks that another thread keeps, merged, are room enough";
@@ -84,6 +88,27 @@ TEST(EliminationArray, KeepsNoMoreThanItSays) {
   });
 }
 
+TEST(EliminationArray, GivesTheOldestWhenItIsFull) {
+  using Small = Stack<Layers<EliminationArray<classes::Geometric<16, 4_KiB>, 4, 2>, Tlsf<FutexLock>, MmapHeap<>>>;
+  Stage<Small> stage;
+  stage.as(0, [](Small& h, auto& t) {
+    Block blocks[7];
+    for (Block& b : blocks) b = h.allocate(t, {.size = 500});
+    const auto kept = [&] {
+      Usage u, below;
+      h.tell(u), h.below.tell(below);
+      return (below.live - u.live) / h.below.chunk_bytes_of(blocks[6].ptr);
+    };
+    for (int i = 0; i < 4; ++i) h.release(t, blocks[i]);
+    EXPECT_EQ(kept(), 4u);
+    h.release(t, blocks[4]);
+    EXPECT_EQ(kept(), 3u) << "two went below for the one that came";
+    for (const int newest : {4, 3, 2}) EXPECT_EQ(h.allocate_hit(t, {.size = 500}).ptr, blocks[newest].ptr);
+    EXPECT_FALSE(h.allocate_hit(t, {.size = 500})) << "the two oldest are below";
+    h.audit();
+  });
+}
+
 TEST(EliminationArray, AThreadsEndGivesAllBack) {
   Stage<Mapped> stage;
   stage.as(0, [](Mapped& h, auto&) {
@@ -102,6 +127,48 @@ TEST(EliminationArray, AThreadsEndGivesAllBack) {
     EXPECT_EQ(below.live, 0u) << "a thread that has ended keeps nothing";
   });
 }
+
+/// Four threads in an arena that is too small for them: they keep blocks, find no memory, empty each other's places, end and begin again.
+template <class Lock> void meet_in_a_full_arena() {
+  using Heap = Stack<Layers<EliminationArray<>, Tlsf<Lock>, StaticHeap<256_KiB>>>;
+  static constinit Heap heap{};
+  heap.start({});
+  std::atomic<int> refused = 0, spoilt = 0;
+  std::vector<std::thread> threads;
+  for (unsigned number = 1; number <= 4; ++number)
+    threads.emplace_back([&, number] {
+      std::uint32_t random = number;
+      const auto below = [&](std::uint32_t n) { return (random = random * 1664525 + 1013904223) % 65'536 * n >> 16; };
+      for (int life = 0; life < 4; ++life) {
+        typename Heap::Thread t{};
+        heap.attach(t);
+        Block blocks[100] = {};
+        for (int i = 0; i < 1'000; ++i) {
+          Block& b = blocks[below(100)];
+          if (b.ptr) {
+            if (*reinterpret_cast<Block**>(b.ptr) != &b) ++spoilt;
+            heap.release(t, b);
+          }
+          b = heap.allocate(t, {.size = below(8) ? 24 + below(1'000) : 8'000});
+          if (b.ptr) *reinterpret_cast<Block**>(b.ptr) = &b;
+          else ++refused;
+        }
+        for (const Block& b : blocks)
+          if (b.ptr) heap.release(t, b);
+        heap.detach(t);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(spoilt.load(), 0) << "two threads had one block";
+  EXPECT_GT(refused.load(), 0) << "the arena was never full";
+  Usage u;
+  heap.tell(u);
+  EXPECT_EQ(u.live, 0u);
+  heap.audit();
+}
+TEST(EliminationArray, ThreadsMeetInAFullArenaUnderAFutex) { meet_in_a_full_arena<FutexLock>(); }
+TEST(EliminationArray, ThreadsMeetInAFullArenaUnderFlatCombining) { meet_in_a_full_arena<FlatCombiningLock<>>(); }
+TEST(EliminationArray, ThreadsMeetInAFullArenaUnderCcSynch) { meet_in_a_full_arena<CcSynchLock<>>(); }
 
 TEST(EliminationArrayDeathTest, ASecondFreeIsReported) {
   Stage<Mapped> stage;

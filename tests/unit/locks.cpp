@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,7 +19,10 @@ namespace {
 
 template <class L> class Locks : public ::testing::Test {};
 using Kinds = ::testing::Types<FutexLock, McsLock, SpinLock, TicketLock, CombiningLock<>, FlatCombiningLock<>, CcSynchLock<>>;
-TYPED_TEST_SUITE(Locks, Kinds);
+struct Names {
+  template <class L> static std::string GetName(int) { return L::kName; }
+};
+TYPED_TEST_SUITE(Locks, Kinds, Names);
 
 TYPED_TEST(Locks, LetOneThreadInAtATime) {
   TypeParam lock;

@@ -81,14 +81,15 @@ struct BoundaryTag {
       if (r.size > Below::kReach || r.align > Below::kReach) return {};
       const std::size_t need = chunk_bytes(r.size);
       const std::size_t slack = r.align > kQuantum ? r.align + (kChunkMin > kQuantum ? kChunkMin : kQuantum) : 0;
-      Chunk* const c = with(this->lock_, [this, &t, need, slack, align = r.align] { return take(t, need, slack, align); });
+      auto step = [this, &t, need, slack, align = r.align]() __attribute__((always_inline)) { return take(t, need, slack, align); };
+      Chunk* const c = with(this->lock_, step);
       if (!c) return {};
       if (r.zeroed) std::memset(c->bytes(), 0, r.size);
       return {c->bytes(), c->size() - kTag};
     }
 
     void release(Thread&, Block b) noexcept {
-      with(this->lock_, [this, p = b.ptr] { take_back(p); });
+      with(this->lock_, [this, p = b.ptr]() __attribute__((always_inline)) { take_back(p); });
     }
     /// `n` blocks in one critical section: as long as they are many.
     void release_some(Thread&, std::byte* const* in, unsigned n) noexcept {

@@ -32,7 +32,7 @@ template <class Chunk, class Links = links::Plain> class TwoLevelLists {
     links_.store(c->right, first);
     if (first) links_.store(first->left, c);
     first = c;
-    second_[p.level] |= static_cast<std::uint16_t>(1u << p.step);
+    second_[p.level] |= 1u << p.step;
     first_ |= std::uint64_t{1} << p.level;
   }
 
@@ -50,9 +50,10 @@ template <class Chunk, class Links = links::Plain> class TwoLevelLists {
       return;
     }
     list(p) = right;
-    if (right) return;
-    second_[p.level] &= static_cast<std::uint16_t>(~(1u << p.step));
-    if (!second_[p.level]) first_ &= ~(std::uint64_t{1} << p.level);
+    // Without a branch: as many instructions whether the list is empty now or not.
+    const std::uint32_t second = second_[p.level] & ~(std::uint32_t{right == nullptr} << p.step);
+    second_[p.level] = second;
+    first_ &= ~(std::uint64_t{second == 0} << p.level);
   }
 
   /// A chunk of at least `bytes`, still in its list, or null.
@@ -111,7 +112,7 @@ template <class Chunk, class Links = links::Plain> class TwoLevelLists {
 
   [[no_unique_address]] Links links_{};
   std::uint64_t first_ = 0;
-  std::uint16_t second_[kLevels] = {};
+  std::uint32_t second_[kLevels] = {};
   Chunk* lists_[kLevels][kSteps] = {};
 };
 

@@ -49,22 +49,13 @@ class FlatCombiningLock {
 
   /// Runs `work` in the critical section, perhaps on another thread, and returns what it returns.
   template <class Work> MORTISE_HOT auto with(Work& work) noexcept {
-    using Result = std::invoke_result_t<Work&>;
-    if (take() || take_soon()) [[likely]] {
-      if constexpr (std::is_void_v<Result>) {
-        work();
-        unlock();
-      } else {
-        const Result result = work();
-        unlock();
-        return result;
-      }
-    } else if constexpr (std::is_void_v<Result>) {
-      ask(work);
+    if (!take()) [[unlikely]] return wait_for(work);
+    if constexpr (std::is_void_v<std::invoke_result_t<Work&>>) {
+      work();
+      unlock();
     } else {
-      Result result{};
-      auto keep = [&]() noexcept { result = work(); };
-      ask(keep);
+      const auto result = work();
+      unlock();
       return result;
     }
   }
@@ -89,10 +80,11 @@ class FlatCombiningLock {
   static constexpr std::int64_t kNapNs = 100'000;  ///< of the plain form
   static constexpr unsigned kWakesMax = 32;
   enum : std::uint32_t { kWaiting, kAsleep, kDone };
+  using Call = void (*)(void*) noexcept;
   struct Node {
     Atomic<Node*> next{nullptr};
     Atomic<std::uint32_t> state{kWaiting};
-    void (*call)(void*) noexcept = nullptr;
+    Call call = nullptr;
     void* work = nullptr;
   };
 
@@ -111,10 +103,28 @@ class FlatCombiningLock {
     if (is_slept_on_when_open()) [[unlikely]] look_again();
   }
 
-  template <class Work> MORTISE_COLD void ask(Work& work) noexcept {
+  /// `work` is a copy, so that where the lock is open its captures need not lie in memory.
+  template <class Work> MORTISE_COLD auto wait_for(Work work) noexcept {
+    using Result = std::invoke_result_t<Work&>;
+    if constexpr (std::is_void_v<Result>) {
+      take_soon_or_ask([](void* w) noexcept { (*static_cast<Work*>(w))(); }, &work);
+    } else {
+      struct {
+        Work& work;
+        Result result{};
+      } keep{work};
+      take_soon_or_ask([](void* w) noexcept { static_cast<decltype(keep)*>(w)->result = static_cast<decltype(keep)*>(w)->work(); }, &keep);
+      return keep.result;
+    }
+  }
+  void take_soon_or_ask(Call call, void* work) noexcept {
+    if (take_soon()) {
+      call(work);
+      return unlock();
+    }
     Node here;
-    here.call = [](void* w) noexcept { (*static_cast<Work*>(w))(); };
-    here.work = &work;
+    here.call = call;
+    here.work = work;
     ask(here);
   }
   void ask(Node& here) noexcept {

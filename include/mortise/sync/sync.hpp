@@ -3,6 +3,7 @@
 
 #include <concepts>
 
+#include "mortise/core/inline.hpp"
 #include "mortise/core/progress.hpp"
 #include "mortise/sync/free_link.hpp"
 
@@ -43,7 +44,7 @@ template <Lock L> class Held {
 
 /// Runs `work` in a critical section of `lock`. Combining locks may run it on another thread: it must capture nothing that
 /// belongs to the calling thread but what it was given.
-template <Lock L, class Work> auto with(L& lock, Work&& work) noexcept {
+template <Lock L, class Work> MORTISE_HOT auto with(L& lock, Work&& work) noexcept {
   if constexpr (requires { lock.with(work); }) return lock.with(work);
   else {
     Held<L> held(lock);
