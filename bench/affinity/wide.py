@@ -32,7 +32,7 @@ COMMANDS = {
     "swipl": shell("swipl queens.pl"),
     "tclsh": shell("tclsh lists.tcl"),
     "ruby": shell("ruby hashes.rb"),
-    "python": shell("PYTHONMALLOC=malloc PYTHONHASHSEED=0 python3 tree.py"),
+    "python": shell("PYTHONMALLOC=malloc PYTHONHASHSEED=0 /usr/bin/python3 tree.py"),
     "gawk": shell("gawk -f arrays.awk"),
     # compilers and parsers
     "cc1plus": shell("g++ -O1 -std=c++20 -S -o - templates.cpp"),
