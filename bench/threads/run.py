@@ -181,9 +181,9 @@ def show_bars(console: Console, cells: list[dict]) -> None:
                 row(cell, "isolated, no cache", BASELINE, 1.3, None)
             row(cell, "isolated, cached", "threads, cached", None, 1.0)
             continue
-        if cell["name"].startswith("false_sharing") and cell["threads"] > 1:
-            # With more threads than CPUs those that share a line seldom run at the same time.
-            row(cell, "isolated, iamalloc", BASELINE, *((2.0, None) if cell["threads"] == 2 else (None, 1.0)))
+        if cell["name"].startswith("false_sharing") and cell["threads"] == 2:
+            # The pair; with more threads than CPUs those that share a line seldom run at the same time.
+            row(cell, "isolated, iamalloc", BASELINE, 2.0, None)
             row(cell, "isolated, iamalloc", "threads, hslab", None, 1.0)
         for arm in cell["taken"]:
             if arm.startswith("isolated, "):
