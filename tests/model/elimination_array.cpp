@@ -133,6 +133,30 @@ struct EmptiedAtItsEnd : Emptied<1> {
   }
 };
 
+/// Three free and allocate at once: two whose places are taken, and one that finds no memory.
+struct ThreeAtOnce : Threads<1> {
+  static constexpr unsigned kThreads = 3;
+  std::byte* held[kBlocks];
+  ThreeAtOnce() {
+    for (std::byte*& p : held) p = take(0);
+    give(0, held[0]);
+    give(1, held[1]);
+  }
+  void run(unsigned number) {
+    if (number == 2) return give(2, take(2));
+    give(number, held[2 + number]);
+    take(number);
+  }
+};
+/// What a thread frees after its end goes below.
+struct FreedAfterTheEnd : Emptied<2> {
+  void run(unsigned number) {
+    if (number == 1) return void(heap.trim(thread[1]));
+    heap.detach(thread[0]);
+    give(0, held[1]);
+  }
+};
+
 template <class Scenario> void run(const char* what) {
   const Report report = explore<Scenario>();
   EXPECT_TRUE(report.passed()) << report.text();
@@ -144,6 +168,8 @@ TEST(EliminationArray, EmptiedOfTwoPlaces) { run<Emptied<2>>("emptied, two place
 TEST(EliminationArray, EmptiedWhileFull) { run<EmptiedWhileFull>("emptied while a free finds it full"); }
 TEST(EliminationArray, TwoEmpty) { run<TwoEmpty>("two find no memory"); }
 TEST(EliminationArray, EmptiedAtItsEnd) { run<EmptiedAtItsEnd>("a thread ends meanwhile"); }
+TEST(EliminationArray, ThreeAtOnce) { run<ThreeAtOnce>("three free and allocate at once"); }
+TEST(EliminationArray, FreedAfterTheEnd) { run<FreedAfterTheEnd>("a free after the end"); }
 
 }  // namespace
 }  // namespace mortise::model

@@ -43,6 +43,9 @@ SEEDS = {
     "what a thread keeps is read, not taken, by whoever empties": (
         ARRAY, [("place.exchange(nullptr, Order::acquire);", "place.load(Order::acquire); place.store(nullptr, Order::relaxed);")],
         "twice|free and with the program|lost", "elimination_array"),
+    "who empties another's places clears that one's words": (
+        ARRAY, [("      if (&t == &of) {\n        t.turn = 0;", "      {\n        Thread& t = of;\n        t.turn = 0;")], "race", "elimination_array"),
+    "a thread that has ended goes on keeping what it frees": (ARRAY, [("        t.is_attached = false;\n", "")], "lost", "elimination_array"),
     "a sleeper does not say so to the lock's holder": (
         LOCK, [("if (held_.exchange(2, Order::acq_rel) == 0) return serve_and_open();  // release", "if (held_.exchange(1, Order::acq_rel) == 0) return serve_and_open();  // release")],
         "wait", "flat_combining_lock"),

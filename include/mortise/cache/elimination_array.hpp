@@ -66,12 +66,12 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
 
     /// All zero: a thread that has not attached, which keeps nothing. Words are the thread's own; places are emptied by anybody.
     struct Thread {
-      Thread* next = nullptr;  ///< in the list of attached threads; under the lock
-      Thread* prev = nullptr;
+      Shared<Thread*> next;  ///< in the list of attached threads; under the lock
+      Shared<Thread*> prev;
       bool is_attached = false;
-      unsigned turn = 0;                     ///< behind the place that was filled last
-      Places taken = 0;                      ///< as far as the thread knows
-      Places of_class[kClasses + 1] = {};    ///< the first: of no class, blocks whose size is none's
+      Shared<unsigned> turn;                 ///< behind the place that was filled last
+      Shared<Places> taken;                  ///< as far as the thread knows
+      Shared<Places> of_class[kClasses + 1]; ///< the first: of no class, blocks whose size is none's
       Atomic<std::byte*> place[kPlaces];
       Atomic<std::uint8_t> last_unit[kPlaces];  ///< of what lies or lay there: its chunk's units, less one
       [[no_unique_address]] typename Below::Thread below{};
@@ -84,7 +84,7 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
       if (!mine) [[unlikely]] return {};
       const unsigned i = newest(t, mine);
       t.of_class[c] = mine & ~bit(i);
-      t.taken &= ~bit(i);
+      t.taken = t.taken & ~bit(i);
       std::byte* const p = t.place[i].exchange(nullptr, Order::relaxed);  // this thread has filled it: its own stores are in order
       if (r.zeroed && p) std::memset(p, 0, r.size);
       return {p, Map::size_of(c) - kTag};  // null: somebody else has it
@@ -100,7 +100,7 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
       if (t.taken == kAll) [[unlikely]] return false;
       const unsigned i = next_of(t, ~t.taken & kAll);
       t.of_class[c] = mine | bit(i);
-      t.taken |= bit(i);
+      t.taken = t.taken | bit(i);
       t.turn = i + 1;
       t.last_unit[i].store(static_cast<std::uint8_t>(units - 1), Order::relaxed);
       t.place[i].store(b.ptr, Order::release);  // pairs with the acquire in empty()
@@ -129,7 +129,7 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       Held held(this->lock_);
-      t.next = first_;
+      t.next = first_.get();
       if (first_) first_->prev = &t;
       first_ = &t;
       t.is_attached = true;
@@ -140,9 +140,10 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
         t.is_attached = false;
         empty(t, t);
         Held held(this->lock_);
-        (t.prev ? t.prev->next : first_) = t.next;
-        if (t.next) t.next->prev = t.prev;
-        t.next = t.prev = nullptr;
+        (t.prev ? t.prev->next : first_) = t.next.get();
+        if (t.next) t.next->prev = t.prev.get();
+        t.next = nullptr;
+        t.prev = nullptr;
       }
       detach_below(this->below, t.below);
     }
@@ -192,8 +193,9 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
       unsigned n = 0;
       for (unsigned k = 0; k < kTogether; ++k) {
         const unsigned i = next_of(t, t.taken);
-        t.taken &= ~bit(i);
-        t.of_class[kClassOf[t.last_unit[i].load(Order::relaxed) + 1u]] &= ~bit(i);
+        t.taken = t.taken & ~bit(i);
+        auto& mine = t.of_class[kClassOf[t.last_unit[i].load(Order::relaxed) + 1u]];
+        mine = mine & ~bit(i);
         if (std::byte* const p = t.place[i].exchange(nullptr, Order::relaxed)) batch[n++] = p;
       }
       if (n) this->below.release_some(t.below, batch, n);
@@ -214,7 +216,7 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
       if (&t == &of) {
         t.turn = 0;
         t.taken = 0;
-        for (Places& places : t.of_class) places = 0;
+        for (auto& places : t.of_class) places = 0;
       }
       return total;
     }
@@ -225,7 +227,7 @@ template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kPlaces
       return total;
     }
 
-    Thread* first_ = nullptr;
+    Shared<Thread*> first_;
   };
 };
 
