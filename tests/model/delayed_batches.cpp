@@ -102,6 +102,8 @@ template <unsigned kHandlers> struct Interrupted : Quarantine {
     g_signal = nullptr;
   }
   void finish() {
+    heap.trim(thread[0]);
+    require(in_transit() == 0, "what has left is counted as waiting");
     heap.detach(thread[0]);
     all_have_left(has_handled ? kBlocks : kOwn);
   }
