@@ -51,7 +51,7 @@ MISMATCHES = dict.fromkeys(("sized_delete_too_small", "sized_delete_too_large", 
 # Those that run over a neighbour: whether its guard or the wall behind its slab is met first depends on where it lies.
 NEIGHBOURS = dict.fromkeys(
     ("overflow_into_the_next_block", "overflow_256", "overflow_a_page", "overflow_far_past_a_large_block", "underflow_8",
-     "underflow_16", "header_of_a_released_block", "overlapping_chunks"), "tail_overwritten|out_of_bounds")
+     "underflow_16", "header_of_a_released_block", "overlapping_chunks", "mapped_chunk_size"), "tail_overwritten|out_of_bounds")
 SEEN = {
     "hslab": {
         "double_free": "double_free", "double_free_by_two_threads": "double_free", "double_free_large": "invalid_free",

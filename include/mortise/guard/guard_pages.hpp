@@ -1,13 +1,14 @@
 // A page that nobody may touch behind every span: a write that runs out of a slab or of a large block ends there, at once.
 //
 //   low address                                   high address
-//   ┌──────────────────────────────┬ ─ ─ ─ ─ ─┬───────────┐
-//   │ the slab, or the large block │ not used  │ no access │   ◄ what is below gives: whole granules
-//   └──────────────────────────────┴ ─ ─ ─ ─ ─┴───────────┘
+//   ┌──────────────────────────────┬───────────┬ ─ ─ ─ ─ ─ ─ ─ ─ ┐
+//   │ the slab, or the large block │ no access │ up to the granule │   ◄ what is below gives: whole granules
+//   └──────────────────────────────┴───────────┴ ─ ─ ─ ─ ─ ─ ─ ─ ┘
 //
-// The page takes address space and no memory. Before Linux 6.13 a protected page splits a mapping, of which a process may have some
-// 65 000: after kGuardsMax spans further ones go without. There, too, a limit on memory (RLIMIT_DATA) may keep a page from being opened
-// again; its span then stays out of use.
+// What is left of the span's last granule forbids access as well: an underflow of the next span ends there. The page takes address space
+// and no memory. Before Linux 6.13 a protected page splits a mapping, of which a process may have some 65 000: after kGuardsMax spans
+// further ones go without. There, too, a limit on memory (RLIMIT_DATA) may keep a page from being opened again; its span then stays out
+// of use.
 //
 // Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
 // Placement: between the backbone and the span cache, under Bypass.
@@ -66,8 +67,7 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
       auto& index = this->page_index();
       const Span* const s = index.span_of(p);  // true for the last granule of a span, where its guard lies
       if (s->state != SpanState::slab && s->state != SpanState::large) return false;
-      const std::byte* const end = index.base_of(s) + index.used_bytes_of(s);
-      if (p < end - page_ || p >= end) return false;
+      if (p < index.base_of(s) + index.used_bytes_of(s) - page_) return false;
       crime = {.fault = Fault::out_of_bounds, .block = {const_cast<std::byte*>(p), 0}};
       return true;
     }
@@ -85,14 +85,20 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
     Block guarded(Block outer) noexcept {
       if (!outer) return outer;
       spans_.fetch_add(1, Order::relaxed);
-      if (spans_.load(Order::relaxed) <= kGuardsMax) os::set_guard(outer.end() - page_, page_);
+      if (spans_.load(Order::relaxed) <= kGuardsMax) os::set_guard(outer.end() - page_, wall_bytes(outer));
       return outer.shrunk_by(page_);
     }
     /// Empty when the system refuses: the guard then stays where it is.
     Block opened(Block outer) noexcept {
-      if (!os::remove_guard(outer.end() - page_, page_)) return {};
+      if (!os::remove_guard(outer.end() - page_, wall_bytes(outer))) return {};
       spans_.fetch_sub(1, Order::relaxed);
       return outer;
+    }
+    /// From the page to the end of the span, which is less than a granule further.
+    std::size_t wall_bytes(Block outer) noexcept {
+      auto& index = this->page_index();
+      const Span* const s = index.span_of(outer.ptr);
+      return static_cast<std::size_t>(index.base_of(s) + index.bytes_of(s) - (outer.end() - page_));
     }
     std::size_t page_ = 4096;
     Atomic<std::size_t> spans_{0};
