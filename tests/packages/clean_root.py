@@ -21,6 +21,7 @@ mkdir "$room/upper" "$room/work" "$room/new"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$room/upper,workdir=$room/work" "$room/new"
 mount -t tmpfs none "$room/new/tmp"
 cp -r -- {files} "$room/new/tmp/"
+mkdir -p "$room/new{tree}"  # a tree in /tmp is gone already
 mount -t tmpfs none "$room/new{tree}"
 mount --rbind /proc "$room/new/proc"
 mount -t tmpfs none "$room/new/dev"  # a few devices one by one: what goes wrong in there must not reach this machine's
