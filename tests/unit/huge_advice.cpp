@@ -47,6 +47,9 @@ TEST(HugeAdvice, IsTakenBackWhileTheHeapRests) {
     h.trim(t);
     EXPECT_EQ(advice_at(large.end() - 1), "nh");
     EXPECT_EQ(advice_at(small.ptr), "nh") << "what is in use as well: pages inside it may have gone back";
+    h.release(t, small);
+    h.release(t, h.allocate(t, {.size = 64_KiB}));
+    EXPECT_EQ(advice_at(large.end() - 1), "nh") << "a little work does not wake it";
     const Block again = h.allocate(t, {.size = 8_MiB});
     ASSERT_EQ(again.ptr, large.ptr);
     EXPECT_EQ(advice_at(again.end() - 1), "hg");

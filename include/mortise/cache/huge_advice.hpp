@@ -1,6 +1,6 @@
 // What a heap says to the kernel about huge pages, for the part of it that asks for them, and when it takes that back.
 //
-//   grows ──► "huge pages, please" ──(the program rests, its free pages went back)──► "none" ──(it takes such a page again)──► "please"
+//   grows ──► "huge pages, please" ──(the program rests, its free pages went back)──► "none" ──(it takes 2 MiB of them again)──► "please"
 //
 // A kernel that may use huge pages also makes them later, of small ones and of nothing: while a program slept, a third of what had been
 // given back came again every ten seconds. Under the lock of whoever owns the spans. O(mappings), in the kernel, when something changes.
@@ -28,9 +28,11 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     if (!asked_ || rests_) return;
     os::advise_no_huge(index.granule_at(0), reach_of(index));
     rests_ = true;
+    taken_bytes_ = 0;
   }
-  void wake(const Index& index) noexcept {
-    if (!rests_) [[likely]] return;
+  /// A clean span of so many bytes is taken.
+  void take(const Index& index, std::size_t bytes) noexcept {
+    if (!rests_ || (taken_bytes_ += bytes) < huge::kPageBytes) [[likely]] return;
     os::advise_huge(index.granule_at(0), reach_of(index));
     rests_ = false;
   }
@@ -40,6 +42,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
 
   HugePages pages_ = HugePages::automatic;
   bool asked_ = false, rests_ = false;
+  std::size_t taken_bytes_ = 0;  ///< since it rests
 };
 
 }  // namespace mortise

@@ -70,7 +70,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         Held held(this->lock_);
         s = take(need + slack);
         if (!s && !(s = grow(t, need + slack))) return {};
-        if ((was_clean = s->state == SpanState::clean)) advice_.wake(index());
+        if ((was_clean = s->state == SpanState::clean)) advice_.take(index(), need * kGranule);
         if (slack) s = trim_to_alignment(s, need, r.align);
         else keep_first(s, need);
         mark_large(s, r.size, was_clean);
