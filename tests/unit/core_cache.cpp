@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "mortise/backbone/slab.hpp"
 #include "mortise/cache/span_cache.hpp"
@@ -75,6 +76,38 @@ TEST_F(CoreCacheTest, ServesASignalHandlerThatInterruptsATrim) {
     h.trim(t);
     ASSERT_TRUE(in_handler);
     for (int i = 0; i < 20; ++i) EXPECT_NE(h.allocate(t, {.size = 48}).ptr, in_handler.ptr) << "given out twice";
+    h.audit();
+  });
+}
+
+/// Takes `n` blocks of 16 KiB and frees them; how many stay in the cache.
+unsigned swing(H& h, H::Thread& t, unsigned n) {
+  std::vector<Block> blocks(n);
+  for (Block& b : blocks) b = h.allocate(t, {.size = 16_KiB});
+  for (const Block b : blocks) h.release(t, b);
+  CacheUsage caches[64];
+  Usage u;
+  u.caches = caches;
+  u.caches_max = 64;
+  h.tell(u);
+  std::size_t kept = 0;
+  for (const CacheUsage& cache : caches) kept += cache.blocks;
+  return static_cast<unsigned>(kept);
+}
+
+TEST_F(CoreCacheTest, KeepsAShareOfWhatAProgramSwingsByAndForgetsIt) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    EXPECT_LE(swing(h, t, 8), 4u);
+    for (int i = 0; i < 3; ++i) swing(h, t, 960);
+    const unsigned kept = swing(h, t, 960);
+    EXPECT_GT(kept, 12u) << "batches are as short as before";
+    EXPECT_LE(kept, 960u / 24);
+    for (int i = 0; i < 3; ++i) swing(h, t, 60);
+    EXPECT_LE(swing(h, t, 60), 4u) << "the swing is over";
+    for (int i = 0; i < 3; ++i) swing(h, t, 960);
+    h.trim(t);
+    EXPECT_LE(swing(h, t, 8), 4u) << "what is trimmed starts anew";
     h.audit();
   });
 }

@@ -6,7 +6,8 @@
 //                                                              │ full: spill() ── half of it below
 //
 // A magazine is a bounded stack of pointers (os/rseq.hpp). Its limit starts small and doubles when it misses, up to what its
-// class may hold: a program that uses a class little keeps little. Bounds are divided among the cores the process may use.
+// class may hold: a program that uses a class little keeps little. Bounds are divided among the cores the process may use. A
+// program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that instead: longer batches.
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -33,7 +34,8 @@
 
 namespace mortise {
 
-/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes; never more than a magazine's slots or fewer than 4 blocks.
+/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or kSwingShare of a swing; never more than a magazine's
+/// slots or fewer than 4 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
 template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core> struct CoreCache {
   static constexpr const char* kName = "CoreCache";
@@ -172,7 +174,14 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const std::size_t fit = kBytesPerClass / Classes::size_of(c);
       return static_cast<unsigned>(fit < 4 ? 4 : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
     }
-    static constexpr std::size_t kSetBytes = (Classes::kCount + 1) * os::Magazine::kStride;
+    /// How many blocks went one way (below zero: down) since a miss went the other way, and how many went before that.
+    struct Swing {
+      Atomic<std::int32_t> now, before;
+    };
+    static constexpr unsigned kSwingShare = 24;        ///< a magazine may hold this part of a swing
+    static constexpr unsigned kSwingMost = 1'000'000;  ///< longer ones are not counted to their end
+    static constexpr std::size_t kSwingsAt = (Classes::kCount + 1) * os::Magazine::kStride;
+    static constexpr std::size_t kSetBytes = round_up(kSwingsAt + (Classes::kCount + 1) * sizeof(Swing), os::Magazine::kStride);
     MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
 
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
@@ -210,6 +219,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     static os::Magazine& magazine(std::byte* set, unsigned c) noexcept {
       return *reinterpret_cast<os::Magazine*>(set + place_of(c));
     }
+    static Swing& swing(std::byte* set, unsigned c) noexcept { return reinterpret_cast<Swing*>(set + kSwingsAt)[c]; }
     static std::uint32_t count_of(const std::byte* set, unsigned c) noexcept {
       return reinterpret_cast<const os::Magazine*>(set + place_of(c))->count_now();
     }
@@ -222,7 +232,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     MORTISE_COLD std::byte* refill(Thread& t, unsigned c) noexcept {
       std::byte* batch[kBatchMax + 1];
-      const unsigned limit = widen(c, false);
+      const unsigned limit = widen(c, false, 1);
       const unsigned got = this->below.allocate_batch(t, c, batch, limit / 2 + 1);
       if (!got) return nullptr;
       // The lowest address goes to the program, the next lowest is popped next.
@@ -235,7 +245,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     MORTISE_COLD void spill(Thread& t, Block b) noexcept {
       const unsigned c = b.class_index();
       const bool foreign = is_foreign(c);
-      const unsigned limit = widen(c, foreign);
+      const unsigned limit = widen(c, foreign, -1);
       if (os::magazine_push(area_, table(), place_of(c), b.ptr)) return;
       std::byte* batch[kBatchMax + 1];
       // Half of what may be wanted here again; all of what another colour waits for.
@@ -246,7 +256,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     [[gnu::noinline]] void spill_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       const bool foreign = is_foreign(c);
-      const unsigned limit = widen(c, foreign);
+      const unsigned limit = widen(c, foreign, -1);
       n -= os::magazine_give(area_, table(), place_of(c), in, n);
       if (!n) return;
       std::byte* batch[kBatchMax];
@@ -257,16 +267,35 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.
-    unsigned widen(unsigned c, bool foreign) noexcept {
+    /// `way`: 1 for a miss of malloc, -1 for one of free.
+    unsigned widen(unsigned c, bool foreign, int way) noexcept {
       std::byte* set = own_set();
       if (!set) return 0;
       os::Magazine& m = magazine(set, c);
-      const unsigned most = foreign && limit_max(c) > kBatchMax ? kBatchMax : limit_max(c);
       const unsigned now = m.limit_now();  // read once: others of this core may double it meanwhile
+      unsigned most = limit_max(c);
+      if (slots_of(c) < os::Magazine::kSlots) {
+        const unsigned share = longest_swing(swing(set, c), way * static_cast<std::int32_t>(now / 2 + 1)) / kSwingShare / share_;
+        most = share <= most ? most : share < os::Magazine::kSlots ? share : os::Magazine::kSlots;
+      }
+      if (foreign && most > kBatchMax) most = kBatchMax;
       const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
       m.set_limit(limit);
       return limit;
     }
+    /// Counts the blocks of a miss; the longer of this swing and the last. Other threads of this core may count between: then a
+    /// swing is off by their blocks.
+    [[gnu::noinline]] static unsigned longest_swing(Swing& s, std::int32_t moved) noexcept {
+      std::int32_t now = s.now.load(Order::relaxed), before = s.before.load(Order::relaxed);
+      if ((now < 0) != (moved < 0)) {
+        s.before.store(before = now, Order::relaxed);
+        now = 0;
+      }
+      if (magnitude(now) < kSwingMost) now += moved;
+      s.now.store(now, Order::relaxed);
+      return magnitude(now) > magnitude(before) ? magnitude(now) : magnitude(before);
+    }
+    static unsigned magnitude(std::int32_t n) noexcept { return static_cast<unsigned>(n < 0 ? -n : n); }
 
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
     std::byte* own_set() noexcept {
@@ -340,6 +369,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         os::Magazine& m = magazine(set, c);
         if (m.limit_now()) m.set_limit(kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
+        swing(set, c).now.store(0, Order::relaxed);
+        swing(set, c).before.store(0, Order::relaxed);
         const unsigned n = m.count;
         if (!n) continue;
         m.set_count(0);
