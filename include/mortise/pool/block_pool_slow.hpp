@@ -92,7 +92,7 @@ inline std::byte* BlockPool::take_bare() noexcept {
     bare_count_.fetch_sub(1, Order::relaxed);
     return slots_.at(slots_.index_of(link));
   }
-  std::byte* block;
+  std::byte* block = nullptr;
   return carve(&block, 1) ? block : nullptr;
 }
 
