@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include <array>
-#include <bit>
 
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/allocators/tlsfcc.hpp"
@@ -110,20 +109,21 @@ extern "C" bool composed_tlsfcc_free(std::byte* p) { return tlsfcc.holds(p) && t
 namespace fused_tlsfcc {
 using Map = classes::Geometric<16, 4_KiB>;
 constexpr auto kClassOf = table_of_classes<Map>();
-constexpr auto kExactClassOf = [] {  // by size in units of 16 bytes; none where no class has just this size
-  std::array<std::uint8_t, Map::kMaxBytes / 16 + 1> exact{};
-  for (unsigned c = 1; c <= Map::kCount; ++c) exact[Map::size_of(c) / 16] = static_cast<std::uint8_t>(c);
-  return exact;
+constexpr auto kRooms = [] {  // by size in units of 16 bytes: slots, none where no class has just this size
+  std::array<std::uint8_t, Map::kMaxBytes / 16 + 1> rooms{};
+  for (unsigned c = 1; c <= Map::kCount; ++c)
+    rooms[Map::size_of(c) / 16] = static_cast<std::uint8_t>(Map::size_of(c) > 2048 ? 1 : Map::size_of(c) > 1024 ? 2 : 4);
+  return rooms;
 }();
 constinit std::byte* origin = nullptr;
 constinit std::size_t extent = 0;
 /// What one thread keeps.
 struct Kept {
   bool is_open;
-  unsigned turn;
-  std::uint64_t taken, of_class[Map::kCount + 1];
-  Atomic<std::byte*> place[64];
-  Atomic<std::uint8_t> last_unit[64];
+  std::uint8_t count[Map::kCount + 1];
+  Atomic<std::byte*> slot[Map::kCount + 1][4];
+  std::uint8_t waiting_count;
+  Atomic<std::uint64_t> waiting[4];
 };
 constinit Kept kept{};
 [[gnu::always_inline]] inline Chunk* checked(std::byte* p) {
@@ -137,37 +137,33 @@ constinit Kept kept{};
   MORTISE_CHECK(reinterpret_cast<Chunk*>(next)->is_previous_in_use(), Fault::header_overwritten, b);
   return c;
 }
-/// Of some places the one that was filled last.
-[[gnu::always_inline]] inline unsigned newest(std::uint64_t of) {
-  return (63u - static_cast<unsigned>(std::countl_zero(std::rotr(of, static_cast<int>(kept.turn)))) + kept.turn) % 64;
-}
 }  // namespace fused_tlsfcc
 extern "C" void* fused_tlsfcc_malloc(std::size_t n) {
   using namespace fused_tlsfcc;
   if (n > Map::kMaxBytes - 8) [[unlikely]] return nullptr;
   const unsigned c = kClassOf[((n < 24 ? 24 : n) + 8 + 15) / 16];  // no chunk is smaller than 32 bytes
-  const std::uint64_t mine = kept.of_class[c];
-  if (!mine) [[unlikely]] return nullptr;
-  const unsigned i = newest(mine);
-  kept.of_class[c] = mine & ~(std::uint64_t{1} << i);
-  kept.taken &= ~(std::uint64_t{1} << i);
-  return kept.place[i].exchange(nullptr, Order::relaxed);
+  const unsigned have = kept.count[c];
+  if (have == 0) [[unlikely]] return nullptr;
+  kept.count[c] = static_cast<std::uint8_t>(have - 1);
+  return kept.slot[c][have - 1].exchange(nullptr, Order::relaxed);
 }
 extern "C" bool fused_tlsfcc_free(std::byte* p) {
   using namespace fused_tlsfcc;
   if (static_cast<std::size_t>(p - origin) >= extent) [[unlikely]] return false;
   const std::size_t bytes = checked(p)->size();
   if (bytes > Map::kMaxBytes || !kept.is_open) [[unlikely]] return false;
-  const unsigned c = kExactClassOf[bytes / 16];
-  const std::uint64_t mine = kept.of_class[c];
-  if (mine && kept.place[newest(mine)].load(Order::relaxed) == p) [[unlikely]] return false;  // freed twice
-  if (kept.taken == ~std::uint64_t{0}) [[unlikely]] return false;
-  const unsigned i = (static_cast<unsigned>(std::countr_zero(std::rotr(~kept.taken, static_cast<int>(kept.turn)))) + kept.turn) % 64;
-  kept.of_class[c] = mine | std::uint64_t{1} << i;
-  kept.taken |= std::uint64_t{1} << i;
-  kept.turn = i + 1;
-  kept.last_unit[i].store(static_cast<std::uint8_t>(bytes / 16 - 1), Order::relaxed);
-  kept.place[i].store(p, Order::release);
+  const unsigned c = kClassOf[(bytes + 15) / 16];
+  const unsigned have = kept.count[c];
+  if (have && kept.slot[c][have - 1].load(Order::relaxed) == p) [[unlikely]] return false;  // freed twice
+  if (have >= kRooms[bytes / 16]) [[unlikely]] {
+    const unsigned waiting = kept.waiting_count;
+    if (waiting == 3) [[unlikely]] return false;
+    kept.waiting[waiting].store(address_of(p) | std::uint64_t{bytes / 16 - 1} << 56, Order::release);
+    kept.waiting_count = static_cast<std::uint8_t>(waiting + 1);
+    return true;
+  }
+  kept.slot[c][have].store(p, Order::release);
+  kept.count[c] = static_cast<std::uint8_t>(have + 1);
   return true;
 }
 

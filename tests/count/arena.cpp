@@ -179,27 +179,31 @@ class Adversary {
     put(other);
     for (void*& guard : guards) put(guard);
   }
-  /// Whatever a thread may keep of what it frees, each between two free neighbours that are first in their list with others behind them: each
-  /// step that brings one back is as long as it can be. All of it comes back in a malloc that finds no memory, refused in the end or served from
-  /// what came back; the oldest come back in a free that finds no room.
+  /// All that a thread may keep of what it frees (EliminationArray's defaults), each block between two free neighbours that are first in their
+  /// list with others behind them: each step that brings one back is as long as it can be. All of it comes back in a malloc that finds no
+  /// memory, refused in the end or served from what came back; those that wait come back in a free that finds no room.
   void empty_in_the_worst_way() {
     for (const bool is_full : {false, true})
-      for (const unsigned more : {0u, 1u, 2u, 8u}) {
+      for (const unsigned waiting : {3u, 4u}) {
         drain();
         take(2 * room_);  // whatever was kept comes back
-        keep_between_free_ones(kKeptMax + more, is_full);
-        take(is_full ? 2 * kBeside - 300 : 2 * room_);
+        keep_between_free_ones(waiting, is_full);
+        take(is_full ? 4'300 : 2 * room_);
         while (!between_.empty()) give_one(between_);
       }
     drain();
   }
-  static constexpr unsigned kKeptMax = 64;
-  static constexpr std::size_t kBeside = 5'000;  // too large to be kept
-  void keep_between_free_ones(unsigned blocks, bool is_full) {
+  static constexpr std::size_t kBeside = 264;  // a chunk of 272: four of them are kept, then four go below together
+  void keep_between_free_ones(unsigned waiting, bool is_full) {
     struct Row {
+      std::size_t size;
       void *before, *block, *after;
     };
-    std::vector<Row> rows(blocks);
+    std::vector<Row> rows(waiting, {24, nullptr, nullptr, nullptr});  // in the order in which they come back
+    for (std::size_t chunk = 32, step = 16; chunk <= 4096; chunk += step) {
+      step = chunk < 256 ? 16 : std::size_t{1} << (63 - __builtin_clzll(chunk) - 4);
+      for (std::size_t n = std::clamp<std::size_t>(4096 / chunk, 1, 4); n > 0; --n) rows.push_back({chunk - 8, nullptr, nullptr, nullptr});
+    }
     const auto get = [&](std::size_t n) {
       ++most_.mallocs;
       void* const p = allocator_.malloc(n, counters_, most_.malloc);
@@ -210,25 +214,23 @@ class Adversary {
       ++most_.frees;
       allocator_.free(p, counters_, most_.free);
     };
-    void* const behind = get(kBeside);
-    between_.push_back(get(24));
-    void* const joined = get(2 * kBeside + 48);
-    between_.push_back(get(24));
+    std::vector<void*> behind(4);
+    for (void*& p : behind) p = get(kBeside), between_.push_back(get(24));
     for (Row& row : rows) {
-      row = {get(kBeside), get(24), get(kBeside)};
+      row.before = get(kBeside), row.block = get(row.size), row.after = get(kBeside);
       between_.push_back(get(24));
     }
-    if (is_full) {
-      between_.push_back(joined);
-      for (std::size_t piece = room_; piece >= kBeside; piece /= 2)
+    if (is_full)
+      for (std::size_t piece = room_; piece >= 1'024; piece /= 2)
         while (take(piece)) {
         }
-    } else {
-      put(joined);
-    }
-    put(behind);
+    for (const Row& row : rows)
+      if (row.size == kBeside) put(row.block);
+    for (void* p : behind) put(p);
     for (std::size_t i = rows.size(); i-- > 0;) put(rows[i].before), put(rows[i].after);
-    for (const Row& row : rows) put(row.block);
+    for (std::size_t i = waiting; i < rows.size(); ++i)
+      if (rows[i].size != kBeside) put(rows[i].block);
+    for (std::size_t i = 0; i < waiting; ++i) put(rows[i].block);
   }
   void give_one(std::vector<void*>& of) {
     allocator_.free(of.back(), counters_, most_.free);

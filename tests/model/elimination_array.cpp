@@ -56,9 +56,9 @@ class Store {
   Atomic<unsigned> free_{(1u << kBlocks) - 1};
 };
 
-/// So many places; when all are taken, the `kTogether` oldest go below.
-template <unsigned kPlaces, unsigned kTogether = 1> struct Threads {
-  using Heap = typename EliminationArray<classes::Geometric<1, 1_KiB>, kPlaces, kTogether>::template Over<Store>;
+/// `kDepth` slots for the size of the blocks, one place to wait: a third block and a fourth go below together.
+template <unsigned kDepth> struct Threads {
+  using Heap = typename EliminationArray<classes::Geometric<1, 1_KiB>, kDepth, 1_KiB, 2>::template Over<Store>;
   Heap heap;
   typename Heap::Thread thread[3];
 
@@ -87,7 +87,7 @@ template <unsigned kPlaces, unsigned kTogether = 1> struct Threads {
 };
 
 /// One keeps blocks and takes them back while the other, for whom none is left, empties what is kept.
-template <unsigned kPlaces> struct Emptied : Threads<kPlaces> {
+template <unsigned kDepth> struct Emptied : Threads<kDepth> {
   static constexpr unsigned kThreads = 2;
   std::byte* held[kBlocks];
   Emptied() {
@@ -104,7 +104,7 @@ template <unsigned kPlaces> struct Emptied : Threads<kPlaces> {
   }
 };
 /// A free that finds all places taken, while another thread empties them.
-struct EmptiedWhileFull : Threads<2, 2> {
+struct EmptiedWhileFull : Threads<1> {
   static constexpr unsigned kThreads = 2;
   std::byte* held[kBlocks];
   EmptiedWhileFull() {
@@ -143,9 +143,9 @@ struct ThreeAtOnce : Threads<1> {
     give(1, held[1]);
   }
   void run(unsigned number) {
-    if (number == 2) return give(2, take(2));
+    if (number == 2) return void(heap.trim(thread[2]));
     give(number, held[2 + number]);
-    take(number);
+    if (number == 0) take(0);
   }
 };
 /// What a thread frees after its end goes below.
@@ -163,8 +163,8 @@ template <class Scenario> void run(const char* what) {
   std::printf("%s: %s", what, report.text().c_str());
 }
 
-TEST(EliminationArray, Emptied) { run<Emptied<1>>("emptied, one place"); }
-TEST(EliminationArray, EmptiedOfTwoPlaces) { run<Emptied<2>>("emptied, two places"); }
+TEST(EliminationArray, Emptied) { run<Emptied<1>>("emptied, one slot"); }
+TEST(EliminationArray, EmptiedOfTwoSlots) { run<Emptied<2>>("emptied, two slots"); }
 TEST(EliminationArray, EmptiedWhileFull) { run<EmptiedWhileFull>("emptied while a free finds it full"); }
 TEST(EliminationArray, TwoEmpty) { run<TwoEmpty>("two find no memory"); }
 TEST(EliminationArray, EmptiedAtItsEnd) { run<EmptiedAtItsEnd>("a thread ends meanwhile"); }

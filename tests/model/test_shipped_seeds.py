@@ -31,20 +31,16 @@ SEEDS = {
     "a set comes back before it is drained": (
         CACHE, [("if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);\n      show(i, set, Order::release);",
                  "os::rseq_restart_all();\n      show(i, set, Order::release);\n      drain_set(t, set);\n     ")], "race"),
-    "a malloc takes a block out of its place without an exchange": (
-        ARRAY, [("t.place[i].exchange(nullptr, Order::relaxed);  // this", "t.place[i].load(Order::relaxed); t.place[i].store(nullptr, Order::relaxed);  // this")],
+    "a malloc takes a block out of its slot without an exchange": (
+        ARRAY, [("t.slot[c][n - 1].exchange(nullptr, Order::relaxed);", "t.slot[c][n - 1].load(Order::relaxed); t.slot[c][n - 1].store(nullptr, Order::relaxed);")],
         "race|twice|free and with the program|lost", "elimination_array"),
-    "a block is put into its place without telling what it was used for": (
-        ARRAY, [("t.place[i].store(b.ptr, Order::release);", "t.place[i].store(b.ptr, Order::relaxed);")], "race", "elimination_array"),
-    "the oldest are read, not taken, by a free that finds no room": (
-        ARRAY, [("if (std::byte* const p = t.place[i].exchange(nullptr, Order::relaxed)) batch",
-                 "if (std::byte* const p = t.place[i].load(Order::relaxed)) t.place[i].store(nullptr, Order::relaxed), batch")],
+    "a block is put into a slot without telling what it was used for": (
+        ARRAY, [("t.slot[c][n].store(b.ptr, Order::release);", "t.slot[c][n].store(b.ptr, Order::relaxed);")], "race", "elimination_array"),
+    "what waits is read, not taken, by whoever empties": (
+        ARRAY, [("of.waiting[w].exchange(0, Order::acquire);", "of.waiting[w].load(Order::acquire); of.waiting[w].store(0, Order::relaxed);")],
         "twice|free and with the program|lost", "elimination_array"),
-    "what a thread keeps is read, not taken, by whoever empties": (
-        ARRAY, [("place.exchange(nullptr, Order::acquire);", "place.load(Order::acquire); place.store(nullptr, Order::relaxed);")],
-        "twice|free and with the program|lost", "elimination_array"),
-    "who empties another's places clears that one's words": (
-        ARRAY, [("      if (&t == &of) {\n        t.turn = 0;", "      {\n        Thread& t = of;\n        t.turn = 0;")], "race", "elimination_array"),
+    "who empties what waits for another clears that one's count": (
+        ARRAY, [("if (&t == &of) t.waiting_count = 0;", "of.waiting_count = 0;")], "race", "elimination_array"),
     "a thread that has ended goes on keeping what it frees": (ARRAY, [("        t.is_attached = false;\n", "")], "lost", "elimination_array"),
     "a sleeper does not say so to the lock's holder": (
         LOCK, [("if (held_.exchange(2, Order::acq_rel) == 0) return serve_and_open();  // release", "if (held_.exchange(1, Order::acq_rel) == 0) return serve_and_open();  // release")],

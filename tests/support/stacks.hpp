@@ -137,7 +137,7 @@ using Stacks = ::testing::Types<
     Entry<"bypass_for", OverSpans<BypassFor<RealTimeThreads, ThreadCache<>>, SmallSlab>>,
     Entry<"fallback", Layers<Fallback<Tlsf<SpinLock>, StaticHeap<1_MiB>>, Tlsf<>, MmapHeap<>>, kTags>,
     Entry<"segregate", Layers<Segregate<LargerThan<32_KiB>, Buddy<>, MmapHeap<>>, BoundaryTag<>, MmapHeap<>>, kTags>,
-    Entry<"elimination_array", Layers<EliminationArray<classes::Geometric<4, 1_KiB>, 3, 2>, BoundaryTag<>, MmapHeap<>>, kTags>,
+    Entry<"elimination_array", Layers<EliminationArray<classes::Geometric<4, 1_KiB>, 1, 0, 2>, BoundaryTag<>, MmapHeap<>>, kTags>,
     Entry<"cc_synch", Layers<Tlsf<CcSynchLock<>>, MmapHeap<>>, kTags>,
     Entry<"flat_combining", Layers<Tlsf<FlatCombiningLock<>>, MmapHeap<>>, kTags>,
     Entry<"batched_free", OverSpans<BatchedFree<64, 64_KiB>, SmallSlab>>,

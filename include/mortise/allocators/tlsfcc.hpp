@@ -1,14 +1,14 @@
 // tlsfcc: TLSF whose requests combine: for real-time and embedded programs on several cores.
 //
 //   malloc   EliminationArray: a block of its size that this thread has freed ─ Tlsf: a bounded step, done by whoever holds the lock
-//   free(p)  EliminationArray: stays with its thread; where 64 stay already, the oldest four go to Tlsf, in one request
+//   free(p)  EliminationArray: stays with its thread, or waits until it goes to Tlsf with three others, in one request
 //
 // A step of TLSF is constant. A malloc makes one step or none, a free four or none; a malloc that finds no memory makes as many as it
-// takes to bring back what all threads keep, at most 64 for each, then tries once more (tests/count has all of it in instructions, the same
-// in an arena of a megabyte and in one of a gigabyte). A request waits for at most 8 + 2 n others (n threads) while no holder is preempted,
-// and sleeps when there are more threads than cores. A thread keeps at most 64 blocks of at most 4 KiB.
+// takes to bring back what all threads keep, at most 259 for each, then tries once more. A request waits for at most 8 + 2 n others (n
+// threads) while no holder is preempted, and sleeps when there are more threads than cores. A thread keeps at most 256 KiB.
 //
-// Where each call shall be one step and nothing kept, leave the array out: Tlsf over StaticHeap.
+// Where each call shall be one step and nothing kept, leave the array out: Tlsf over StaticHeap (tests/count has both bounds in
+// instructions).
 #pragma once
 
 #include "mortise/backbone/tlsf.hpp"
