@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -166,7 +167,7 @@ def control_says(document: Document) -> tuple[bool, str]:
         return True, "no control was run"
     resolve = document["settings"]["resolve"]
     seen = math.expm1((math.log(result["high"]) - math.log(result["low"])) / 2)
-    interval = f"{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]"
+    interval = f"{formats.ratio(result['ratio'])} [{result['low']:.3f}, {result['high']:.3f}]" if result["rounds"] > 1 else formats.ratio(result["ratio"])
     count = f"{result['rounds']} round{'s' * (result['rounds'] != 1)}"
     text = f"{document['reference']} against itself {interval} over {count}"
     if result["level"] < level(document) - 1e-3:
@@ -236,7 +237,7 @@ def sentence(
 def range_words(document: Document, result: Document) -> str:
     """An interval that decides nothing, with what it is worth where that is less than was asked."""
     if result["rounds"] < 2:
-        return f"{formats.ratio(result['ratio'])} in one round"
+        return f"{formats.ratio(result['ratio'])} in one round, which gives no interval"
     short = f" at {result['level'] * 100:.3g} %" if result["level"] < level(document) - 1e-3 else ""
     return f"{formats.ratio(result['low'])} to {formats.ratio(result['high'])}{short}"
 
@@ -301,6 +302,11 @@ def warnings(document: Document) -> list[str]:
             "warning: one run takes under 50 ms, so starting the program is most of what is compared; give it more work"
             + enough * (document["settings"].get("ready") is None and document["settings"].get("load") is None)
         )
+    if failing(document):
+        found.append(
+            f"warning: {Path(document['argv'][0]).name} ended with status {timed[0]['exit_status']} in every run: what was compared is how "
+            "it fails; check its arguments"
+        )
     if restless(document):
         found.append(
             "noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time"
@@ -324,6 +330,14 @@ def warnings(document: Document) -> list[str]:
                 f"note: {name}: the fastest runs give {formats.ratio(result['ratio_of_minima'])}, outside the interval"
             )
     return found
+
+
+def failing(document: Document) -> bool:
+    """Whether the reference always ended as programs do that cannot do what they were asked; whoever gave a check of his own knows."""
+    settings, entry = document["settings"], document["arms"][document["reference"]]
+    statuses = {run.get("exit_status", 0) for run in entry["runs"]}
+    judged = settings.get("check", "stdout") in ("stdout", "exit") and not settings.get("load")
+    return judged and not entry["failure"] and len(statuses) == 1 and statuses != {0}
 
 
 def restless(document: Document) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mortise import building, catalogue, conf, elf, peers
-from mortise.errors import WrongUse, unknown
+from mortise.errors import CannotWork, WrongUse, unknown
 
 AS_SHIPPED = "as-shipped"
 CONTROL = "control"
@@ -112,8 +112,8 @@ def _allocator(base: str, as_shipped: str) -> Arm:
         return Arm(base, "glibc", None if as_shipped == GLIBC else elf.loader_cache().get("libc.so.6"))
     if base.endswith(".toml"):
         return Arm(base, "library", str(building.cached(Path(base))))
-    if "/" in base or base.endswith(".so") or ".so." in base:
-        return Arm(base, "library", _existing(base))
+    if is_path(base):
+        return Arm(base, "library", library(base))
     if base in (a.name for a in catalogue.allocators()):
         return Arm(base, "ours", str(catalogue.built(base)))
     peer = peers.named(base)
@@ -123,16 +123,31 @@ def _allocator(base: str, as_shipped: str) -> Arm:
     raise unknown("allocator", base, known, HINT)
 
 
-def _existing(base: str) -> str:
+def is_path(base: str) -> bool:
+    """Whether an allocator is given as a file, or by the name that the loader knows it by."""
+    return "/" in base or base.endswith(".so") or ".so." in base
+
+
+def library(base: str) -> str:
+    """The file of an allocator that is given so. The loader would only mumble about another one, and run the program on glibc."""
     path = Path(base)
     if not path.is_file() and "/" not in base and base in elf.loader_cache():
-        return elf.loader_cache()[base]
+        path = Path(elf.loader_cache()[base])
     if not path.is_file():
         raise WrongUse(
             f"no library '{base}': expected a path to a .so that exists, or a name that 'mortise list' shows"
         )
-    if not elf.is_shared_object(path):
-        raise WrongUse(f"'{base}' is not a shared library: expected an allocator's .so, or a name that 'mortise list' shows")
+    expected = "expected an allocator's .so, or a name that 'mortise list' shows"
+    try:
+        image = elf.image(path) if elf.is_shared_object(path) else None
+    except (CannotWork, OSError):
+        image = None
+    if image is None:
+        raise WrongUse(f"'{base}' is not a shared library: {expected}")
+    if image.is_program:
+        raise WrongUse(f"'{base}' is a program, which the loader does not preload: {expected}")
+    if "malloc" not in image.own:
+        raise WrongUse(f"'{base}' defines no malloc that a program could call: {expected}")
     return str(path.absolute())
 
 

@@ -16,6 +16,8 @@ def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[l
     image, _ = elf.program_image(found.program)
     for text in knobs.unverified(settings.sweeps, arms, image):
         found.findings.append(doctor.Finding(doctor.WARNS, "unverified-knob", text))
+    for text in sweeps.too_short(settings.sweeps):
+        found.findings.append(doctor.Finding(doctor.NOTES, "few-values", text))
     for text in settings.fail_if:
         gates.parse(text, [arm.name for arm in arms])
     if len(arms) < 2 and not settings.sweeps:

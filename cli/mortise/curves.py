@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mortise import formats
+from mortise.sweeps import POINTS_MIN
 
-POINTS_MIN = 5
 REPEATS = 400
 MISFIT_MAX = 3.0  # times the noise
 SPREAD_MAX = 20.0  # how far the interval of b may reach from b, as a factor: beyond that the points say nothing of it

@@ -25,12 +25,14 @@ class Image:
     bits: int
     interpreter: str | None = None
     dynamic: bool = False
+    is_program: bool = False  # says so itself; without, a program that may lie anywhere looks like a library
     needed: list[str] = field(default_factory=list)
     search: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
 
 
+DF_1_PIE = 0x08000000
 WATCHED = (
     "malloc",
     "free",
@@ -120,6 +122,8 @@ def _read(path: Path, elf: ELFFile) -> Image:
             for tag in segment.iter_tags():
                 if tag.entry.d_tag == "DT_NEEDED":
                     found.needed.append(tag.needed)
+                elif tag.entry.d_tag == "DT_FLAGS_1":
+                    found.is_program = bool(tag.entry.d_val & DF_1_PIE)
                 elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
                     origin = str(path.resolve().parent)
                     text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath

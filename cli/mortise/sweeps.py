@@ -27,6 +27,7 @@ PRESETS = {
     "mortise": ["hslab:MORTISE_CONF=purge_ms={0,10,100,1000,10000,-1}"],
 }
 VALUES_MAX = 64
+POINTS_MIN = 5  # of a curve, unset among them: a law has three parameters, and with fewer points it would fit anything
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,16 @@ def parse(text: str, arms: set[str]) -> Sweep:
         )
     values = expand(braces[0][1:-1], text)
     return Sweep(arm, name, template.replace(braces[0], "{}"), values)
+
+
+def too_short(sweeps: list[Sweep]) -> list[str]:
+    """One line for each sweep that cannot come to a law, before it is measured."""
+    return [
+        f"--sweep {sweep.name}: {len(sweep.values) - 1} value{'s' * (len(sweep.values) != 2)} and unset are {len(sweep.values)} points, and a "
+        f"law needs {POINTS_MIN}: the values are compared with unset, no law is fitted"
+        for sweep in sweeps
+        if len(sweep.values) < POINTS_MIN
+    ]
 
 
 def expand(text: str, where: str) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ def verdict(document: dict[str, Any], axis: str, result: dict[str, Any] | None, 
     if result is None:
         return "-"
     result = as_shown(document, axis, result)
+    if result["rounds"] < 2:
+        return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])}, no interval from one round"
     level = f" at {result['level'] * 100:.3g} %" if result["level"] < analysis.level(document) - 1e-3 else ""
     return f"{analysis.word(result)}\n{formats.ratio(result['ratio'])} [{result['low']:.3f},{result['high']:.3f}]{level}"
 

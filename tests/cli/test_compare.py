@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import jsonschema
 import pytest
@@ -121,7 +122,9 @@ def test_a_number_that_the_control_alone_fails_to_print_costs_the_control_only(c
 def test_few_rounds_say_nothing_of_the_machine(compare, churn):
     """One pair has an interval without width: not a difference that this machine sees where there is none."""
     done, _ = compare("--arms", "glibc,toy", "--", str(churn), "1000", rounds="1")
-    assert "over 1 round: too few to say what this machine can see" in done.stdout and "outside the interval" not in done.stdout
+    assert "over 1 round: too few to say what this machine can see" in done.stdout and "no interval from one round" in done.stdout
+    assert "in one round, which gives no interval" in done.stdout and not re.search(r"itself x[\d.]+ \[", done.stdout)
+    assert "outside the interval" not in done.stdout
 
 
 def test_another_status_and_a_crash_are_rows_with_the_reason(compare):
@@ -131,11 +134,22 @@ def test_another_status_and_a_crash_are_rows_with_the_reason(compare):
     assert done.returncode == 1 and "SIGSEGV" in document["arms"]["bad"]["failure"]
 
 
-def test_an_arm_that_serves_nothing_is_not_a_tie(compare, tmp_path, mortise_home):
-    """A library without malloc, preloaded, changes nothing: three such arms would look like a tie."""
-    empty = mortise_home / "libexec/mortise-probe.so"
-    done, document = compare("--arms", f"glibc,{empty}", "--", "ls", "/")
-    assert done.returncode == 1 and "was not served" in document["arms"][str(empty)]["failure"]
+def test_an_arm_that_serves_nothing_is_not_a_tie(compare, tmp_path, toy):
+    """An allocator for another machine, preloaded, is passed over: three such arms would look like a tie."""
+    elf, other = bytearray(toy.read_bytes()), tmp_path / "other.so"
+    elf[18:20] = (22).to_bytes(2, sys.byteorder)  # IBM S/390
+    other.write_bytes(elf)
+    done, document = compare("--arms", f"glibc,{other}", "--", "ls", "/")
+    assert done.returncode == 1 and "was not served" in document["arms"][str(other)]["failure"]
+
+
+def test_a_program_that_fails_in_every_run_is_said_to(compare, churn):
+    """All arms fail alike, so outputs agree: without the line a mistyped argument is a verdict on error messages."""
+    warning = "warning: sh ended with status 7 in every run: what was compared is how it fails; check its arguments"
+    fails = ["--arms", "a=env:X=1,b=env:X=2"], ["--", "sh", "-c", "exit 7"]
+    assert warning in compare(*fails[0], *fails[1])[0].stdout
+    assert "in every run" not in compare(*fails[0], "--check", "cat", *fails[1])[0].stdout
+    assert "in every run" not in compare(*fails[0], "--", str(churn), "1000")[0].stdout
 
 
 def test_a_static_program_compares_by_environment_only(compare, cli, static_program):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import compile_c
+
 
 def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "run", "--alloc", "toi", "--", "true")
@@ -47,6 +49,7 @@ def test_configuration_key(cli):
     assert "did you mean 'purge_ms'?" in cli.refused(
         2, "run", "--alloc", "toy", "--conf", "purge_mss=1", "--", "true"
     )
+    assert "mortise.conf(7) and docs/4-life.md list them" in cli.refused(2, "run", "--alloc", "toy", "--conf", "purge=5", "--", "true")
     assert "is not KEY=VALUE" in cli.refused(2, "run", "--alloc", "toy", "--conf", "purge_ms", "--", "true")
     assert "did you mean 'purge_ms'?" in cli.refused(2, "compare", "--arms", "glibc,toy:purgems=1", "--", "true")
 
@@ -99,6 +102,29 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
 )
 def test_wrong_options_of_compare(cli, words, said):
     assert said in cli.refused(2, "compare", "--arms", "glibc,toy", *words, "--", "true")
+
+
+@pytest.mark.parametrize("command", (["run", "--alloc"], ["compare", "--arms"]))
+@pytest.mark.parametrize(
+    "file, said",
+    (
+        ("{tmp}/text.so", "is not a shared library: expected an allocator's .so"),
+        ("{tmp}/cut.so", "is not a shared library: expected an allocator's .so"),
+        ("{tmp}", "no library"),
+        ("{tmp}/no.so.1", "no library"),
+        ("{tmp}/prog", "is a program, which the loader does not preload: expected an allocator's .so"),
+        ("libm.so.6", "defines no malloc that a program could call: expected an allocator's .so"),
+        ("{home}/libexec/mortise-probe.so", "defines no malloc that a program could call: expected an allocator's .so"),
+    ),
+)
+def test_files_that_are_no_allocator(cli, tmp_path, mortise_home, toy, command, file, said):
+    """The loader says at most one line of its own about these and goes on with glibc: a run, or a tie, that means nothing."""
+    (tmp_path / "text.so").write_text("hello")
+    (tmp_path / "cut.so").write_bytes(toy.read_bytes()[:200])
+    (tmp_path / "prog.c").write_text("#include <stddef.h>\nvoid* malloc(size_t n) { return n ? NULL : NULL; }\nint main(void) { return 0; }\n")
+    compile_c(tmp_path / "prog.c", tmp_path / "prog", "-fno-builtin", "-fPIE", "-pie", "-rdynamic")
+    name = file.format(tmp=tmp_path, home=mortise_home)
+    assert f"'{name}'" in cli.refused(2, *command, name, "--", "true") and said in cli.refused(2, *command, name, "--", "true")
 
 
 def test_no_arm_in_a_list_of_arms(cli):

@@ -141,6 +141,15 @@ def test_a_knob_of_the_arguments_and_a_single_arm(cli, tmp_path):
     assert "distinct points" in document["curves"]["glibc"]["why_not"]
 
 
+def test_too_few_values_for_a_law_are_said_before_measuring(cli, churn):
+    """A sweep may take minutes: that its values are too few is known before the first of them."""
+    short = "--sweep A: 3 values and unset are 4 points, and a law needs 5: the values are compared with unset, no law is fitted"
+    command = ["compare", "--rounds", "1", "--arms", "glibc"]
+    said = cli(*command, "--sweep", "A={1,2,3}", "--", str(churn)).stderr
+    assert short in said and said.index(short) < said.index("running ")
+    assert "a law needs" not in cli(*command, "--sweep", "A={1,2,3,4}", "--", str(churn)).stderr
+
+
 def test_gates(cli, churn, tmp_path):
     words = [
         "--check",

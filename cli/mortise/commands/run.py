@@ -49,12 +49,8 @@ def resolve(alloc: str) -> str | None:
         return None
     if alloc.endswith(".toml"):
         return str(building.cached(Path(alloc)))
-    if "/" in alloc or alloc.endswith(".so"):
-        if not Path(alloc).is_file():
-            raise WrongUse(
-                f"no library '{alloc}': expected a path to a .so that exists, or a name that 'mortise list' shows"
-            )
-        return str(Path(alloc).absolute())
+    if arms.is_path(alloc):
+        return arms.library(alloc)
     ours = {a.name for a in catalogue.allocators()}
     if alloc in ours:
         return str(catalogue.built(alloc))
