@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mortise.errors import WrongUse
-from mortise.headers import UNITS, Catalogue, Entry, Parameter
+from mortise.headers import UNITS, Catalogue, Entry, Parameter, in_units
 
 KEYS = ("name", "summary", "use", "layers")
 TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{},=\n]|[^\s\[\]{},=#]+', re.S)
@@ -260,6 +260,30 @@ class Reader:
 
 def misplaced(source: Entry) -> str:
     return f"the source '{source.name}' has layers below it: a source gives memory and stands last"
+
+
+def other_routes(layers: list[Placed], than: Placed | None = None) -> bool:
+    """Whether some other layer may serve what a backbone refuses: the routes to whole heaps."""
+    return any(p.entry.family == "route" and p is not than and p.entry.name != "BypassFor" for layer in layers for p in layer.all())
+
+
+def without_route(layers: list[Placed]) -> Placed | None:
+    """A `Slab`, which has blocks of its classes and no others, in a list where nothing takes what is larger."""
+    return None if other_routes(layers) else next((p for layer in layers for p in layer.all() if p.entry.name == "Slab"), None)
+
+
+def leaves_large_to_route(p: Placed, layers: list[Placed]) -> bool:
+    """Whether only this route keeps large requests away from a `Slab`."""
+    return p.entry.name == "Bypass" and bool(p.inside) and p.inside[-1].entry.name == "Slab" and not other_routes(layers, p)
+
+
+def gap(route: int, served: int) -> str:
+    """What to say of a route that begins beyond the largest class; the largest size there is stands for no route at all."""
+    largest = f"Slab serves no more than {in_units(served)} here"
+    if route == 2**64 - 1:
+        return f"{largest}, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = {shown(in_units(served))}"
+    return f"Bypass: LargerThan {in_units(route)}, but {largest}, and malloc of a size between would give NULL: " \
+           f"expected bytes = {shown(in_units(served))} or less, or larger classes (max_bytes)"
 
 
 def quantity(value: Any) -> int | None:

@@ -48,6 +48,11 @@ BROKEN = {
                                "Bypass does not fit on 'SpanCache': it needs wrapped layers that give size classes"),
     "no way from a pointer to its block": ('layers = [\n  "Counters",\n  "MmapHeap" ]\n', 2, "no layer finds a block by its pointer"),
     "malloc out of malloc": ('layers = [\n  "SizedHeader",\n  "MallocHeap" ]\n', 3, "MallocHeap calls the malloc that this library replaces"),
+    "a route beyond the classes": ('layers = [\n "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "1 MiB" }, wrapped = [\n "Slab" ] },\n ' +
+                                   SLABS + "]\n", 3, "Bypass: LargerThan 1 MiB, but Slab serves no more than 256 KiB here, and malloc of a size between "
+                                   'would give NULL: expected bytes = "256 KiB" or less'),
+    "classes and no route": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "PowerOfTwo", max_bytes = "32 KiB" } },\n ' + SLABS + "]\n", 3,
+                             'Slab serves no more than 32 KiB here, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = "32 KiB"'),
     "a rule of a layer's own": ('layers = [\n  "Tlsf",\n  { layer = "StaticHeap", bytes = 5000 } ]\n', 3, "the array is a number of whole granules"),
     "a name that is no word": ('name = "my allocator"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "my allocator": expected a word'),
     "no layers": ('name = "x"\nlayers = []\n', 2, "layers: expected a list"),
