@@ -4,10 +4,15 @@
 //   mark of p    0: not known to be zero    c: zeroed as a block of class c, and not given out since
 //
 // Only what is known to have been zeroed here, as a block of the same class, is looked at: memory that was never handed out, or served
-// as a large block since, says nothing. Large blocks are not zeroed; their pages are, when they come from the system.
+// as a large block since, says nothing. Large blocks are not zeroed; their pages are, when they come from the system. One may begin in
+// the middle of what was zeroed as a smaller block:
+//
+//   then     ──┬── zeroed, mark c ──┬──      since the middle was the large block's, the mark is to be forgotten, though it lies
+//   now      ─── tail ──┬── large ────       before it, in memory that may be somebody else's by now
 //
 // When the OnFault slot goes on, the block is zeroed again and given out.
-// Bound: O(size) a release, and again an allocation; a zeroed request of a known block costs nothing more. Misses: a write of zeros.
+// Bound: O(size) a release, and again an allocation; a zeroed request of a known block costs nothing more; a large block, a look at
+// the marks of as many bytes before it as the largest class has. Misses: a write of zeros.
 // Progress: as below. Source: zero on free with a check at reuse as in [hardened_malloc].
 // Placement: above DelayedFree and caches, so that the whole time from release to reuse is covered; needs size classes, and BlockMarks
 // with a plane of its own.
@@ -85,17 +90,22 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 1> str
     MORTISE_HOT void forget(Block b) noexcept {
       if (b.size_class == kNoClass) return;
       std::memset(b.ptr, 0, Classes::size_of(b.class_index()));
-      mark(b.ptr) = static_cast<std::uint8_t>(b.size_class);
+      show(mark(b.ptr), static_cast<std::uint8_t>(b.size_class));
     }
-    /// What its owner writes in it may come to lie where a smaller block was zeroed once.
+    /// What its owner writes in it may come to lie where a smaller block was zeroed once, or the end of one.
     Block large(Block b) noexcept {
-      if (b && b.size_class == kNoClass) this->block_marks().template clear<kPlane>(b.ptr, b.size);
+      if (!b || b.size_class != kNoClass) return b;
+      auto& marks = this->block_marks();
+      const auto before = static_cast<std::size_t>(b.ptr - marks.origin());
+      for (std::byte* p = b.ptr - (before < Classes::kMaxBytes ? before : Classes::kMaxBytes); p < b.ptr; p += kMinAlign)
+        if (const unsigned c = glance(mark(p)); c && p + Classes::size_of(c) > b.ptr) show(mark(p), std::uint8_t{0});
+      marks.template clear<kPlane>(b.ptr, b.size);
       return b;
     }
     MORTISE_HOT Block proven(Block b, std::size_t asked, bool zeroed) noexcept {
-      if (b.size_class == kNoClass) [[unlikely]] return large(b);
-      const bool was_zeroed = mark(b.ptr) == b.size_class;
-      mark(b.ptr) = 0;
+      if (b.size_class == kNoClass) [[unlikely]] return large(zeroed ? wiped(b, asked) : b);  // so it is aligned
+      const bool was_zeroed = glance(mark(b.ptr)) == b.size_class;
+      show(mark(b.ptr), std::uint8_t{0});
       if (was_zeroed ? is_zero(b.ptr, b.size) : !zeroed) [[likely]] return b;
       return was_zeroed ? accuse(b) : wiped(b, asked);
     }

@@ -9,8 +9,6 @@
 // [Serebryany12]. Placement: directly above a source with one window of addresses, under PageIndex or a backbone.
 #pragma once
 
-#include <cstring>
-
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
@@ -61,7 +59,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     Over& block_marks() noexcept { return *this; }
 
     /// The mark of the 16 bytes that `p` lies in, which must be memory of this heap. Marks of two blocks may be written at once;
-    /// those of one belong to whoever holds it.
+    /// those of one belong to whoever holds it. Where others look at them all the same they `glance`, and all write by `show`.
     template <unsigned kPlane> MORTISE_HOT std::uint8_t& mark(const std::byte* p) const noexcept {
       static_assert(kPlane < kPlanes, "each guard that keeps marks needs a plane of its own: BlockMarks<2>");
       return reinterpret_cast<std::uint8_t*>(bias_ + address_of(p) / kMinAlign)[kPlane * kPlaneBytes];
@@ -106,7 +104,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       auto* const first = reinterpret_cast<std::byte*>(marks);
       const std::size_t pages = n >= kPurgeBytes && is_aligned(first, kPage) ? n & ~(kPage - 1) : 0;
       const bool purged = pages && os::purge(first, pages);
-      std::memset(marks + (purged ? pages : 0), 0, n - (purged ? pages : 0));
+      for (std::size_t i = purged ? pages : 0; i < n; ++i) show(marks[i], std::uint8_t{0});
     }
 
     // The first word is what guards read.
