@@ -1,9 +1,13 @@
-"""Names for places in machine code, asked of binutils' addr2line once everything has ended."""
+"""Names for places in machine code, asked of binutils' addr2line once everything has ended, and for variables."""
 
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 
 @lru_cache(maxsize=4096)
@@ -23,6 +27,27 @@ def named(module: str, offset: int) -> tuple[str | None, str | None]:
     function, source = lines[0].strip(), lines[1].strip().split(" (")[0]
     known = source and not source.startswith("??") and not source.endswith((":?", ":0"))
     return (None if function in ("", "??") else function), (source if known else None)
+
+
+@lru_cache(maxsize=64)
+def variables(module: str) -> tuple[tuple[int, int, str], ...]:
+    """First and last byte and name of each variable of a module, as distances from where it is loaded: of its symbol table, which names
+    those of one source file too, or where that was stripped of the dynamic one.
+    """
+    try:
+        with open(module, "rb") as file:
+            elf = ELFFile(file)
+            loaded = [segment["p_vaddr"] & ~0xFFF for segment in elf.iter_segments("PT_LOAD")]
+            table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
+            if not loaded or not isinstance(table, SymbolTableSection):
+                return ()
+            return tuple(
+                (s["st_value"] - min(loaded), s["st_value"] - min(loaded) + s["st_size"] - 1, s.name)
+                for s in table.iter_symbols()
+                if s["st_info"]["type"] == "STT_OBJECT" and s["st_size"] and s["st_shndx"] != "SHN_UNDEF"
+            )
+    except (OSError, ELFError):
+        return ()
 
 
 def place(module: str, offset: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mortise import formats, screen
+from mortise import formats, screen, symbols
 from mortise.errors import RunFailed
 
 SHARE_MIN = 0.01  # a line with a smaller share of all rounds is chance
@@ -29,11 +29,13 @@ def run(path: Path, program: list[str], environment: dict[str, str]) -> tuple[in
             raise RunFailed(
                 "nothing was watched: the program made no second thread, crashed, or said above why not", status or 1
             )
-        return status, told(formats.load(findings, formats.THREADS))
+        return status, told(formats.load(findings, formats.THREADS), {program[0]: str(path)})
 
 
-def told(raw: dict[str, Any]) -> dict[str, Any]:
-    """The findings with shares, places in the source, and nothing below the threshold."""
+def told(raw: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    """The findings with shares, places in the source, names of variables, and nothing below the threshold. `files`: the program by the
+    word that started it, which is how the loader calls it.
+    """
     total = sum(line["rounds"] for line in raw["lines"])
     least = 2 if raw["rounds"] >= ROUNDS_MANY else 1
     lines = []
@@ -42,8 +44,13 @@ def told(raw: dict[str, Any]) -> dict[str, Any]:
         if share < SHARE_MIN or line["rounds"] < least:
             continue
         line["share"] = round(share, 4)
-        if line["object"] and line["object"]["allocated_at"]:
-            line["object"]["allocated_at"]["source"] = source_of(line["object"]["allocated_at"])
+        place = line["object"]["allocated_at"] if line["object"] else line["global"]
+        if place:
+            place["module"] = files.get(place["module"], place["module"])
+        if place and line["object"]:
+            place["source"] = source_of(place)
+        elif place:
+            place["symbol"] = variables_in(line) or place["symbol"]
         lines.append(line)
     return raw | {"lines": lines}
 
@@ -62,6 +69,14 @@ def source_of(place: dict[str, Any]) -> str | None:
         return None
     found = done.stdout.strip().split(" (")[0]
     return found if found and not found.startswith("??") and not found.endswith(":?") else None
+
+
+def variables_in(line: dict[str, Any]) -> str:
+    """The variables whose bytes the threads change, as they lie."""
+    at = line["global"]["offset"]
+    changed = [(at + w["first_byte"], at + w["last_byte"]) for w in line["writers"]]
+    known = sorted(symbols.variables(line["global"]["module"]))
+    return ", ".join(dict.fromkeys(name for first, last, name in known if any(first <= b and a <= last for a, b in changed)))
 
 
 def what(line: dict[str, Any]) -> str:

@@ -1,0 +1,47 @@
+"""What --watch found, in words: a line of memory that nobody can name is of no use to who must mend the program."""
+
+import re
+import subprocess
+
+import pytest
+from mortise import symbols, watching
+
+from cli.conftest import compile_c
+
+SOURCE = """
+struct pair { long left, right; };
+static struct pair neighbours __attribute__((aligned(64))) = {1, 1};
+long exported __attribute__((aligned(64))) = 1;
+static int beside = 1;
+int main(void) { return (int)(neighbours.left + neighbours.right + exported) + beside; }
+"""
+
+
+def at(program, name):
+    """Where `nm` says that a variable lies, from the first byte that is loaded."""
+    value = re.search(rf"^(\w+) \w {name}$", subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout, re.M)[1]
+    headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True).stdout
+    return int(value, 16) - int(re.search(r"LOAD +0x\w+ (0x\w+)", headers)[1], 16)
+
+
+def line_at(module, address, writers):
+    """One line, as the runtime writes it: it names what the dynamic symbol table does, which is nothing in most programs."""
+    found = [{"thread": i, "first_byte": first, "last_byte": last} for i, (first, last) in enumerate(writers, 1)]
+    place = {"module": module, "offset": address & ~63, "symbol": ""}
+    return {"address": 0x7F0000000000 + place["offset"], "sharing": "false", "rounds": 5, "object": None, "global": place, "writers": found}
+
+
+@pytest.mark.parametrize("flags", (["-pie", "-fPIE"], ["-no-pie", "-fno-pie"]))
+def test_variables_are_named_without_the_dynamic_symbol_table(tmp_path, flags):
+    (tmp_path / "prog.c").write_text(SOURCE)
+    program = str(compile_c(tmp_path / "prog.c", tmp_path / "prog", "-O0", *flags))
+    beside = at(program, "beside")
+    lines = [line_at("prog", at(program, "neighbours"), [(0, 7), (8, 15)]), line_at("prog", at(program, "exported"), [(0, 7), (0, 7)]),
+             line_at("prog", beside, [(beside & 63, beside & 63), ((beside & 63) + 3, (beside & 63) + 3)])]  # fmt: skip
+    told = watching.told({"rounds": 15, "lines": lines}, {"prog": program})["lines"]
+    assert [line["global"]["symbol"] for line in told] == ["neighbours", "exported", "beside"]
+    assert watching.what(told[0]) == "neighbours in prog" and told[0]["global"]["module"] == program
+    subprocess.run(["strip", program], check=True)
+    lines = [line_at(program, 64, [(0, 7), (8, 15)])]
+    symbols.variables.cache_clear()
+    assert watching.what(watching.told({"rounds": 15, "lines": lines}, {})["lines"][0]) == "0x40 in prog", "nobody knows, nobody guesses"
