@@ -122,6 +122,15 @@ def toy(mortise_home: Path) -> Path:
     return mortise_home / "lib/libmortise-toy.so"
 
 
+@pytest.fixture
+def foreign_toy(toy: Path, tmp_path: Path) -> Path:
+    """The same for another machine, IBM S/390: the loader passes it over, and the program runs on libc's malloc."""
+    elf, path = bytearray(toy.read_bytes()), tmp_path / "foreign.so"
+    elf[18:20] = (22).to_bytes(2, sys.byteorder)
+    path.write_bytes(elf)
+    return path
+
+
 @pytest.fixture(scope="session")
 def churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that allocates, prints, and whose work is its first argument; the second is how many MiB it touches."""

@@ -286,13 +286,11 @@ def test_the_page_draws_every_arm_on_a_logarithmic_axis(cli, browser, program, t
     assert json.loads(opened.page.locator("#data").text_content())["schema"] == "mortise.latency/1"
 
 
-def test_what_cannot_be_timed_is_refused_or_said(cli, program, static_program, tmp_path):
+def test_what_cannot_be_timed_is_refused_or_said(cli, program, static_program, tmp_path, foreign_toy):
     assert "statically linked" in cli.refused(3, "latency", "--", str(static_program))
     assert "no program to time" in cli.refused(2, "latency")
     assert "no file" in cli.refused(2, "latency", "--stdin", str(tmp_path / "none"), "--", str(program))
-    (tmp_path / "empty.c").write_text("int nothing;\n")
-    empty = compile_c(tmp_path / "empty.c", tmp_path / "libempty.so", "-shared", "-fPIC")
-    done = cli("latency", "--arms", f"glibc,{empty}", "--", str(program))
+    done = cli("latency", "--arms", f"glibc,{foreign_toy}", "--", str(program))
     assert done.returncode == 1 and re.search(r"failed: malloc came from .*libc\.so\.6", done.stdout)
 
 
