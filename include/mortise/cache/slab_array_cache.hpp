@@ -47,7 +47,8 @@ template <unsigned kSlots = 8, unsigned kGranulesMax = 16, Lock Sync = FutexLock
     }
     void release(Thread& t, Block b) noexcept {
       Span* const s = index().span_of(b.ptr);
-      if (s->granules > kGranulesMax || !push(s, b)) this->below.release(t, b);
+      // A block that was resized to less than its span has a tail: what pops later must be whole.
+      if (s->granules > kGranulesMax || s->tail_pages != 0 || !push(s, b)) this->below.release(t, b);
     }
 
     /// Gives all slabs below, then trims below.
