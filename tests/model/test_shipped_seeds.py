@@ -16,7 +16,8 @@ BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.
 SEEDS = {
     "a magazine's limit is read twice": (
         CACHE, [("const unsigned now = m.limit_now();", "const auto once = [&] { return m.limit_now(); };"), ("limit = now == 0 ?", "limit = once() == 0 ?"),
-                (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;")], "has outgrown", "core_cache"),
+                (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;"),
+                ("int32_t>(now / 2 + 1)", "int32_t>(once() / 2 + 1)")], "has outgrown", "core_cache"),
     "blocks of a slab that was taken over are freed into the colour they were taken for": (
         SLAB, [("if (of != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a slab is taken over without its owner's lock": (
