@@ -3,12 +3,16 @@
 #include "mortise/cache/huge_advice.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "mortise/backbone/slab.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
@@ -53,6 +57,59 @@ TEST(HugeAdvice, IsTakenBackWhileTheHeapRests) {
     const Block again = h.allocate(t, {.size = 8_MiB});
     ASSERT_EQ(again.ptr, large.ptr);
     EXPECT_EQ(advice_at(again.end() - 1), "hg");
+  });
+}
+
+/// Bytes of [at, at + bytes) that are in memory.
+std::size_t resident(std::byte* at, std::size_t bytes) {
+  std::vector<unsigned char> pages(bytes / 4_KiB);
+  EXPECT_EQ(mincore(at, bytes, pages.data()), 0);
+  return static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; })) * 4_KiB;
+}
+
+TEST(HugeAdvice, WhatTheKernelFilledMeanwhileGoesBack) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    h.release(t, h.allocate(t, {.size = 4_MiB}));
+    const Block b = h.allocate(t, {.size = 8_MiB});
+    ASSERT_EQ(advice_at(b.ptr), "hg");
+    h.release(t, b);
+    ASSERT_GE(h.purge_older_than(~std::uint64_t{0}), 8_MiB);
+    std::memset(b.ptr, 0, b.size);  // as the kernel does, which nobody hears of
+    ASSERT_EQ(resident(b.ptr, b.size), b.size);
+    const std::uint8_t era = h.page_index().purge_era();
+    h.trim(t);
+    EXPECT_EQ(resident(b.ptr, b.size), 0u);
+    EXPECT_NE(h.page_index().purge_era(), era);
+    h.trim(t);
+    EXPECT_EQ(h.page_index().purge_era(), static_cast<std::uint8_t>(era + 1)) << "it rested already";
+    h.audit();
+  });
+}
+
+/// A slab a few of whose blocks are live: the pages in the released ones, and those never handed out, go back each time.
+TEST(HugeAdvice, SlabsArePurgedAgainAfterEachTimeTheHeapRests) {
+  using Slabs = Stack<Layers<Slab<>, SpanCache<purge::AfterDelay<>, huge::After<2_MiB>>, PageIndex, MmapHeap<>>>;
+  Stage<Slabs> stage;
+  stage.as(0, [](Slabs& h, auto& t) {
+    h.below.release(t, h.below.allocate(t, {.size = 4_MiB}));
+    constexpr std::size_t kSize = 8_KiB;
+    const Block kept = h.allocate(t, {.size = kSize});
+    const Block gone = h.allocate(t, {.size = kSize});
+    Span* const s = h.page_index().span_of(kept.ptr);
+    std::byte* const base = h.page_index().base_of(s);
+    const std::size_t bytes = h.page_index().bytes_of(s);
+    h.release(t, gone);
+    for (int turn = 0; turn < 3; ++turn) {
+      h.below.release(t, h.below.allocate(t, {.size = 8_MiB}));  // it works, and asks for huge pages
+      ASSERT_NE(advice_at(base), "nh") << turn;
+      for (std::size_t at = 0; at < bytes; at += 4_KiB) *const_cast<volatile std::byte*>(base + at) = base[at];
+      ASSERT_EQ(resident(base, bytes), bytes);
+      h.trim(t);
+      EXPECT_LE(resident(base, bytes), 12_KiB) << turn;
+    }
+    h.release(t, kept);
+    h.audit();
   });
 }
 

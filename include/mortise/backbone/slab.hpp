@@ -91,22 +91,20 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       return n <= Classes::size_of(b.size_class) ? measure(b) : Block{};
     }
 
-    /// Gives empty spans below, and of others the pages that lie in free blocks to the system; then trims below. O(free blocks).
+    /// Gives empty spans below, trims below, and gives the pages that lie in free blocks of other spans to the system. O(free blocks).
     std::size_t trim(Thread& t) noexcept {
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
-        for (auto& list : classes_[c].partial) {
-          for (Span* s = list.first(); s;) {
-            Span* const next = s->next;
+        for (auto& list : classes_[c].partial)
+          for (Span *s = list.first(), *next; s; s = next) {
+            next = s->next;
             if (s->free == s->capacity) give_back(t, classes_[c], s);
-            s = next;
           }
-        }
       }
-      std::size_t given = 0;
+      std::size_t given = trim_below(this->below, t);  // first: a heap at rest asks for no huge pages, which would bring pages back
       for (unsigned c = 1; c <= Classes::kCount; ++c)
         while (const std::size_t some = purge_some(c)) given += some - 1;
-      return given + trim_below(this->below, t);
+      return given;
     }
 
     void lock_all() noexcept {
@@ -204,8 +202,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       s->state = SpanState::slab;
       s->size_class = static_cast<std::uint8_t>(c);
       s->capacity = s->free = Geometry::capacity(c);
-      s->bump = 0;
-      s->hint = 0;
+      s->bump = s->hint = s->purged_in = 0;
       index().set_class(s, c);
       enlist(k, s, c);
       k.spans = k.spans + 1;
@@ -265,7 +262,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         while (i < n && static_cast<std::size_t>(in[i] - base) < bytes);
         const bool was_full = s->free == 0;
         s->free += i - first;
-        s->is_purged = false;
+        s->purged_in = 0;
         taken += i - first;
         if (was_full) enlist(k, s, c);
         else refile(k, s, c);
@@ -361,18 +358,21 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       std::size_t given = 0;
       if constexpr (PurgesPages<Below>) {
         constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
+        const std::uint8_t era = index().purge_era();
+        const std::size_t size = Classes::size_of(c);
         unsigned left = 8;
         Held held(classes_[c].lock);
         for (auto& list : classes_[c].partial)
           for (Span* s = list.first(); s && left; s = s->next) {
-            if (s->is_purged) continue;
-            s->is_purged = true;
+            if (s->purged_in == era) continue;
+            s->purged_in = era;
             --left, given |= 1;
-            const std::size_t size = Classes::size_of(c);
-            Bitmap(index().bits_of(s)).each_run(s->bump, [&](std::size_t first, std::size_t end) {
-              const std::size_t from = round_up(first * size, kPage), to = round_down(end * size, kPage);
-              if (from < to && this->below.purge_pages(index().base_of(s) + from, to - from)) given += to - from;
-            });
+            const auto purge = [&](std::size_t from, std::size_t to) {
+              from = round_up(from, kPage), to = round_down(to, kPage);
+              return from < to && this->below.purge_pages(index().base_of(s) + from, to - from) ? to - from : 0;
+            };
+            Bitmap(index().bits_of(s)).each_run(s->bump, [&](std::size_t from, std::size_t to) { given += purge(from * size, to * size); });
+            purge(s->bump * size, Index::used_bytes_of(s));  // never handed out, but a huge page may have come with the first touch
           }
       }
       return given;

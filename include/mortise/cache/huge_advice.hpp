@@ -24,11 +24,13 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     os::advise_huge(b.ptr, b.size);
     asked_ = true;
   }
-  void rest(const Index& index) noexcept {
-    if (!asked_ || rests_) return;
+  /// True when the kernel had been asked until now: what was given back before may be there again.
+  bool rest(const Index& index) noexcept {
+    if (!asked_ || rests_) return false;
     os::advise_no_huge(index.granule_at(0), reach_of(index));
     rests_ = true;
     taken_bytes_ = 0;
+    return true;
   }
   /// A clean span of so many bytes is taken.
   void take(const Index& index, std::size_t bytes) noexcept {

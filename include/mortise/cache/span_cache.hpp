@@ -149,11 +149,10 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
 
     /// Gives the pages of all dirty spans back; where a limit is near, which counts free spans as well, the spans too. O(free spans).
     std::size_t trim(Thread& t) noexcept {
+      rest();
       const std::size_t given = purge_older_than(~std::uint64_t{0});
-      Held held(this->lock_);
-      advice_.rest(index());
       if constexpr (Limits<Below>)
-        if (room_below(this->below) < this->below.limit_bytes() / kNearLimit) unmap_free(t);
+        if (Held held(this->lock_); room_below(this->below) < this->below.limit_bytes() / kNearLimit) unmap_free(t);
       return given + trim_below(this->below, t);
     }
 
@@ -271,14 +270,12 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     Span* neighbour_after(const Span* s) noexcept {
       const std::uint32_t at = s->head + s->granules;
-      if (at >= index().covered()) return nullptr;
-      Span* n = &index().spans()[at];
-      return is_free(n) && n->head == at ? n : nullptr;
+      Span* const n = at < index().covered() ? &index().spans()[at] : nullptr;
+      return n && is_free(n) && n->head == at ? n : nullptr;
     }
     Span* neighbour_before(const Span* s) noexcept {
-      if (s->head == 0) return nullptr;
-      Span* n = &index().spans()[index().spans()[s->head - 1].head];
-      return is_free(n) && n->head + n->granules == s->head ? n : nullptr;
+      Span* const n = s->head ? &index().spans()[index().spans()[s->head - 1].head] : nullptr;
+      return n && is_free(n) && n->head + n->granules == s->head ? n : nullptr;
     }
     /// Makes `s` free, merged with free neighbours of the same state.
     void insert(Span* s, SpanState state) noexcept {
@@ -344,18 +341,22 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       insert(s, SpanState::clean);  // it may merge with what was the end of the heap
       return take(need);
     }
-    /// Gives all free spans back below. False when there were none.
-    bool unmap_free(Thread&) noexcept { return false; }
-    bool unmap_free(Thread& t) noexcept requires ReleasesParts<Below> {
+    /// Asks for huge pages no longer. The kernel may have made some of what was purged: no span is clean, and slabs are to be purged again.
+    void rest() noexcept {
+      Held held(this->lock_);
+      if (!advice_.rest(index())) return;
+      while (Span* s = clean_.free_since(~std::uint64_t{0})) remove(s), insert(s, SpanState::dirty);
+      index().begin_purge_era();
+    }
+    /// Gives all free spans back below. False when there were none, or where below takes no parts back.
+    bool unmap_free(Thread& t) noexcept {
       bool any = false;
-      for (Bins* bins : {&dirty_, &clean_}) {
-        for (unsigned bin = bins->next_filled(0); bin < SpanBins::kBins; bin = bins->next_filled(bin)) {
-          Span* s = bins->list[bin].first();
-          remove(s);
-          this->below.release_part(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
-          any = true;
-        }
-      }
+      if constexpr (ReleasesParts<Below>)
+        for (Bins* bins : {&dirty_, &clean_})
+          for (Span* s; (s = bins->free_since(~std::uint64_t{0})); any = true) {
+            remove(s);
+            this->below.release_part(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
+          }
       return any;
     }
     /// Keeps the first `need` granules of `s`, which is in no list, and puts the rest back.

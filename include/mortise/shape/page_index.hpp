@@ -59,7 +59,7 @@ struct Span {
   Glanced<SpanState> state;
   std::uint64_t since_ms;   ///< free: when it became so
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
-  bool is_purged;           ///< slab: nothing was released since the pages inside free blocks went back
+  std::uint8_t purged_in;   ///< slab: the purge era in which the pages inside free blocks went back; 0: some were released since
   std::uint16_t tail_pages : 15;      ///< large: so many times 4 KiB at its end are not the block's
   std::uint16_t is_tail_counted : 1;  ///< and count against a limit
   std::uint32_t owner;      ///< leased (heaps/span_lease.hpp): to whom, and its neighbours in that list; 0: nobody
@@ -158,6 +158,10 @@ struct PageIndex {
     /// Granules that the tables reach: for whoever walks them all, under any lock or none.
     std::uint32_t covered() const noexcept { return covered_.load(Order::acquire); }
 
+    /// What was purged in an earlier era may be there again: the kernel made huge pages of it. 1..255, round and round. Any thread.
+    std::uint8_t purge_era() const noexcept { return static_cast<std::uint8_t>(eras_.load(Order::relaxed) % 255 + 1); }
+    void begin_purge_era() noexcept { eras_.fetch_add(1, Order::relaxed); }
+
     /// Makes granules [head, head + n) a span, its two ends true.
     Span* set_span(std::uint32_t head, std::uint32_t granules, SpanState state) noexcept {
       Span& first = spans()[head];
@@ -235,6 +239,7 @@ struct PageIndex {
     Table bits_;
     FutexLock lock_;
     Atomic<std::uint32_t> covered_{0};
+    Atomic<std::uint32_t> eras_{0};
   };
 };
 
