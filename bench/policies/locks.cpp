@@ -1,6 +1,6 @@
 // tlsfcc, TLSF with each answer to its Sync slot, and tlsfcc with each lock: how long the same calls take with as many threads.
 //
-//   locks [--rounds N] [--threads 1,2,4,8,16] [--calls N]     one line of JSON a cell: every run's seconds, by lock
+//   locks [--rounds N] [--threads 1,2,4,8,16] [--calls N] [--only NAME,...]     one line of JSON a cell: every run's seconds, by lock
 //
 // One binary, one source, one backbone; only the slot differs, and whether the array is above it (names that end in `+array`). Threads
 // are pinned to the cores in turn: where the kernel would put them is no property of a lock. A round visits the cells in order and,
@@ -240,23 +240,25 @@ constexpr Named kLocks[] = {{"tlsfcc", run<TlsfccHeap>},
                             {"futex+array", run<WithArray<FutexLock>>},
                             {"mcs+array", run<WithArray<McsLock>>, true},
                             {"ticket+array", run<WithArray<TicketLock>>, true}};
-constexpr std::size_t kCount = std::size(kLocks);
 
-int all(unsigned rounds, const std::vector<unsigned>& counts, std::size_t calls) {
+int all(unsigned rounds, const std::vector<unsigned>& counts, std::size_t calls, const std::string& only) {
+  std::vector<const Named*> arms;
+  for (const Named& lock : kLocks)
+    if (only.empty() || ("," + only + ",").find("," + std::string(lock.name) + ",") != std::string::npos) arms.push_back(&lock);
   Random random{static_cast<std::uint64_t>(now() * 1e9) | 1};
   for (unsigned round = 0; round < rounds; ++round)
     for (const unsigned threads : counts)
       for (unsigned workload = 0; workload < std::size(kWorkloads); ++workload) {
-        std::size_t order[kCount];
-        for (std::size_t i = 0; i < kCount; ++i) order[i] = i;
-        for (std::size_t i = kCount - 1; i > 0; --i) std::swap(order[i], order[random.below(static_cast<std::uint32_t>(i + 1))]);
-        double seconds[kCount];
+        std::vector<std::size_t> order(arms.size());
+        for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+        for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.below(static_cast<std::uint32_t>(i + 1))]);
+        std::vector<double> seconds(arms.size());
         for (const std::size_t i : order) {
-          const std::size_t part = kLocks[i].spins && threads > 1 ? 256 : 1;
-          seconds[i] = kLocks[i].run(workload, threads, calls / part) * static_cast<double>(part);
+          const std::size_t part = arms[i]->spins && threads > 1 ? 256 : 1;
+          seconds[i] = arms[i]->run(workload, threads, calls / part) * static_cast<double>(part);
         }
         std::printf("{\"round\":%u,\"workload\":\"%s\",\"threads\":%u", round, kWorkloads[workload], threads);
-        for (std::size_t i = 0; i < kCount; ++i) std::printf(",\"%s\":%.6f", kLocks[i].name, seconds[i]);
+        for (std::size_t i = 0; i < arms.size(); ++i) std::printf(",\"%s\":%.6f", arms[i]->name, seconds[i]);
         std::printf("}\n");
         std::fflush(stdout);
       }
@@ -270,10 +272,12 @@ int all(unsigned rounds, const std::vector<unsigned>& counts, std::size_t calls)
 int main(int argc, char** argv) {
   unsigned rounds = 5;
   std::size_t calls = 1'000'000;
+  std::string only;
   std::vector<unsigned> threads = {1, 2, 4, 8, 16};
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
-    if (option == "--rounds") rounds = static_cast<unsigned>(std::atoi(argv[i + 1]));
+    if (option == "--only") only = argv[i + 1];
+    else if (option == "--rounds") rounds = static_cast<unsigned>(std::atoi(argv[i + 1]));
     else if (option == "--calls") calls = std::strtoull(argv[i + 1], nullptr, 10);
     else if (option == "--threads") {
       threads.clear();
@@ -281,8 +285,8 @@ int main(int argc, char** argv) {
     } else argc = 0;
   }
   if (argc % 2 == 0 || rounds == 0 || calls < 10'000 || std::find(threads.begin(), threads.end(), 0u) != threads.end()) {
-    std::fprintf(stderr, "usage: locks [--rounds N] [--threads N,N,...] [--calls N]; calls at least 10000\n");
+    std::fprintf(stderr, "usage: locks [--rounds N] [--threads N,N,...] [--calls N] [--only NAME,NAME,...]; calls at least 10000\n");
     return 2;
   }
-  return mortise::bench::all(rounds, threads, calls);
+  return mortise::bench::all(rounds, threads, calls, only);
 }

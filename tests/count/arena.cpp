@@ -180,30 +180,48 @@ class Adversary {
     for (void*& guard : guards) put(guard);
   }
   /// All that a thread may keep of what it frees (EliminationArray's defaults), each block between two free neighbours that are first in their
-  /// list with others behind them: each step that brings one back is as long as it can be. All of it comes back in a malloc that finds no
-  /// memory, refused in the end or served from what came back; those that wait come back in a free that finds no room.
+  /// list with others behind them, and what becomes of the three going before others in its own: each step that brings one back is as long as
+  /// it can be. All of it comes back in a malloc that finds no memory, refused in the end or served from what came back; those that wait
+  /// come back in a free that finds no room.
   void empty_in_the_worst_way() {
     for (const bool is_full : {false, true})
       for (const unsigned waiting : {3u, 4u}) {
         drain();
         take(2 * room_);  // whatever was kept comes back
         keep_between_free_ones(waiting, is_full);
-        take(is_full ? 4'300 : 2 * room_);
+        take(is_full ? kServed : 2 * room_);
         while (!between_.empty()) give_one(between_);
       }
     drain();
   }
   static constexpr std::size_t kBeside = 264;  // a chunk of 272: four of them are kept, then four go below together
+  // The block that comes back first has larger neighbours: with them it alone can serve kServed, from a level above that of its size.
+  static constexpr std::size_t kBesideFirst = 4'200, kServed = 5'000, kRest = 32 + 2 * (kBesideFirst + 8) - (kServed + 8);
   void keep_between_free_ones(unsigned waiting, bool is_full) {
     struct Row {
-      std::size_t size;
+      std::size_t size, beside;
       void *before, *block, *after;
     };
-    std::vector<Row> rows(waiting, {24, nullptr, nullptr, nullptr});  // in the order in which they come back
+    std::vector<Row> rows(waiting, {24, kBeside, nullptr, nullptr, nullptr});  // in the order in which they come back
+    rows[0].beside = kBesideFirst;
+    // What lies behind others in their lists: of the smallest size in it. Four of what is not kept go below together.
+    std::vector<std::size_t> behind_sizes(4, kBeside);
+    const auto step_of = [](std::size_t chunk) { return chunk < 256 ? 16 : std::size_t{1} << (63 - __builtin_clzll(chunk) - 4); };
+    unsigned not_kept = 4;
+    const auto put_behind = [&](std::size_t chunk) {
+      const std::size_t least = chunk / step_of(chunk) * step_of(chunk);
+      behind_sizes.push_back(least - 8);
+      if (least <= 4096) ++not_kept;
+    };
+    put_behind(kRest);
+    put_behind(32 + 2 * (kBeside + 8));
     for (std::size_t chunk = 32, step = 16; chunk <= 4096; chunk += step) {
-      step = chunk < 256 ? 16 : std::size_t{1} << (63 - __builtin_clzll(chunk) - 4);
-      for (std::size_t n = std::clamp<std::size_t>(4096 / chunk, 1, 4); n > 0; --n) rows.push_back({chunk - 8, nullptr, nullptr, nullptr});
+      step = step_of(chunk);
+      put_behind(chunk + 2 * (kBeside + 8));
+      for (std::size_t n = std::clamp<std::size_t>(4096 / chunk, 1, 4); n > 0; --n) rows.push_back({chunk - 8, kBeside, nullptr, nullptr, nullptr});
     }
+    while ((not_kept + 2 * (rows.size() - 1)) % 4) put_behind(32 + 2 * (kBeside + 8));  // none is left to wait
+    behind_sizes.insert(behind_sizes.end(), 2, kBesideFirst);
     const auto get = [&](std::size_t n) {
       ++most_.mallocs;
       void* const p = allocator_.malloc(n, counters_, most_.malloc);
@@ -214,22 +232,19 @@ class Adversary {
       ++most_.frees;
       allocator_.free(p, counters_, most_.free);
     };
-    std::vector<void*> behind(4);
-    for (void*& p : behind) p = get(kBeside), between_.push_back(get(24));
+    std::vector<void*> behind;
+    for (const std::size_t size : behind_sizes) behind.push_back(get(size)), between_.push_back(get(24));
     for (Row& row : rows) {
-      row.before = get(kBeside), row.block = get(row.size), row.after = get(kBeside);
+      row.before = get(row.beside), row.block = get(row.size), row.after = get(row.beside);
       between_.push_back(get(24));
     }
     if (is_full)
       for (std::size_t piece = room_; piece >= 1'024; piece /= 2)
         while (take(piece)) {
         }
-    for (const Row& row : rows)
-      if (row.size == kBeside) put(row.block);
+    for (std::size_t i = waiting; i < rows.size(); ++i) put(rows[i].block);
     for (void* p : behind) put(p);
     for (std::size_t i = rows.size(); i-- > 0;) put(rows[i].before), put(rows[i].after);
-    for (std::size_t i = waiting; i < rows.size(); ++i)
-      if (rows[i].size != kBeside) put(rows[i].block);
     for (std::size_t i = 0; i < waiting; ++i) put(rows[i].block);
   }
   void give_one(std::vector<void*>& of) {
