@@ -1,7 +1,7 @@
 """The bars of a comparison that need real runs, measured on this machine: bars.py FOLDER SECONDS SERVER TOUCH [PART...]
 
     sampling   memory rounds against time rounds of the same program: does watching it change it?
-    layer      the latency layer in front of a server, one call in 64 and every call: what does timing cost?
+    layer      the latency layer in front of a server, one call in 64: what does timing cost? And every call, more roughly
     itself     whole comparisons of a program with itself: how often does one of two identical arms win?
 
 Runs are paired and interleaved, intervals are those of every comparison (99 %). How many there are is fixed beforehand; what a slice of
@@ -14,6 +14,8 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from mortise.arms import Arm  # noqa: E402
 from mortise.launching import Launcher, Request  # noqa: E402
 from mortise.session import Session, Settings  # noqa: E402
 
-SESSIONS, QUADS, TRIPLES = 20, 200, 150
+SESSIONS, QUADS, LAYER = 20, 200, {1: 10, 64: 400}
 ARM = Arm("shipped", "shipped")
 
 
@@ -33,42 +35,56 @@ def summary(found: stats.Interval) -> dict[str, float]:
     return {"ratio": found.ratio, "low": found.low, "high": found.high, "rounds": found.rounds}
 
 
-def quad(launcher: Launcher, argv: list[str]) -> dict[str, float]:
-    """Two plain and two watched runs, the same kind outside: what drifts evenly over the four cancels in the log ratio."""
-    outer, logs, sampled, wall = random.random() < 0.5, {False: 0.0, True: 0.0}, 0.0, 0.0
-    for watched in (outer, not outer, not outer, outer):
-        facts = launcher.run(Request(argv, ARM, memory=watched)).facts
-        logs[watched] += math.log(facts["cpu_s"]) / 2
-        if watched:
-            sampled, wall = sampled + facts["sampling_cost_s"], wall + facts["wall_s"]
-    return {"difference": logs[True] - logs[False], "duty": sampled / wall}
+Run = Callable[[bool], dict[str, float]]
+
+
+def quad(run: Run) -> float:
+    """Two plain and two changed runs, the same kind outside: what drifts evenly over the four cancels in the log ratio."""
+    outer, logs = random.random() < 0.5, {False: 0.0, True: 0.0}
+    for changed in (outer, not outer, not outer, outer):
+        logs[changed] += math.log(run(changed)["cpu_s"]) / 2
+    return logs[True] - logs[False]
 
 
 def sampling(server: list[str], touch: list[str], before: dict[str, Any], until: float) -> dict[str, Any]:
     launcher, found = Launcher(), {}
     programs = {"server": server, "touch": touch}
-    quads = {name: before.get(name, {}).get("quads", []) for name in programs}
-    while min(map(len, quads.values())) < QUADS and time.monotonic() < until:
-        for name, argv in programs.items():
-            quads[name].append(quad(launcher, argv))
-    for name, measured in quads.items():
-        middle = stats.of_differences(np.array([one["difference"] for one in measured]))
-        duty = max(one["duty"] for one in measured)
-        found[name] = summary(middle) | {"duty_at_most": duty, "still_to_do": QUADS - len(measured), "quads": measured}
+    measured = {name: before.get(name, {"quads": [], "duties": []}) for name in programs}
+
+    def run(name: str, watched: bool) -> dict[str, float]:
+        facts = launcher.run(Request(programs[name], ARM, memory=watched)).facts
+        if watched:
+            measured[name]["duties"].append(facts["sampling_cost_s"] / facts["wall_s"])
+        return facts
+
+    while min(len(kept["quads"]) for kept in measured.values()) < QUADS and time.monotonic() < until:
+        for name, kept in measured.items():
+            kept["quads"].append(quad(partial(run, name)))
+    for name, kept in measured.items():
+        middle = stats.of_differences(np.array(kept["quads"]))
+        found[name] = summary(middle) | {"duty_at_most": max(kept["duties"]), "still_to_do": QUADS - len(kept["quads"])} | kept
     return found
 
 
 def layer(server: list[str], _: list[str], before: dict[str, Any], until: float) -> dict[str, Any]:
-    measured, launcher, runs = latency.clock(), Launcher(), before.get("server", {}).get("cpu_s", [])
+    clock, launcher, found = latency.clock(), Launcher(), {}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        variables = {str(every): measured.variables(every, Path(folder) / "calls") for every in (64, 1)} | {"none": None}
-        while len(runs) < TRIPLES and time.monotonic() < until:
-            order = random.sample(list(variables), len(variables))
-            runs.append({name: launcher.run(Request(server, ARM, latency=variables[name])).facts["cpu_s"] for name in order})
-    found: dict[str, Any] = {"server": {"cpu_s": runs, "still_to_do": TRIPLES - len(runs)}}
-    for every in (64, 1):
-        behind = stats.interval(*([run[name] for run in runs] for name in (str(every), "none")))
-        found[f"one in {every}"] = {"ns_per_call": latency.overhead(measured, every)} | summary(behind)
+
+        def run(variables: dict[str, str], layered: bool) -> dict[str, float]:
+            facts = launcher.run(Request(server, ARM, latency=variables if layered else None)).facts
+            for file in Path(folder).iterdir():
+                file.unlink()
+            return facts
+
+        for every, wanted in LAYER.items():
+            name, variables = f"one in {every}", clock.variables(every, Path(folder) / "calls")
+            quads = before.get(name, {}).get("quads", [])
+            while len(quads) < wanted and time.monotonic() < until:
+                quads.append(quad(partial(run, variables)))
+            if quads:
+                behind = summary(stats.of_differences(np.array(quads)))
+                behind |= {"still_to_do": wanted - len(quads), "quads": quads}
+                found[name] = {"ns_per_call": latency.overhead(clock, every)} | behind
     return found
 
 
@@ -95,6 +111,7 @@ def main(words: list[str]) -> None:
         raise SystemExit(f"bars: expected FOLDER SECONDS SERVER TOUCH [{'|'.join(PARTS)}]..., got {' '.join(words) or 'nothing'}")
     folder, until = Path(words[0]), time.monotonic() + int(words[1])
     server, touch = words[2].split(), words[3].split()
+    folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "bars.json"
     found = json.loads(kept.read_text()) if kept.exists() else {}
     for part in words[4:] or PARTS:

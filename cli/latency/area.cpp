@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "cli/latency/next.hpp"
+#include "cli/latency/timing.hpp"
 #include "mortise/os/entropy.hpp"
 
 namespace mortise::latency {
@@ -22,6 +23,7 @@ constinit Area area{};
 namespace {
 
 constexpr std::size_t kRecordBytes = (sizeof(Record) + 4095) & ~std::size_t{4095};
+constexpr std::uint64_t kEveryMax = 1 << 24;  // gaps are 32 bits
 constexpr std::size_t kAreaBytes = kHeaderBytes + kRecordBytes * kRecordsMax;
 constinit pthread_key_t key{};
 constinit bool has_key = false;
@@ -73,7 +75,7 @@ void child_began() noexcept {
 }
 
 void describe_process() noexcept {
-  memcpy(settings.magic, "mortise-latency1", sizeof settings.magic);
+  memcpy(settings.magic, "mortise-latency2", sizeof settings.magic);
   settings.header_bytes = kHeaderBytes;
   settings.record_bytes = kRecordBytes;
   settings.records = kRecordsMax;
@@ -91,6 +93,13 @@ void describe_process() noexcept {
   area.is_glibc = file && strncmp(file, "/libc.so.", 9) == 0;
 }
 
+/// Of a program that asks for memory all the time a sampled call is due every few microseconds: asking the kernel may
+/// take a 512th of the time, and no more.
+void lengthen_window() noexcept {
+  const std::uint64_t least = 512 * refresh_ticks();
+  if (settings.window_ticks < least) settings.window_ticks = least;
+}
+
 [[gnu::constructor]] void settle() noexcept {
   const char* wanted = getauxval(AT_SECURE) == 0 ? getenv("MORTISE_LATENCY") : nullptr;
   if (wanted && strlen(wanted) < sizeof prefix && find_next()) {
@@ -99,6 +108,10 @@ void describe_process() noexcept {
     settings.every = number("MORTISE_LATENCY_EVERY", 64);
     settings.slow_ticks = number("MORTISE_LATENCY_SLOW", 13'000);
     settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 26'000);
+    if (settings.every > kEveryMax) settings.every = kEveryMax;
+    if (settings.every > 1) lengthen_window();
+    area.gap_scale = (settings.every - 1) * 43691;  // two thirds, 0.16, of what gap() takes as 16.16
+    area.window_ticks = settings.window_ticks;
     describe_process();
     has_key = pthread_key_create(&key, thread_ended) == 0;
     pthread_atfork(nullptr, nullptr, child_began);
@@ -144,7 +157,7 @@ bool attach(Thread& t) noexcept {
 void detach(Thread& t) noexcept {
   if (!t.record || !area.header) return;
   for (unsigned kind = 0; kind < kEmpty; ++kind) {
-    t.record->calls[kind] -= t.left[kind];  // these were counted ahead
+    if (t.left[kind] > 0) t.record->sums[kind].calls -= static_cast<std::uint64_t>(t.left[kind]);  // counted ahead
     t.left[kind] = 0;
   }
   t.record = nullptr;

@@ -1,16 +1,20 @@
 // The process's file of records: made before main, made anew in a child of fork, given to threads in pieces.
 #pragma once
 
-#include "cli/latency/timing.hpp"
+#include "cli/latency/record.hpp"
 
 namespace mortise::latency {
 
+struct Thread;
+
 struct Area {
-  Header* header;   // null: nothing is timed
-  bool is_settled;  // whether to time was decided
-  bool is_glibc;    // the allocator is glibc's
+  Header* header;              // null: nothing is timed
+  std::uint64_t gap_scale;     // how many calls go untimed between two, see gap()
+  std::uint64_t window_ticks;  // what is known of a thread's faults and switches is fresh for so long
+  bool is_settled;             // whether to time was decided
+  bool is_glibc;               // the allocator is glibc's
 };
-extern constinit Area area;
+[[gnu::visibility("hidden")]] extern constinit Area area;
 
 /// Gives `t` a record that no thread has. False: there is none, the thread stays untimed for now. Wait-free,
 /// O(records).

@@ -1,6 +1,6 @@
-// malloc(3) in front of malloc(3): each entry point either passes straight on or has its call timed.
+// malloc(3) in front of malloc(3): each entry point either passes straight on or has its call timed, in a function that
+// is called from the end.
 #include <cerrno>
-#include <cstring>
 
 #include "cli/latency/next.hpp"
 #include "cli/latency/timing.hpp"
@@ -10,16 +10,7 @@ using namespace mortise::latency;
 
 #define SITE __builtin_return_address(0)
 
-namespace {
-
-/// True: this call is not timed. Until the allocator is known nothing is left to count down, so that path needs no
-/// check.
-MORTISE_HOT bool passes(Kind kind) noexcept {
-  std::uint32_t& left = self.left[kind];
-  if (left == 0) return false;
-  --left;
-  return true;
-}
+namespace mortise::latency {
 
 [[gnu::noinline]] void* slow_malloc(std::size_t size, const void* site) noexcept {
   if (!find_next()) return early_block(size);
@@ -27,9 +18,17 @@ MORTISE_HOT bool passes(Kind kind) noexcept {
 }
 
 [[gnu::noinline]] void slow_free(void* block, const void* site) noexcept {
-  if (!block || is_early(block) || !find_next()) return;
-  timed_free(block, site, [=] { next.free(block); });
+  if (block && find_next()) timed_free(block, site, [=] { next.free(block); });
 }
+
+[[gnu::noinline]] void* slow_aligned(std::size_t align, std::size_t size, const void* site) noexcept {
+  if (!find_next()) return nullptr;
+  return timed_allocation(kAligned, size, site, [=] { return next.memalign(align, size); });
+}
+
+}  // namespace mortise::latency
+
+namespace {
 
 [[gnu::noinline]] void* slow_calloc(std::size_t count, std::size_t size, const void* site) noexcept {
   std::size_t bytes;
@@ -38,26 +37,15 @@ MORTISE_HOT bool passes(Kind kind) noexcept {
   return timed_allocation(kCalloc, bytes, site, [=] { return next.calloc(count, size); });
 }
 
-[[gnu::noinline]] void* resize(void* block, std::size_t size, const void* site) noexcept {
-  if (!find_next()) {
-    void* const fresh = early_block(size);
-    if (fresh && block) memcpy(fresh, block, size < early_size(block) ? size : early_size(block));
-    return fresh;
-  }
-  if (is_early(block)) {
-    void* const fresh = slow_malloc(size, site);
-    if (fresh) memcpy(fresh, block, size < early_size(block) ? size : early_size(block));
-    return fresh;
-  }
-  if (passes(kRealloc)) return next.realloc(block, size);
+[[gnu::noinline]] void* slow_realloc(void* block, std::size_t size, const void* site) noexcept {
+  if (!find_next()) return resized_early_block(block, size);
   return timed_allocation(kRealloc, size, site, [=] { return next.realloc(block, size); });
 }
 
-/// Aligned requests are rare: all take this way.
-template <class Function> void* aligned(std::size_t size, const void* site, Function call) noexcept {
-  if (!find_next()) return nullptr;
-  if (passes(kAligned)) return call();
-  return timed_allocation(kAligned, size, site, call);
+/// Those of the aligned family that are rare.
+template <class Function> MORTISE_HOT void* aligned(std::size_t size, const void* site, Function call) noexcept {
+  if (passes(kAligned)) [[likely]] return call();
+  return find_next() ? timed_allocation(kAligned, size, site, call) : nullptr;
 }
 
 }  // namespace
@@ -70,7 +58,7 @@ MORTISE_EXPORT void* malloc(std::size_t size) noexcept {
 }
 
 MORTISE_EXPORT void free(void* block) noexcept {
-  if (!is_early(block) && passes(kFree)) [[likely]] return next.free(block);
+  if (passes(kFree)) [[likely]] return next.free(block);
   slow_free(block, SITE);
 }
 
@@ -79,7 +67,10 @@ MORTISE_EXPORT void* calloc(std::size_t count, std::size_t size) noexcept {
   return slow_calloc(count, size, SITE);
 }
 
-MORTISE_EXPORT void* realloc(void* block, std::size_t size) noexcept { return resize(block, size, SITE); }
+MORTISE_EXPORT void* realloc(void* block, std::size_t size) noexcept {
+  if (passes(kRealloc)) [[likely]] return next.realloc(block, size);
+  return slow_realloc(block, size, SITE);
+}
 
 MORTISE_EXPORT void* reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
@@ -87,11 +78,13 @@ MORTISE_EXPORT void* reallocarray(void* block, std::size_t count, std::size_t si
     errno = ENOMEM;
     return nullptr;
   }
-  return resize(block, bytes, SITE);
+  if (passes(kRealloc)) [[likely]] return next.realloc(block, bytes);
+  return slow_realloc(block, bytes, SITE);
 }
 
 MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept {
-  return aligned(size, SITE, [=] { return next.memalign(align, size); });
+  if (passes(kAligned)) [[likely]] return next.memalign(align, size);
+  return slow_aligned(align, size, SITE);
 }
 
 MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
@@ -99,11 +92,13 @@ MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept
 }
 
 MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
+  if (passes(kAligned)) [[likely]] return next.posix_memalign(out, align, size);
   int failed = ENOMEM;
-  aligned(size, SITE, [&] {
-    failed = next.posix_memalign(out, align, size);
-    return failed ? nullptr : *out;
-  });
+  if (find_next())
+    timed_allocation(kAligned, size, SITE, [&] {
+      failed = next.posix_memalign(out, align, size);
+      return failed ? nullptr : *out;
+    });
   return failed;
 }
 
@@ -120,6 +115,13 @@ MORTISE_EXPORT std::size_t malloc_usable_size(void* block) noexcept {
   return find_next() && next.malloc_usable_size ? next.malloc_usable_size(block) : 0;
 }
 
-MORTISE_EXPORT void free_sized(void* block, std::size_t) noexcept { slow_free(block, SITE); }
-MORTISE_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept { slow_free(block, SITE); }
+MORTISE_EXPORT void free_sized(void* block, std::size_t) noexcept {
+  if (passes(kFree)) [[likely]] return next.free(block);
+  slow_free(block, SITE);
+}
+
+MORTISE_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
+  if (passes(kFree)) [[likely]] return next.free(block);
+  slow_free(block, SITE);
+}
 }

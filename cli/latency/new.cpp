@@ -16,37 +16,23 @@ using namespace mortise::latency;
 
 namespace {
 
-void* allocate(std::size_t size, const void* site) noexcept {
-  std::uint32_t& left = self.left[kMalloc];
-  if (left != 0) [[likely]] {
-    --left;
-    return next.malloc(size);
-  }
-  if (!find_next()) return early_block(size);
-  return timed_allocation(kMalloc, size, site, [=] { return next.malloc(size); });
+MORTISE_HOT void* allocate(std::size_t size, const void* site) noexcept {
+  if (passes(kMalloc)) [[likely]] return next.malloc(size);
+  return slow_malloc(size, site);
 }
 
-void* allocate(std::size_t size, std::align_val_t align, const void* site) noexcept {
-  if (!find_next()) return nullptr;
-  std::uint32_t& left = self.left[kAligned];
-  const auto call = [=] { return next.memalign(static_cast<std::size_t>(align), size); };
-  if (left == 0) return timed_allocation(kAligned, size, site, call);
-  --left;
-  return call();
+MORTISE_HOT void* allocate(std::size_t size, std::align_val_t align, const void* site) noexcept {
+  if (passes(kAligned)) [[likely]] return next.memalign(static_cast<std::size_t>(align), size);
+  return slow_aligned(static_cast<std::size_t>(align), size, site);
 }
 
-void release(void* block, const void* site) noexcept {
-  std::uint32_t& left = self.left[kFree];
-  if (!block || is_early(block)) return;
-  if (left != 0) [[likely]] {
-    --left;
-    return next.free(block);
-  }
-  if (find_next()) timed_free(block, site, [=] { next.free(block); });
+MORTISE_HOT void release(void* block, const void* site) noexcept {
+  if (passes(kFree)) [[likely]] return next.free(block);
+  slow_free(block, site);
 }
 
 /// The C++ library's operator of the same name: it calls malloc again, which fails again, and then does what it must.
-template <class... A> void* failed(const char* name, A... arguments) {
+template <class... A> MORTISE_COLD void* failed(const char* name, A... arguments) {
   const auto theirs = reinterpret_cast<void* (*)(A...)>(dlsym(RTLD_NEXT, name));
   if (!theirs) abort();
   return theirs(arguments...);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 namespace mortise::latency {
 namespace {
 
@@ -12,14 +14,37 @@ template <class F> void find(F*& function, const char* name) noexcept {
   function = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
+void (*their_free)(void*) = nullptr;
+void* (*their_realloc)(void*, std::size_t) = nullptr;
+
+void* moved(void* early_block, void* fresh, std::size_t bytes) noexcept {
+  const std::size_t held = early_size(early_block);
+  return fresh ? memcpy(fresh, early_block, bytes < held ? bytes : held) : nullptr;
+}
+
+void careful_free(void* block) noexcept {
+  if (!is_early(block)) their_free(block);
+}
+
+void* careful_realloc(void* block, std::size_t bytes) noexcept {
+  return is_early(block) ? moved(block, next.malloc(bytes), bytes) : their_realloc(block, bytes);
+}
+
+/// Somebody holds early blocks: from now on every free and realloc looks.
+void look_out_for_early_blocks() noexcept {
+  their_free = next.free;
+  their_realloc = next.realloc;
+  next.free = careful_free;
+  next.realloc = careful_realloc;
+}
+
 }  // namespace
 
 constinit Next next{};
 alignas(kAlign) constinit unsigned char early[kEarlyBytes] = {};
 
-bool find_next() noexcept {
+bool search_next() noexcept {
   static constinit bool finding = false;
-  if (next.malloc) return true;
   if (finding) return false;
   finding = true;  // the first call comes from the loader or from main, before there is a second thread
   find(next.calloc, "calloc");
@@ -31,8 +56,11 @@ bool find_next() noexcept {
   find(next.valloc, "valloc");
   find(next.pvalloc, "pvalloc");
   find(next.malloc_usable_size, "malloc_usable_size");
-  find(next.malloc, "malloc");
-  return next.malloc != nullptr;
+  void* (*found)(std::size_t) = nullptr;
+  find(found, "malloc");
+  if (early_used != 0) look_out_for_early_blocks();
+  next.malloc = found;  // last: it says that all is found
+  return found != nullptr;
 }
 
 // In front of each block lies its size.
@@ -47,6 +75,11 @@ void* early_block(std::size_t bytes) noexcept {
 
 std::size_t early_size(const void* block) noexcept {
   return *reinterpret_cast<const std::size_t*>(static_cast<const unsigned char*>(block) - kAlign);
+}
+
+void* resized_early_block(void* block, std::size_t bytes) noexcept {
+  void* const fresh = early_block(bytes);
+  return block ? moved(block, fresh, bytes) : fresh;
 }
 
 }  // namespace mortise::latency

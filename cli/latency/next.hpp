@@ -18,18 +18,21 @@ struct Next {
   void* (*pvalloc)(std::size_t);
   std::size_t (*malloc_usable_size)(void*);
 };
-extern constinit Next next;
+[[gnu::visibility("hidden")]] extern constinit Next next;
 
 /// True once `next` is filled in. The search itself asks for memory, and is then answered false: from the early blocks.
-bool find_next() noexcept;
+bool search_next() noexcept;
+inline bool find_next() noexcept { return next.malloc || search_next(); }
 
-/// Blocks from a small arena of our own, for those who ask while the allocator is being looked for. Never freed.
+/// Blocks from a small arena of our own, for those who ask while the allocator is being looked for. Never freed: where
+/// there are any, `next.free` and `next.realloc` are functions of ours that know them.
 void* early_block(std::size_t bytes) noexcept;
 inline constexpr std::size_t kEarlyBytes = 1 << 16;
-extern unsigned char early[kEarlyBytes];
-inline bool is_early(const void* block) noexcept {  // here, because every free asks
+[[gnu::visibility("hidden")]] extern unsigned char early[kEarlyBytes];
+inline bool is_early(const void* block) noexcept {
   return reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(early) < kEarlyBytes;
 }
 std::size_t early_size(const void* block) noexcept;
+void* resized_early_block(void* block, std::size_t bytes) noexcept;
 
 }  // namespace mortise::latency

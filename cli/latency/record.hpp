@@ -40,21 +40,26 @@ struct Call {
   char module[kPathBytes];   // its end, where it is longer; empty: the program itself; "?": unknown
 };
 
+struct Sum {
+  std::uint64_t calls;  // timed or not
+  std::uint64_t ticks;  // of the timed ones, together
+  std::uint64_t worst, worst_torn;
+};
+
+/// What every timed call touches comes first: one cache line, the half of one, and that of its bucket.
 struct Record {
+  std::uint64_t examine_from;                     // calls from so many ticks on are looked at
+  std::uint64_t backwards;                        // readings of the clock that were before the one before
+  Snapshot known;
+  Sum sums[kKinds];
   std::uint64_t counts[kKinds][Buckets::kCount];  // calls that no preemption tore
   std::uint64_t torn[kKinds][Buckets::kCount];    // calls that one did
-  std::uint64_t calls[kKinds];                    // timed or not
-  std::uint64_t ticks[kKinds];                    // of the timed ones, together
-  std::uint64_t worst[kKinds], worst_torn[kKinds];
-  std::uint64_t backwards;                        // readings of the clock that were before the one before
-  std::uint64_t examine_from;                     // calls from so many ticks on are looked at
-  Snapshot known;
   std::uint32_t slow_used, torn_used;
   Call slow[kWorst], torn_calls[kWorst];
 };
 
 struct Header {
-  char magic[16];  // "mortise-latency1"
+  char magic[16];  // "mortise-latency2"
   std::uint64_t header_bytes, record_bytes, records, every, is_clock_gettime, slow_ticks, window_ticks;
   std::uint64_t pid, kinds, buckets, parts, worst;
   std::uint64_t untimed_threads;       // beyond kRecordsMax at a time

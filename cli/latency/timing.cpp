@@ -17,32 +17,11 @@ namespace mortise::latency {
 
 constinit thread_local Thread self [[gnu::tls_model("initial-exec")]]{};
 constinit bool use_clock_gettime = false;
+constinit std::uint64_t known_sizes[1 << kSizesLog2] = {};
 
 namespace {
 
-constexpr unsigned kEmptyEveryFull = 16;  // with every call timed, an empty one beside each would double the cost
-constexpr unsigned kSizesLog2 = 13;
-constinit std::uint64_t known_sizes[1 << kSizesLog2] = {};  // address / 16 << 20 | size / 8, rounded up
-
-std::uint64_t next_random(Thread& t) noexcept {
-  std::uint64_t x = t.random;
-  x ^= x << 13;
-  x ^= x >> 7;
-  x ^= x << 17;
-  return t.random = x;
-}
-
-/// How many calls go untimed: geometric with mean every - 1. -log2 of a uniform number is its leading zeros plus a
-/// fraction, here on a straight line, which is off by less than 0.09; its mean is 3/2 where the logarithm's is 1 / ln
-/// 2.
-std::uint32_t gap(Thread& t, std::uint64_t every) noexcept {
-  if (every <= 1) return 0;
-  const std::uint64_t r = next_random(t) | 1;
-  const auto zeros = static_cast<unsigned>(__builtin_clzll(r));
-  const auto mantissa = static_cast<std::uint32_t>((r << zeros) >> 47 & 0xffff);
-  const std::uint64_t minus_log2 = (std::uint64_t{zeros + 1} << 16) - mantissa;  // 16.16
-  return static_cast<std::uint32_t>((minus_log2 * (every - 1) * 43691) >> 32);   // times 2/3
-}
+constexpr std::int32_t kNever = 0x7fffffff, kLater = 1024;
 
 void take_snapshot(Snapshot& known, std::uint64_t now) noexcept {
   rusage used{};
@@ -55,12 +34,8 @@ void take_snapshot(Snapshot& known, std::uint64_t now) noexcept {
            &__curbrk ? reinterpret_cast<std::uint64_t>(__curbrk) : 0};
 }
 
-std::uint64_t slot_of(const void* block) noexcept {
-  return (reinterpret_cast<std::uint64_t>(block) * 0x9E3779B97F4A7C15ull) >> (64 - kSizesLog2);
-}
-
 std::size_t size_of(const void* block) noexcept {
-  const std::uint64_t word = __atomic_load_n(&known_sizes[slot_of(block)], __ATOMIC_RELAXED);
+  const std::uint64_t word = __atomic_load_n(&size_slot(block), __ATOMIC_RELAXED);
   return word >> 20 == (reinterpret_cast<std::uint64_t>(block) >> 4 & 0xfffffffffff) ? (word & 0xfffff) * 8 : 0;
 }
 
@@ -97,8 +72,8 @@ Call& least(Call* calls) noexcept {
 }
 
 /// A slow call: what happened to its thread meanwhile. Returns whether a preemption tore it.
-MORTISE_COLD bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
-                          std::size_t size, const void* site) noexcept {
+bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
+             const void* site) noexcept {
   const int kept = errno;
   Record& r = *t.record;
   const Snapshot before = r.known;
@@ -126,65 +101,55 @@ MORTISE_COLD bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64
       r.examine_from = enough < area.header->slow_ticks ? enough : area.header->slow_ticks;
     }
   }
-  if (!is_torn && ticks > r.worst[kind]) r.worst[kind] = ticks;
-  if (is_torn && ticks > r.worst_torn[kind]) r.worst_torn[kind] = ticks;
   errno = kept;
   return is_torn;
 }
 
-void count(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
-           const void* site) noexcept {
+}  // namespace
+
+MORTISE_COLD bool admit(Thread& t, Kind kind) noexcept {
+  if (t.is_inside) return false;
+  if (t.record || (area.header && attach(t))) return true;
+  if (area.is_settled) t.left[kind] = area.header ? kLater : kNever;
+  return false;
+}
+
+MORTISE_COLD std::uint64_t refresh(Snapshot& known, std::uint64_t now) noexcept {
+  take_snapshot(known, now);
+  return clock_now();
+}
+
+MORTISE_COLD void note_slow(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
+                            std::size_t size, const void* site) noexcept {
   Record& r = *t.record;
   if (ended < begun) {
     ++r.backwards;
     return;
   }
   const std::uint64_t ticks = ended - begun;
-  bool is_torn = false;
-  if (ticks >= r.examine_from) [[unlikely]] is_torn = examine(t, kind, begun, ended, block, size, site);
+  const bool is_torn = examine(t, kind, begun, ended, block, size, site);
+  Sum& sum = r.sums[kind];
+  sum.ticks += ticks;
   ++(is_torn ? r.torn : r.counts)[kind][Buckets::bucket_of(ticks)];
-  r.ticks[kind] += ticks;
-  if (!is_torn && ticks > r.worst[kind]) r.worst[kind] = ticks;
+  std::uint64_t& worst = is_torn ? sum.worst_torn : sum.worst;
+  if (ticks > worst) worst = ticks;
 }
 
-}  // namespace
+MORTISE_COLD void time_nothing(Thread& t) noexcept {
+  const std::uint64_t begun = begin(t);
+  asm volatile("" : : : "memory");
+  note(t, kEmpty, begun, clock_now(), nullptr, 0, nullptr);
+  ++t.record->sums[kEmpty].calls;
+}
 
-bool begin(Thread& t, Kind kind) noexcept {
-  if (!area.header || (!t.record && !attach(t))) {
-    t.left[kind] = area.header ? 1024 : area.is_settled ? ~0u : 0;
-    return false;
+std::uint64_t refresh_ticks() noexcept {
+  Snapshot s{};
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int i = 0; i < 8; ++i) {
+    const std::uint64_t begun = clock_now(), ticks = refresh(s, begun) - begun;
+    if (ticks < least) least = ticks;
   }
-  t.left[kind] = gap(t, area.header->every);
-  t.record->calls[kind] += t.left[kind] + 1;
-  t.is_inside = true;
-  t.kernel_calls = 0;
-  return true;
-}
-
-std::uint64_t fresh_begin(Thread& t, std::uint64_t now) noexcept {
-  Record& r = *t.record;
-  if (now - r.known.at <= area.header->window_ticks) [[likely]] return now;
-  take_snapshot(r.known, now);
-  return clock_now();
-}
-
-void note(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
-          const void* site) noexcept {
-  count(t, kind, begun, ended, block, size, site);
-  if (area.header->every > 1 || ++t.empties % kEmptyEveryFull == 0) {
-    t.kernel_calls = 0;
-    const std::uint64_t from = fresh_begin(t, clock_now());
-    asm volatile("" : : : "memory");
-    count(t, kEmpty, from, clock_now(), nullptr, 0, nullptr);
-    ++t.record->calls[kEmpty];
-  }
-  t.is_inside = false;
-}
-
-void know_size(const void* block, std::size_t size) noexcept {
-  const std::uint64_t eighths = size > std::size_t{0xfffff} * 8 ? 0xfffff : (size + 7) / 8;
-  const std::uint64_t word = (reinterpret_cast<std::uint64_t>(block) >> 4) << 20 | eighths;
-  __atomic_store_n(&known_sizes[slot_of(block)], word, __ATOMIC_RELAXED);
+  return least;
 }
 
 }  // namespace mortise::latency

@@ -1,23 +1,28 @@
-// How one call is timed. On the path of a call that is not timed there is one thread-local counter and nothing else:
+// How one call is timed. On the path of a call that is not timed there is one thread-local counter and nothing else,
+// four instructions and no frame:
 //
-//   malloc ─► left[kMalloc] > 0: count down ─► the allocator
-//      └─ else ─► Timing: clock ─► the allocator ─► clock ─► bucket ─► slow? what did the kernel do meanwhile (examine)
+//   malloc ─► count left[kMalloc] down ─► the allocator
+//      └─ below 0 ─► clock ─► the allocator ─► clock ─► bucket ─► slow? what did the kernel do meanwhile (examine)
 //
 // Which calls are timed is drawn anew each time, from a geometric distribution: a fixed period would meet the
 // program's own, and an alternating program would have all its frees timed and none of its mallocs.
+//
+// A timed call takes two readings of the clock and about 90 instructions. What the kernel has done to the thread so far
+// is asked for beforehand, because a call that turns out slow wants to know what happened meanwhile; a system call a
+// timed call would be most of the layer's cost, so the last answer serves for `area.window_ticks`.
 #pragma once
 
 #include <time.h>
 
-#include "cli/latency/record.hpp"
+#include "cli/latency/area.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/os/clock.hpp"
 
 namespace mortise::latency {
 
-/// What a thread needs at hand: 64 bytes of static TLS.
+/// What a thread needs at hand: at most 64 bytes of static TLS.
 struct Thread {
-  std::uint32_t left[kEmpty];  // calls of each kind that go untimed until the next that is
+  std::int32_t left[kEmpty];   // calls of each kind that go untimed until the next that is; counted below 0 by that one
   std::uint32_t index;
   Record* record;              // null: none yet
   std::uint64_t random;
@@ -26,8 +31,12 @@ struct Thread {
   bool is_inside;              // a call is being timed: what the allocator calls in turn is part of it
 };
 static_assert(sizeof(Thread) <= 64, "static TLS is scarce");
-extern constinit thread_local Thread self [[gnu::tls_model("initial-exec")]];
-extern constinit bool use_clock_gettime;
+[[gnu::visibility("hidden")]] extern constinit thread_local Thread self [[gnu::tls_model("initial-exec")]];
+[[gnu::visibility("hidden")]] extern constinit bool use_clock_gettime;
+
+/// Counts a call down. True: it is not timed. Before the allocator is known, and where a timed call makes another, the
+/// counter is below 0 already, so that this path needs no other check.
+MORTISE_HOT bool passes(Kind kind) noexcept { return --self.left[kind] >= 0; }
 
 MORTISE_HOT std::uint64_t clock_now() noexcept {
   if (!use_clock_gettime) [[likely]] return os::ticks();
@@ -36,39 +45,110 @@ MORTISE_HOT std::uint64_t clock_now() noexcept {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// Gives the thread a record, if timing is on and one is to be had, and draws how many calls of `kind` go untimed
-/// after this one. False: this call is not timed.
-bool begin(Thread& t, Kind kind) noexcept;
+/// Gives the thread a record, if timing is on and one is to be had. False: this call of `kind` is not timed, or it is
+/// part of one that is.
+bool admit(Thread& t, Kind kind) noexcept;
 
-/// Refreshes what is known of the thread's faults and switches, unless it is fresh. Gives the moment to time from.
-std::uint64_t fresh_begin(Thread& t, std::uint64_t now) noexcept;
+/// Asks the kernel what it has done to the thread. Gives the moment to time from.
+std::uint64_t refresh(Snapshot& known, std::uint64_t now) noexcept;
 
-/// Counts one call; looks closer if it was slow.
-void note(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
-          const void* site) noexcept;
+/// Counts a call that was slow, or seen to end before it began, and finds out what happened meanwhile.
+void note_slow(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
+               const void* site) noexcept;
 
-/// Remembers a block's size, so that a slow free can tell it.
-void know_size(const void* block, std::size_t size) noexcept;
+/// Times an empty call.
+void time_nothing(Thread& t) noexcept;
+inline constexpr unsigned kEmptyEvery = 16;  // one beside each timed call would double the cost
 
-/// Times `call` (unless it is part of one that is being timed) and returns what it returns.
+/// What `refresh` takes here, at best.
+std::uint64_t refresh_ticks() noexcept;
+
+/// How many calls go untimed: geometric with mean every - 1. -log2 of a uniform number is its leading zeros plus a
+/// fraction, here on a straight line, which is off by less than 0.09; its mean is 3/2 where the logarithm's is 1 / ln
+/// 2. Two thirds of `every` - 1 are in `gap_scale`, 0.32 of them.
+MORTISE_HOT std::int32_t gap(Thread& t) noexcept {
+  t.random = t.random * 6364136223846793005u + 1442695040888963407u;
+  const std::uint64_t r = t.random | 1;
+  const auto zeros = static_cast<unsigned>(__builtin_clzll(r));
+  const std::uint64_t minus_log2 = (std::uint64_t{zeros + 1} << 16) - (r << zeros >> 47 & 0xffff);  // 16.16
+  return static_cast<std::int32_t>((minus_log2 * area.gap_scale) >> 32);
+}
+
+/// Draws how many calls of `kind` go untimed after this one, and counts them all.
+MORTISE_HOT void draw(Thread& t, Kind kind) noexcept {
+  const std::int32_t left = gap(t);
+  t.left[kind] = left;
+  t.record->sums[kind].calls += static_cast<std::uint64_t>(left) + 1;
+}
+
+/// Gives the moment to time from.
+MORTISE_HOT std::uint64_t begin(Thread& t) noexcept {
+  t.is_inside = true;
+  t.kernel_calls = 0;
+  const std::uint64_t now = clock_now();
+  return now - t.record->known.at <= area.window_ticks ? now : refresh(t.record->known, now);
+}
+
+MORTISE_HOT void note(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
+                      std::size_t size, const void* site) noexcept {
+  Record& r = *t.record;
+  const std::uint64_t ticks = ended - begun;
+  if (ticks >= r.examine_from) [[unlikely]] return note_slow(t, kind, begun, ended, block, size, site);
+  ++r.counts[kind][Buckets::bucket_of(ticks)];
+  Sum& sum = r.sums[kind];
+  sum.ticks += ticks;
+  if (ticks > sum.worst) [[unlikely]] sum.worst = ticks;
+}
+
+MORTISE_HOT void end(Thread& t) noexcept {
+  if (++t.empties % kEmptyEvery == 0) [[unlikely]] time_nothing(t);
+  t.is_inside = false;
+}
+
+/// Sizes of timed blocks by their places, so that a slow free can tell one: address / 16 << 20 | size / 8, rounded up.
+inline constexpr unsigned kSizesLog2 = 13;
+[[gnu::visibility("hidden")]] extern std::uint64_t known_sizes[1 << kSizesLog2];
+MORTISE_HOT std::uint64_t& size_slot(const void* block) noexcept {
+  return known_sizes[(reinterpret_cast<std::uint64_t>(block) * 0x9E3779B97F4A7C15ull) >> (64 - kSizesLog2)];
+}
+MORTISE_HOT void know_size(const void* block, std::size_t size) noexcept {
+  const std::uint64_t eighths = size > std::size_t{0xfffff} * 8 ? 0xfffff : (size + 7) / 8;
+  const std::uint64_t word = (reinterpret_cast<std::uint64_t>(block) >> 4) << 20 | eighths;
+  __atomic_store_n(&size_slot(block), word, __ATOMIC_RELAXED);
+}
+
+/// Times `call` where it is to be timed, and returns what it returns.
 template <class Function>
 MORTISE_HOT void* timed_allocation(Kind kind, std::size_t size, const void* site, Function call) noexcept {
   Thread& t = self;
-  if (t.is_inside || !begin(t, kind)) return call();
-  const std::uint64_t begun = fresh_begin(t, clock_now());
+  if (!t.record || t.is_inside) [[unlikely]] {
+    if (!admit(t, kind)) return call();
+  }
+  draw(t, kind);
+  const std::uint64_t begun = begin(t);
   void* const block = call();
   const std::uint64_t ended = clock_now();
-  note(t, kind, begun, ended, block, size, site);
   know_size(block, size);
+  note(t, kind, begun, ended, block, size, site);
+  end(t);
   return block;
 }
 
 template <class Function> MORTISE_HOT void timed_free(void* block, const void* site, Function call) noexcept {
   Thread& t = self;
-  if (t.is_inside || !begin(t, kFree)) return call();
-  const std::uint64_t begun = fresh_begin(t, clock_now());
+  if (!t.record || t.is_inside) [[unlikely]] {
+    if (!admit(t, kFree)) return call();
+  }
+  draw(t, kFree);
+  const std::uint64_t begun = begin(t);
   call();
   note(t, kFree, begun, clock_now(), block, 0, site);
+  end(t);
 }
+
+/// A malloc, a free or an aligned allocation that does not pass: timed, or the allocator is still to be found.
+void* slow_malloc(std::size_t size, const void* site) noexcept;
+void slow_free(void* block, const void* site) noexcept;
+void* slow_aligned(std::size_t align, std::size_t size, const void* site) noexcept;
 
 }  // namespace mortise::latency

@@ -9,7 +9,7 @@ import numpy as np
 
 from mortise.errors import RunFailed
 
-MAGIC = b"mortise-latency1"
+MAGIC = b"mortise-latency2"
 KINDS = ("malloc", "calloc", "realloc", "aligned", "free", "empty")
 KERNEL_CALLS = ("mmap", "munmap", "madvise", "mprotect", "mremap", "brk", "another system call", "sched_yield")
 PATH_BYTES, RECORDS_MAX = 256, 1024
@@ -28,14 +28,14 @@ CALL = np.dtype(
     + [(name, "<u4") for name in ("kind", "kernel_calls", "minor_faults", "major_faults", "waits", "preemptions")]
     + [("offset", "<u8"), ("module", f"S{PATH_BYTES}")]
 )
+SUM = np.dtype([(name, "<u8") for name in ("calls", "ticks", "worst", "worst_torn")])
 
 
 def record_type(header: Any) -> np.dtype:
     kinds, buckets, worst = (int(header[name]) for name in ("kinds", "buckets", "worst"))
     return np.dtype(
-        [("counts", "<u8", (kinds, buckets)), ("torn", "<u8", (kinds, buckets))]
-        + [(name, "<u8", kinds) for name in ("calls", "ticks", "worst", "worst_torn")]
-        + [("backwards", "<u8"), ("examine_from", "<u8"), ("known", "<u8", 6), ("slow_used", "<u4"), ("torn_used", "<u4")]
+        [("examine_from", "<u8"), ("backwards", "<u8"), ("known", "<u8", 6), ("sums", SUM, kinds)]
+        + [("counts", "<u8", (kinds, buckets)), ("torn", "<u8", (kinds, buckets)), ("slow_used", "<u4"), ("torn_used", "<u4")]
         + [("slow", CALL, worst), ("torn_calls", CALL, worst)]
     )
 
@@ -70,13 +70,14 @@ def read(path: Path) -> Process:
     used = int(header["records_used"])
     offsets = [first + stride * n for n in range(used)]
     rows = [data[at : at + layout.itemsize].view(layout)[0] for at in offsets]
+    sums = [row["sums"] for row in rows]
     shape = (len(KINDS), int(header["buckets"]))
     process = Process(
         program=text(header["program"]), serves=text(header["serves"]), pid=int(header["pid"]), threads=used,
         untimed_threads=int(header["untimed_threads"]), parts=int(header["parts"]),
         counts=total(rows, "counts", shape), torn=total(rows, "torn", shape),
-        calls=total(rows, "calls", shape[:1]), ticks=total(rows, "ticks", shape[:1]),
-        worst=most(rows, "worst", shape[:1]), worst_torn=most(rows, "worst_torn", shape[:1]),
+        calls=total(sums, "calls", shape[:1]), ticks=total(sums, "ticks", shape[:1]),
+        worst=most(sums, "worst", shape[:1]), worst_torn=most(sums, "worst_torn", shape[:1]),
         backwards=int(sum(int(row["backwards"]) for row in rows)),
     )  # fmt: skip
     for row in rows:

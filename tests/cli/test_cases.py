@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -91,7 +90,7 @@ def test_a_case_that_does_not_exist_is_said_to_be_none():
 
 def test_bars_are_measured_from_real_runs_in_slices(tmp_path, capsys, monkeypatch):
     bars = case("bars")
-    for name, few in (("SESSIONS", 1), ("QUADS", 6), ("TRIPLES", 6)):
+    for name, few in (("SESSIONS", 1), ("QUADS", 6), ("LAYER", {1: 2, 64: 6})):
         monkeypatch.setattr(bars, name, few)
     server = compile_c(ROOT / "cli/cases/server.c", tmp_path / "server")
     touch = compile_c(ROOT / "cli/cases/touch.c", tmp_path / "touch")
@@ -121,18 +120,16 @@ def test_the_programs_of_collectors_print_the_same_whatever_the_knob(tmp_path):
         assert len(said) == 1 and len(said.pop().split()) == 3
 
 
-def test_a_quad_cancels_what_drifts(monkeypatch):
+def test_a_quad_cancels_what_drifts():
     """A machine that gets slower by the run, and a program that sampling costs 10 %: the quad says 10 %."""
     bars, number = case("bars"), 0
 
-    class Drifting:
-        def run(self, request):
-            nonlocal number
-            number += 1
-            cpu = math.exp(0.05 * number) * (1.1 if request.memory else 1.0)
-            return types.SimpleNamespace(facts={"cpu_s": cpu, "wall_s": cpu, "sampling_cost_s": 0.0})
+    def drifting(watched):
+        nonlocal number
+        number += 1
+        return {"cpu_s": math.exp(0.05 * number) * (1.1 if watched else 1.0)}
 
-    found = [bars.quad(Drifting(), ["x"])["difference"] for _ in range(8)]
+    found = [bars.quad(drifting) for _ in range(8)]
     assert found == pytest.approx([math.log(1.1)] * 8)
 
 
