@@ -10,4 +10,5 @@
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/backbone/wait_free_slab.hpp"
 #include "mortise/backbone/wait_free_slot.hpp"
+#include "mortise/backbone/wait_free_slots.hpp"
 #include "mortise/backbone/wait_free_span.hpp"

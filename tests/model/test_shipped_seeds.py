@@ -76,7 +76,16 @@ SEEDS = {
         CACHE, [("        m.set_count(0);\n        this->below.release_batch(t, c, m.slot, n);", "        this->below.release_batch(t, c, m.slot, n);\n        m.set_count(0);")],
         "free and in a magazine", "core_cache"),
     "a complete span leaves its slot while words come from it": (
-        SLOT, [("if (is_current(s)) return nullptr;", "")], "left its slot", "wait_free_slot"),
+        SLOT, [("if (bins[c].current == s) return nullptr;", "")], "left its slot", "wait_free_slot"),
+    "a block of another thread's span is taken for one of its own": (
+        SLOT, [("mine && owner == mine->number && !put.completed", "mine && !put.completed")], "lost|left its slot|race", "wait_free_slot"),
+    "a block on its way home forgets its neighbours": (
+        SLOT, [("b.out.store(bits | bit, Order::relaxed);", "b.out.store(bit, Order::relaxed);")], "lost", "wait_free_slot"),
+    "a word on its way home is overwritten": (
+        SLOT, [("    leaves = {b.out_at, bits, c};\n", "")], "lost", "wait_free_slot"),
+    "a word leaves and stays": (
+        SLOT, [("    b.out.store(bit, Order::relaxed);\n", "    b.out.store(bits | bit, Order::relaxed);\n")], "twice", "wait_free_slot"),
+    "a span that is taken from the spares stays one": (SLOT, [("    spare[kind] = s->next;\n", "")], "not there", "wait_free_slot"),
     "marks that were taken are forgotten when a slot closes its span": (
         SLOT, [("for (; b.marks; b.marks &= b.marks - 1) {  // taken", "for (b.marks = 0; b.marks; b.marks &= b.marks - 1) {  // taken")], "lost", "wait_free_slot"),
     "a waiter looks for an object before it notes the rings": (

@@ -38,12 +38,12 @@ struct Heap {
     require(owned[i].get() == 0, "a block was handed out twice");
     owned[i].set(1);
   }
-  void free(unsigned i) {
+  void free(unsigned i, Slot* mine = nullptr) {
     owned[i].set(0);
     const StepLimit bound("free", kFreeSteps);
-    const bool fresh = Slot::put_home(&span, base(), 0, std::uint64_t{1} << i, kClass,
-                                      [this](unsigned n) -> Slot& { return slot[n]; });
-    require(fresh, "a block was there twice");
+    const std::uint64_t twice = Slot::put_home(&span, base(), 0, std::uint64_t{1} << i, kClass,
+                                               [this](unsigned n) -> Slot& { return slot[n]; }, mine);
+    require(!twice, "a block was there twice");
   }
   /// One look of the holder of `s`: the span, if it is complete and has left the slot.
   WaitFreeSpan* look(Slot& s, bool& more) {
@@ -179,6 +179,79 @@ template <bool kMarksTaken> struct Closed : Heap {
   void finish() { find_all(); }
 };
 
+/// Blocks go home by way of the slot of whoever frees them: two by two here, the last when that thread ends.
+struct SentTogether : Heap {
+  static constexpr unsigned kThreads = 2;
+  SentTogether() {
+    slot[0].bins[kClass].current = nullptr;
+    slot[1].open(1);
+  }
+  void put(Slot::Word word) {
+    const StepLimit bound("free", kFreeSteps);
+    require(word.at == base() && word.size_class == kClass, "blocks left that were never sent");
+    const std::uint64_t twice = Slot::put_home(&span, base(), 0, word.bits, kClass, [this](unsigned n) -> Slot& { return slot[n]; });
+    require(!twice, "a block was there twice");
+  }
+  void send(unsigned i) {
+    owned[i].set(0);
+    slot[1].out_room[kClass] = i % 2;  // as for smaller blocks: the second joins the first
+    Slot::Word leaves;
+    require(slot[1].send(kClass, base(), i, leaves), "a block waits twice");
+    if (leaves.bits) put(leaves);
+  }
+  void run(unsigned thread) {
+    if (thread == 0) {
+      for (unsigned i = 0; i < kBlocks; ++i) send(i);
+      if (const Slot::Word out = Slot::take_out(slot[1].bins[kClass], kClass); out.bits) put(out);
+      return;
+    }
+    bool more = true;
+    look(slot[0], more);
+    refill(slot[0]);
+  }
+  void finish() {
+    if (span.size_class.load(Order::relaxed) == kNoClass) return require(held() == 0, "a span left its slot with blocks out");
+    find_all();
+  }
+};
+
+/// The owner frees some itself, without a hint, while others come home; another thread with a slot of its own frees the rest.
+template <bool kIsCurrent> struct FreesItsOwn : Heap {
+  static constexpr unsigned kThreads = 3;
+  FreesItsOwn() {
+    if (!kIsCurrent) slot[0].bins[kClass].current = nullptr;
+  }
+  void run(unsigned thread) {
+    if (thread == 0) return free(0);
+    if (thread == 1) return free(1, &slot[1]);
+    free(2, &slot[0]);
+    bool more = true;
+    look(slot[0], more);
+    refill(slot[0]);
+  }
+  void finish() { find_all(); }
+};
+
+/// The same slot uses a complete span again, which it kept: marks of the first use that are late must not hide what the second brings.
+struct KeptAndUsedAgain : Heap {
+  static constexpr unsigned kThreads = 3;
+  KeptAndUsedAgain() { slot[0].bins[kClass].current = nullptr; }
+  void run(unsigned thread) {
+    if (thread == 0) return free(0);
+    if (thread == 1) return free(1), free(2), free(3);
+    bool more = true;
+    WaitFreeSpan* const s = look(slot[0], more);
+    if (!s) return;
+    require(slot[0].keep_spare(1, s) && slot[0].take_spare(1) == s && !slot[0].take_spare(1), "a span that was kept is not there");
+    begin_in(slot[0]);
+    for (unsigned i = 0; i < kBlocks; ++i) own(i);
+    slot[0].bins[kClass].current = nullptr;
+    slot[0].bins[kClass].marks = 0;
+    free(1);
+  }
+  void finish() { find_all(); }
+};
+
 TEST(WaitFreeSlot, TwoFrees) { check<TwoFrees>("two frees against look and refill"); }
 TEST(WaitFreeSlot, AroundCurrent) { check<AroundCurrent>("two frees against an owner that leaves the span"); }
 TEST(WaitFreeSlot, CompleteWhileCurrent) { check<CompleteWhileCurrent>("four frees while words come from the span"); }
@@ -188,6 +261,13 @@ TEST(WaitFreeSlot, Closed) {
 }
 TEST(WaitFreeSlot, HandedToAnother) { check<HandedToAnother>("four frees, then the span goes to another slot"); }
 TEST(WaitFreeSlot, TakenOver) { check<TakenOver>("two frees while the slot is taken over"); }
+
+TEST(WaitFreeSlot, SentTogether) { check<SentTogether>("four frees, sent two by two"); }
+TEST(WaitFreeSlot, FreesItsOwn) {
+  check<FreesItsOwn<false>>("three frees, one of them the owner's");
+  check<FreesItsOwn<true>>("... while words come from the span");
+}
+TEST(WaitFreeSlot, KeptAndUsedAgain) { check<KeptAndUsedAgain>("four frees, then the slot uses the span again"); }
 
 TEST(WaitFreeSlot, EveryOrderIsNeeded) {
   const std::vector<std::string> needless =

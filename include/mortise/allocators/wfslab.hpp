@@ -3,7 +3,7 @@
 //   malloc hit     WaitFreeSlab::allocate_hit   pop from this thread's slot; no atomic instruction, no lock
 //     └─ refill    one exchange takes up to 64 blocks of a span; or a span from SpanReserve: wait-free as well
 //         └─ grow  the reserve is exhausted, or the block is larger than 64 KiB: SpanCache, which has a lock; counted
-//   free           into this thread's slot, else one fetch-or in its span's bitmap, whoever's it is: wait-free
+//   free           into this thread's slot, else home with its neighbours: one fetch-or in their span's bitmap, whoever's it is: wait-free
 //
 // No restartable sequences: a section may be restarted without bound, by the kernel, and a claim of wait-freedom would not hold.
 // Memory goes back to the system by malloc_trim only, and not from within malloc and free. The bound: docs/6-proof.md.

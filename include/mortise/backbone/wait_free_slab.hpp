@@ -1,16 +1,18 @@
 // Slabs whose every allocation and release ends within a stated number of its own steps, whatever other threads do.
 //
 //   malloc  ── this thread's slot: a block freed before, or the next of a word ── done                              hit
-//                 └─ refill: one exchange takes a word of up to 64 blocks of a span of this thread ── done          refill
-//                 └─ a span from the reserve, or a word from the slot of a thread that has ended ── done            refill
+//                 └─ refill: a word that was about to go home; or one exchange takes a word of a span ── done       refill
+//                 └─ a span that the slot keeps or of the reserve, or what a thread that has ended left ── done     refill
 //                 └─ grow: the layer below is asked, which may wait; counted                                        grow
 //   free    ── this thread's slot, while it has room ── done                                                        hit
-//                 └─ home: one fetch-or in the bitmap of the block's span, whoever's it is ── done                  hit
+//                 └─ waits for its neighbours in the slot; what waited goes home ── done                            hit
+//                       └─ one fetch-or in the bitmap of their span, whoever's it is
 //
-// 1. A block that does not fit into the freeing thread's slot goes home by one fetch-or; there are no lists of remote frees, so
-// nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had none, or the last one that was
-// missing, sets one bit in the bin of hints of the span's slot. 3. At each refill a slot looks at a few hinted spans: those with
-// something are listed, those that are complete go to the reserve. Nothing is done in batches.
+// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one fetch-or;
+// there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had
+// none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed at once.
+// 3. At each refill a slot looks at a few hinted spans: those with something are listed, those that are complete are kept for the next
+// refill that needs a span, a few of them, or go to the reserve. Nothing is done in batches.
 //
 // Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that
 // is kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the
@@ -24,9 +26,9 @@
 #pragma once
 
 #include <cstring>
-#include <new>
 
 #include "mortise/backbone/wait_free_slot.hpp"
+#include "mortise/backbone/wait_free_slots.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/size_classes.hpp"
@@ -78,7 +80,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// Takes every block that has a class: into the slot, or home.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass || !t.slot) [[unlikely]] return false;
-      if (!t.slot->push(b.class_index(), b.ptr)) [[unlikely]] send_home(b.class_index(), b.ptr);
+      if (!t.slot->push(b.class_index(), b.ptr)) [[unlikely]] send(*t.slot, b.class_index(), b.ptr);
       return true;
     }
 
@@ -100,7 +102,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     void release(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass) [[unlikely]] return this->below.release(t.below, b);
-      if (!release_hit(t, b)) send_home(b.class_index(), b.ptr);
+      if (!release_hit(t, b)) send_home(nullptr, b.class_index(), b.ptr);  // a thread without a slot
     }
 
     Block measure(Block b) noexcept {
@@ -125,7 +127,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     void detach(Thread& t) noexcept {
       if (t.slot) {
         empty(*t.slot);
-        leave(*t.slot);
+        slots_.leave(*t.slot);
         t.slot = nullptr;
       }
       detach_below(this->below, t.below);
@@ -167,12 +169,14 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         u.large -= bytes;
         u.large_count -= 1;
       });
-      for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) {
-        Slot* const slot = slots_[i].load(Order::acquire);
+      for (unsigned i = 0; i < slots_.used(); ++i) {
+        const Slot* const slot = slots_.at(i);
         for (unsigned c = 1; slot && c <= Classes::kCount; ++c) {
-          const auto words = static_cast<unsigned>(std::popcount(slot->bins[c].word.load(Order::relaxed)));
-          u.in_cache(kNoCore, c, Classes::size_of(c), slot->bins[c].count.load(Order::relaxed) + words);
+          const auto& bin = slot->bins[c];
+          const int words = std::popcount(bin.word.load(Order::relaxed)) + std::popcount(bin.out.load(Order::relaxed));
+          u.in_cache(kNoCore, c, Classes::size_of(c), bin.count.load(Order::relaxed) + static_cast<unsigned>(words));
         }
+        if (slot) tell_spares(*slot, u);
       }
     }
     /// Walks every span and reports heap_inconsistent when a count and a bitmap disagree. O(granules of the heap).
@@ -187,7 +191,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
 
    private:
-    enum : std::uint8_t { kUnused, kIdle, kBusy };
     static constexpr unsigned kNoCore = ~0u;  ///< slots are threads', not cores'
 
     /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time: whoever has it holds `guests_`,
@@ -203,12 +206,22 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         slot = h.claim(0, 1);
       }
       ~Guest() {
-        if (slot) heap.leave(*slot);
+        if (slot) heap.slots_.leave(*slot);
         if (waits) heap.guests_.unlock();
       }
       Guest(const Guest&) = delete;
       Guest& operator=(const Guest&) = delete;
     };
+
+    static void tell_spares(const Slot& slot, Usage& u) noexcept {
+      for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
+        const std::size_t n = slot.spares[kind].load(Order::relaxed), bytes = n * kSpanKindBytes[kind];
+        u.live -= bytes;  // below counts a span as one large block
+        u.large -= bytes;
+        u.large_count -= n;
+        u.dirty += bytes;
+      }
+    }
 
     Index& index() noexcept { return this->below.page_index(); }
     /// Visits every span in a slot: at rest all of them, otherwise those of the moment it came by.
@@ -224,39 +237,82 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return reinterpret_cast<WaitFreeSpan*>(index().bits_at(index().number_of(base)));
     }
     auto slot_of() noexcept {
-      return [this](unsigned n) -> Slot& { return *slots_[n].load(Order::acquire); };
+      return [this](unsigned n) -> Slot& { return *slots_.at(n); };
     }
 
-    /// One fetch-or, and hints when the span wakes up or is complete. Reports double and invalid frees.
-    [[gnu::noinline]] void send_home(unsigned c, std::byte* p) noexcept {
-      auto* const base = reinterpret_cast<std::byte*>(round_down(address_of(p), Geometry::span_bytes(c)));
-      WaitFreeSpan* const s = record_of(base);
-      const auto offset = static_cast<std::size_t>(p - base);
-      const unsigned i = Geometry::index_of(c, offset), w = i / 64;
-      MORTISE_CHECK(i * Classes::size_of(c) == offset && w < s->opened.load(Order::relaxed), Fault::invalid_free,
-                    Block(p, Classes::size_of(c), c));
-      const bool fresh = Slot::put_home(s, base, w, std::uint64_t{1} << i % 64, c, slot_of());
+    static std::byte* base_of(unsigned c, std::byte* p) noexcept {
+      return reinterpret_cast<std::byte*>(round_down(address_of(p), Geometry::span_bytes(c)));
+    }
+    /// The number of block `p` in its word. Reports invalid_free where no block begins.
+    static unsigned number_in_word(unsigned c, std::byte* p) noexcept {
+      const auto offset = static_cast<std::size_t>(p - base_of(c, p));
+      const unsigned i = Geometry::index_of(c, offset);
+      MORTISE_CHECK(i * Classes::size_of(c) == offset && i < Geometry::capacity(c), Fault::invalid_free, Block(p, Classes::size_of(c), c));
+      return i % 64;
+    }
+    /// Home, with its neighbours that are freed next. Reports double and invalid frees, some of them only when the block leaves.
+    [[gnu::noinline]] void send(Slot& slot, unsigned c, std::byte* p) noexcept {
+      const unsigned i = number_in_word(c, p);
+      typename Slot::Word leaves;
+      const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
+      if (leaves.bits) put_home(&slot, leaves);
+    }
+    void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
+      const unsigned i = number_in_word(c, p);
+      put_home(mine, {p - i * Classes::size_of(c), std::uint64_t{1} << i, c});
+    }
+    /// One fetch-or; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.
+    void put_home(Slot* mine, typename Slot::Word word) noexcept {
+      const unsigned c = word.size_class;
+      const auto block = [&](std::uint64_t bits) {
+        return Block(word.at + static_cast<unsigned>(std::countr_zero(bits)) * Classes::size_of(c), Classes::size_of(c), c);
+      };
+      std::byte* const base = base_of(c, word.at);
+      WaitFreeSpan* const s = record_of(base);
+      const unsigned w = Geometry::index_of(c, static_cast<std::size_t>(word.at - base)) / 64;
+      MORTISE_CHECK(w < s->opened.load(Order::relaxed), Fault::invalid_free, block(word.bits));
+      const std::uint64_t twice = Slot::put_home(s, base, w, word.bits, c, slot_of(), mine);
+      MORTISE_CHECK(!twice, Fault::double_free, block(twice));
     }
 
-    /// A block of class `c` for the holder of `slot`, whose bin of that class is empty. Null without memory.
+    /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
+      if (bin.word.load(Order::relaxed) || Slot::take_back(bin)) return slot.pop(c);
+      if (bin.current) prefetch_to_write(bin.current);
       look(slot, kLooks);
-      if (bin.word.load(Order::relaxed) || Slot::refill(bin, bin, c)) return slot.pop(c);
+      slot.look_ahead();
+      if (Slot::refill(bin, bin, c)) return slot.pop(c);
       const unsigned kind = Geometry::kind(c);
-      std::byte* base = this->below.take_span(kind);
+      std::byte* base = take_span(slot, kind);
       if (!base && visit_others(t, bin, kind, c, base)) return slot.pop(c);
       if (!base && !(base = grown_span(t, slot, kind))) return nullptr;
-      index().set_class(index().span_of(base), c);
-      if constexpr (Charges<Below>) this->below.uncharge(Geometry::rest_bytes(c));
-      slot.adopt(record_of(base), base, c);
+      adopt(slot, record_of(base), base, c);
       return Slot::refill(bin, bin, c) ? slot.pop(c) : nullptr;
+    }
+    std::byte* take_span(Slot& slot, unsigned kind) noexcept {
+      if (const WaitFreeSpan* const s = slot.take_spare(kind)) return s->base;
+      return this->below.take_span(kind);
+    }
+    void adopt(Slot& slot, WaitFreeSpan* s, std::byte* base, unsigned c) noexcept {
+      index().change_class(index().number_of(base), static_cast<std::uint32_t>(Geometry::span_bytes(c) / Index::kGranule), c);
+      count_rest(s, c);
+      slot.adopt(s, base, c);
+    }
+    /// A limit does not count what lies behind the last block of class `c`: from now on, of this span.
+    void count_rest(WaitFreeSpan* s, unsigned c) noexcept {
+      const std::size_t before = Geometry::rest_bytes(s->rest_of), after = Geometry::rest_bytes(c);
+      s->rest_of = static_cast<std::uint8_t>(c);
+      if constexpr (Charges<Below>) {
+        if (before > after) this->below.charge(before - after, true);
+        if (before < after) this->below.uncharge(after - before);
+      }
     }
     /// Growth: first what is known to have been freed is given a longer look; when memory runs out, all that is free anywhere.
     MORTISE_COLD std::byte* grown_span(Thread& t, Slot& slot, unsigned kind) noexcept {
       look(slot, kGrowLooks);
-      if (std::byte* const base = this->below.take_span(kind)) return base;
+      if (std::byte* const base = take_span(slot, kind)) return base;
       if (std::byte* const base = this->below.grow_span(t.below, kind)) return base;
       trim(t);
       if (std::byte* const base = this->below.take_span(kind)) return base;
@@ -270,16 +326,16 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     /// Slots without a thread may have a word of the class, or a span that has become empty.
     bool visit_others(Thread& t, typename Slot::Bin& bin, unsigned kind, unsigned c, std::byte*& base) noexcept {
-      const unsigned used = used_.load(Order::relaxed);
+      const unsigned used = slots_.used();
       for (unsigned n = 1; n <= kVisits && n < used; ++n) {
         t.visited = t.visited + 1 < used ? t.visited + 1 : 1;
-        Slot* const other = visit(t.visited);
+        Slot* const other = slots_.visit(t.visited);
         if (!other) continue;
         look(*other, kVisitLooks);
         const bool got = Slot::refill(bin, other->bins[c], c);
-        leave(*other);
-        if (got) return true;
-        if ((base = this->below.take_span(kind))) return false;
+        if (const WaitFreeSpan* const s = got ? nullptr : other->take_spare(kind)) base = s->base;
+        slots_.leave(*other);
+        if (got || base) return got;
       }
       return false;
     }
@@ -290,10 +346,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     void retire(Slot& slot, WaitFreeSpan* s) noexcept {
       const unsigned c = s->size_class.load(Order::relaxed);
       slot.disown(s);
-      if constexpr (Charges<Below>) this->below.charge(Geometry::rest_bytes(c), true);
-      if (this->below.give_span(Geometry::kind(c), s->base)) return;
-      if constexpr (Charges<Below>) this->below.uncharge(Geometry::rest_bytes(c));
-      slot.adopt(s, s->base, c);  // the reserve is full: it stays, unused
+      if (!slot.keep_spare(Geometry::kind(c), s)) give_span(slot, s, c);
+    }
+    /// To everybody. `c`: a class of its kind.
+    void give_span(Slot& slot, WaitFreeSpan* s, unsigned c) noexcept {
+      count_rest(s, kNoClass);
+      if (!this->below.give_span(Geometry::kind(c), s->base)) adopt(slot, s, s->base, c);  // the reserve is full: it stays, unused
     }
 
     /// What a slot's holder does when it has time: blocks go home, all hints are looked at, empty spans leave.
@@ -302,57 +360,26 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         auto& bin = slot.bins[c];
         if (const std::uint64_t word = bin.word.load(Order::relaxed)) {
           bin.word.store(0, Order::relaxed);
-          auto* const base = reinterpret_cast<std::byte*>(round_down(address_of(bin.base), Geometry::span_bytes(c)));
-          const unsigned w = Geometry::index_of(c, static_cast<std::size_t>(bin.base - base)) / 64;
-          Slot::put_home(record_of(base), base, w, word, c, slot_of());
+          put_home(&slot, {bin.base, word, c});
         }
-        while (bin.count.load(Order::relaxed)) send_home(c, slot.pop(c));
+        if (const auto out = Slot::take_out(bin, c); out.bits) put_home(&slot, out);
+        while (bin.count.load(Order::relaxed)) send_home(&slot, c, slot.pop(c));
       }
       for (unsigned c = 1; c <= Classes::kCount; ++c) slot.close(c, slot_of());
       for (bool more = true; more;)
         if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);
+      for (unsigned kind = 0; kind < kSpanKinds; ++kind)
+        while (WaitFreeSpan* const s = slot.take_spare(kind)) give_span(slot, s, s->rest_of);
     }
 
-    // -- the table of slots: a slot is held by whoever changed its state to busy
-
-    /// One pass over the table; null when every slot from `first` on is held, or there is no memory for a new one.
     Slot* claim(unsigned first, unsigned end = kThreads) noexcept {
-      for (unsigned i = first; i < end; ++i) {
-        const std::uint8_t seen = states_[i].load(Order::relaxed);
-        if (seen == kBusy || states_[i].exchange(kBusy, Order::acquire) == kBusy) continue;  // pairs with leave()
-        Slot* slot = slots_[i].load(Order::relaxed);
-        return slot ? slot : open(i);
-      }
-      return nullptr;
-    }
-    Slot* visit(unsigned i) noexcept {
-      if (states_[i].load(Order::relaxed) != kIdle) return nullptr;
-      std::uint8_t idle = kIdle;
-      return states_[i].compare_exchange_strong(idle, kBusy, Order::acquire) ? slots_[i].load(Order::relaxed) : nullptr;
+      return slots_.claim(first, end, [this](std::size_t bytes) { return this->below.meta(bytes); });
     }
     void tidy(unsigned i) noexcept {
-      if (Slot* const s = visit(i)) empty(*s), leave(*s);
-    }
-    void leave(Slot& slot) noexcept { states_[slot.number].store(kIdle, Order::release); }
-
-    /// The first use of a slot: the layer below gives its memory, and may wait.
-    MORTISE_COLD Slot* open(unsigned i) noexcept {
-      std::byte* const memory = this->below.meta(sizeof(Slot) + alignof(Slot));
-      if (!memory) {
-        states_[i].store(kUnused, Order::release);
-        return nullptr;
-      }
-      Slot* const slot = ::new (reinterpret_cast<void*>(round_up(address_of(memory), alignof(Slot)))) Slot;
-      slot->open(i);
-      slots_[i].store(slot, Order::release);  // pairs with slot_of()
-      for (unsigned used = used_.load(Order::relaxed); used <= i;)
-        if (used_.compare_exchange_weak(used, i + 1, Order::relaxed)) break;
-      return slot;
+      if (Slot* const s = slots_.visit(i)) empty(*s), slots_.leave(*s);
     }
 
-    Atomic<std::uint8_t> states_[kThreads];
-    Atomic<Slot*> slots_[kThreads];
-    Atomic<unsigned> used_{0};
+    WaitFreeSlots<Slot, kThreads> slots_;
     FutexLock guests_;
   };
 };

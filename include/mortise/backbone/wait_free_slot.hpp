@@ -4,6 +4,8 @@
 //             │ word:  up to 64 neighbours of one span      │ hit of malloc
 //             │ current: the span that words come from      │ refill: one exchange, one word
 //             └ list:  spans with free blocks               ┘
+//             └ out:   neighbours that go home together     ┘ free, with no room in `slots`
+//   spare     spans that nothing uses, for whichever class needs one next
 //   hints     a bin of spans: others have put blocks back into this one
 //
 // A slot outlives its thread: the next thread takes it over as it is, spans, pending frees and all. Between the two, and only
@@ -24,20 +26,31 @@ namespace mortise {
 template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   using Span = WaitFreeSpan;
   using Geometry = WaitFreeGeometry<Classes>;
-  static constexpr unsigned kSlotsMax = 24;             ///< freed blocks kept of one class, at most
+  static constexpr unsigned kSlotsMax = 23;             ///< freed blocks kept of one class, at most
   static constexpr std::size_t kBytesPerClass = 32_KiB; ///< and of large classes so many bytes
   static constexpr unsigned kStaleMax = 4;              ///< empty words looked at in one refill
+  static constexpr unsigned kSpares[kSpanKinds] = {8, 4};  ///< unused spans kept, at most
 
-  /// `count` and `word` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.
+  /// `count`, `word` and `out` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.
   struct alignas(64) Bin {
     Atomic<std::uint32_t> count;
     std::uint32_t limit = 0;
     Atomic<std::uint64_t> word;     ///< free blocks from `base` on
     std::byte* base = nullptr;
-    Span* current = nullptr;
+    Atomic<std::uint64_t> out;      ///< freed blocks from `out_at` on, which is the start of a word
+    std::byte* out_at = nullptr;
     std::uint64_t marks = 0;        ///< words of `current` that may hold something, taken from its bin
     List<Span> list;
+    Span* current = nullptr;        ///< the second line begins
     std::byte* slots[kSlotsMax];
+  };
+  static_assert(sizeof(Bin) == 256);
+
+  /// Freed blocks of one word, from `at` on.
+  struct Word {
+    std::byte* at = nullptr;
+    std::uint64_t bits = 0;
+    unsigned size_class = kNoClass;
   };
   static constexpr unsigned kBuckets = 1024;
 
@@ -45,6 +58,9 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   alignas(64) std::uint64_t hint_marks = 0, hint_word = 0;
   unsigned hint_at = 0;
   unsigned number = 0;
+  std::uint8_t out_room[Classes::kCount + 1] = {};  ///< how many blocks may still join `out`
+  Span* spare[kSpanKinds] = {};
+  Atomic<std::uint32_t> spares[kSpanKinds];
   Span* pending = nullptr;           ///< the next span of a bucket that is being looked at
   Span* buckets[kBuckets] = {};
   Bin bins[Classes::kCount + 1];
@@ -82,6 +98,37 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     b.slots[n] = p;
     b.count.store(n + 1, Order::relaxed);
     return true;
+  }
+
+  /// Block `i` of the word at `at`, for which `push` had no room: it waits for its neighbours, to go home with them.
+  /// False when it waits already. `leaves`, what waited before, has to be put home now if it has bits.
+  MORTISE_HOT bool send(unsigned c, std::byte* at, unsigned i, Word& leaves) noexcept {
+    Bin& b = bins[c];
+    const std::uint64_t bit = std::uint64_t{1} << i, bits = b.out.load(Order::relaxed);
+    if (b.out_at == at && out_room[c]) [[likely]] {
+      b.out.store(bits | bit, Order::relaxed);
+      --out_room[c];
+      return !(bits & bit);
+    }
+    leaves = {b.out_at, bits, c};
+    b.out.store(bit, Order::relaxed);
+    b.out_at = at;
+    out_room[c] = static_cast<std::uint8_t>(Geometry::sent_together(c) - 1);
+    return true;
+  }
+  /// What waits for its neighbours is the class's word again, which is empty. False when nothing waits.
+  static bool take_back(Bin& b) noexcept {
+    if (!b.out.load(Order::relaxed)) return false;
+    const Word back = take_out(b);
+    b.base = back.at;
+    b.word.store(back.bits, Order::relaxed);
+    return true;
+  }
+  static Word take_out(Bin& b, unsigned c = kNoClass) noexcept {
+    const Word out = {b.out_at, b.out.load(Order::relaxed), c};
+    b.out.store(0, Order::relaxed);
+    b.out_at = nullptr;
+    return out;
   }
 
   /// Some free blocks of `from`'s spans of class `c`, as a word for `to`. False when it has none at hand. O(1).
@@ -137,14 +184,37 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     if (s->bucket_next) s->bucket_next->bucket_prev = s->bucket_prev;
     s->size_class.store(kNoClass, Order::relaxed);
   }
-  /// Puts blocks of word `w` of span `s`, which starts at `base`, back where they came from; false when one was there already.
-  /// Any thread. `slot_of(n)` is slot number n. At most seven shared accesses.
-  template <class SlotOf> MORTISE_HOT static bool put_home(Span* s, const std::byte* base, unsigned w, std::uint64_t bits,
-                                                            unsigned c, SlotOf slot_of) noexcept {
+  /// Keeps a span that was disowned, for any class of its kind. False when there is no room.
+  bool keep_spare(unsigned kind, Span* s) noexcept {
+    const std::uint32_t n = spares[kind].load(Order::relaxed);
+    if (n == kSpares[kind]) return false;
+    s->next = spare[kind];
+    spare[kind] = s;
+    spares[kind].store(n + 1, Order::relaxed);
+    return true;
+  }
+  /// One of them, to be adopted or given away; null when there is none.
+  Span* take_spare(unsigned kind) noexcept {
+    Span* const s = spare[kind];
+    if (!s) return nullptr;
+    spare[kind] = s->next;
+    spares[kind].store(spares[kind].load(Order::relaxed) - 1, Order::relaxed);
+    if (s->next) prefetch_to_write(s->next);
+    return s;
+  }
+
+  /// Puts blocks of word `w` of span `s`, which starts at `base`, back where they came from; returns which were there already.
+  /// Any thread. `slot_of(n)` is slot number n; `mine` a slot that the caller holds, or null: its own spans need no hint to be listed.
+  /// At most seven shared accesses.
+  template <class SlotOf> MORTISE_HOT static std::uint64_t put_home(Span* s, const std::byte* base, unsigned w, std::uint64_t bits,
+                                                            unsigned c, SlotOf slot_of, WaitFreeSlot* mine = nullptr) noexcept {
     const auto put = s->bin.put(w, bits, Geometry::capacity(c));
-    if (put.woke || put.completed) [[unlikely]]
-      slot_of(s->owner.load(Order::relaxed)).hints.put(bucket_of(base), kBuckets);
-    return !put.was_there;
+    if (put.woke || put.completed) [[unlikely]] {
+      const unsigned owner = s->owner.load(Order::relaxed);
+      if (mine && owner == mine->number && !put.completed) mine->list(s, c);
+      else slot_of(owner).hints.put(bucket_of(base), kBuckets);
+    }
+    return put.was_there;
   }
 
   /// Stops taking words from the current span of a class: what was never handed out goes into its bin, so that the span counts as
@@ -169,6 +239,12 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
       s->is_listed = true;
     }
   }
+  /// Finds the span that will be looked at next, and asks for its line.
+  void look_ahead() noexcept {
+    if (!pending)
+      if (const unsigned bucket = next_hint(); bucket != kBuckets) pending = buckets[bucket];
+    if (pending) prefetch_to_write(pending);
+  }
   bool is_current(const Span* s) const noexcept { return bins[s->size_class.load(Order::relaxed)].current == s; }
 
   /// Looks at one span that may have been put into: lists it if it has something, and returns it if it is complete and can go.
@@ -182,17 +258,20 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     Span* const s = pending;
     if (!s) return nullptr;
     pending = s->bucket_next;
-    if (is_current(s)) return nullptr;  // it leaves `current` only when its bin has no marks
     const unsigned c = s->size_class.load(Order::relaxed);
+    if (bins[c].current == s) return nullptr;  // it leaves `current` only when its bin has no marks
     if (s->bin.is_complete(Geometry::words(c))) return s;
-    if (!s->is_listed && s->bin.is_marked()) {
-      bins[c].list.push_last(s);
-      s->is_listed = true;
-    }
+    if (s->bin.is_marked()) list(s, c);
     return nullptr;
   }
 
  private:
+  /// Span `s` of this slot has something in its bin.
+  void list(Span* s, unsigned c) noexcept {
+    if (s->is_listed || bins[c].current == s) return;
+    bins[c].list.push_last(s);
+    s->is_listed = true;
+  }
   static bool hand_out(Bin& to, const Span* s, unsigned w, unsigned c, std::uint64_t bits) noexcept {
     to.base = s->base + std::size_t{w} * 64 * Classes::size_of(c);
     to.word.store(bits, Order::relaxed);

@@ -26,12 +26,14 @@ inline constexpr std::size_t kSpanKindBytes[kSpanKinds] = {64_KiB, 256_KiB};
 struct WaitFreeSpan {
   static constexpr unsigned kWords = 56;  ///< 3584 blocks of 16 bytes: the record fills what the index has for 64 KiB
   WaitFreeBin<kWords> bin;
+  // Not in a line of the bin: whoever frees a block reads `opened` first, and would wait for a line that others write.
   Atomic<std::uint16_t> opened;       ///< words handed out so far; others count by it
-  Atomic<std::uint8_t> size_class;    ///< kNoClass: in the reserve
   Atomic<std::uint16_t> owner;        ///< number of the slot
+  Atomic<std::uint8_t> size_class;    ///< kNoClass: nobody's blocks are in it
+  std::uint8_t rest_of = kNoClass;    ///< whose rest_bytes no limit counts
   bool is_listed = false;             ///< in its class's list of spans with free blocks
   std::byte* base = nullptr;
-  WaitFreeSpan *next = nullptr, *prev = nullptr;                ///< in its class's list
+  WaitFreeSpan *next = nullptr, *prev = nullptr;                ///< in its class's list; or among those at hand
   WaitFreeSpan *bucket_next = nullptr, *bucket_prev = nullptr;  ///< among its slot's spans
 };
 static_assert(sizeof(WaitFreeSpan) <= 64_KiB / kMinAlign / 8, "a record fits the bitmap of 64 KiB");
@@ -43,10 +45,13 @@ template <SizeMap Classes> struct WaitFreeGeometry {
   static constexpr unsigned kind(unsigned c) noexcept { return Classes::size_of(c) > kSmallMax; }
   static constexpr std::size_t span_bytes(unsigned c) noexcept { return kSpanKindBytes[kind(c)]; }
   static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
+  /// Blocks of a word that leave a thread together, at most: so that what waits for its neighbours is little.
+  static constexpr unsigned sent_together(unsigned c) noexcept { return kFacts[c].sent_together; }
   static constexpr unsigned words(unsigned c) noexcept { return (capacity(c) + 63) / 64; }
 
   /// Behind the last block of a span: no limit need count what nobody can touch. Whole pages.
   static constexpr std::size_t rest_bytes(unsigned c) noexcept {
+    if (c == kNoClass) return 0;
     return round_down(span_bytes(c) - capacity(c) * Classes::size_of(c), 4_KiB);
   }
 
@@ -59,13 +64,15 @@ template <SizeMap Classes> struct WaitFreeGeometry {
   static constexpr unsigned kShift = 40;
   struct Facts {
     std::uint64_t reciprocal;
-    std::uint32_t capacity;
+    std::uint16_t capacity, sent_together;
   };
   static constexpr auto make_facts() {
     std::array<Facts, Classes::kCount + 1> facts{};
     for (unsigned c = 1; c <= Classes::kCount; ++c) {
       const std::size_t size = Classes::size_of(c), fit = span_bytes(c) / size, most = WaitFreeSpan::kWords * 64;
-      facts[c] = {((std::uint64_t{1} << kShift) + size - 1) / size, static_cast<std::uint32_t>(fit < most ? fit : most)};
+      const std::size_t together = size > 16_KiB ? 1 : size * 64 > 16_KiB ? 16_KiB / size : 64;
+      facts[c] = {((std::uint64_t{1} << kShift) + size - 1) / size, static_cast<std::uint16_t>(fit < most ? fit : most),
+                  static_cast<std::uint16_t>(together)};
     }
     return facts;
   }

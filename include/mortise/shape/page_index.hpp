@@ -183,6 +183,14 @@ struct PageIndex {
         __atomic_store_n(classes + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
     }
 
+    /// The same for granules [head, head + n) that have known their head since they are a slab. Writes only what is another class.
+    void change_class(std::uint32_t head, std::uint32_t granules, unsigned size_class) noexcept {
+      auto* const classes = reinterpret_cast<std::uint8_t*>(class_map_.at) + head;
+      for (std::uint32_t i = 0; i < granules; ++i)
+        if (__atomic_load_n(classes + i, __ATOMIC_RELAXED) != size_class)
+          __atomic_store_n(classes + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
+    }
+
     /// The same for a slab that ends, in as few steps as can be: its granules have no class.
     void forget_class(Span* s) noexcept { std::memset(class_map_.at + s->head, kNoClass, s->granules); }
 

@@ -38,9 +38,9 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
   static constexpr unsigned kNumbers = kWords * kWordBits;
 
   struct Put {
-    bool was_there = false;   ///< some of it was in the bin already; nothing else happened
-    bool woke = false;        ///< the bin had no marks: its owner may have to be told
-    bool completed = false;   ///< all of the first `capacity` numbers are in the bin
+    std::uint64_t was_there = 0;  ///< what was in the bin already; the rest of it went in
+    bool woke = false;            ///< the bin had no marks: its owner may have to be told
+    bool completed = false;       ///< all of the first `capacity` numbers are in the bin
   };
 
   constexpr WaitFreeBin() noexcept = default;
@@ -60,7 +60,7 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     // learns from our count that all are back.
     const std::uint64_t before = words_[w].fetch_or(bits, Order::acq_rel);
     result.was_there = before & bits;
-    if (result.was_there) [[unlikely]] return result;
+    if (result.was_there == bits) [[unlikely]] return result;
     // Release: pairs with take_marks(), so that who takes the mark finds the bit. Acquire: pairs with restart(), so that a mark
     // that is late, and lands in the next use of the bin, tells that use's owner.
     if (before == 0) result.woke = marks_.fetch_or(std::uint64_t{1} << w, Order::acq_rel) == 0;
@@ -113,8 +113,8 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
 
  private:
   Atomic<std::uint64_t> marks_;
-  Atomic<std::uint64_t> words_[kWords];
   Atomic<std::uint32_t> full_;  ///< words all of whose numbers are in the bin, as far as counted yet
+  Atomic<std::uint64_t> words_[kWords];
 };
 
 }  // namespace mortise

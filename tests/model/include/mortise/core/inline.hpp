@@ -17,6 +17,7 @@
 namespace mortise {
 
 template <class T> MORTISE_HOT T* at_once(T* p) noexcept { return p; }
+MORTISE_HOT void prefetch_to_write(const void*) noexcept {}
 
 #ifdef MORTISE_MODEL_SEES_GLANCES
 

@@ -1,0 +1,171 @@
+// If this failed, a thread of wfslab would forget spans that share a bucket with others once the heap is larger than 64 MiB, free a block
+// twice on its way home, or lose spans that it keeps at hand.
+#include "mortise/backbone/wait_free_slot.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "mortise/policy/size_classes.hpp"
+
+namespace mortise::test {
+namespace {
+
+using Classes = classes::Geometric<8, 64_KiB>;
+using Slot = WaitFreeSlot<Classes>;
+using Span = WaitFreeSpan;
+constexpr unsigned kClass = Classes::class_of(8_KiB);  // eight blocks a span
+constexpr unsigned kBlocks = 8;
+
+std::byte* address(std::uintptr_t n) { return reinterpret_cast<std::byte*>(n); }
+
+/// Spans of one slot, many to a bucket: their addresses are a bucket's turn apart.
+struct Crowd {
+  static constexpr unsigned kSpans = 12, kInBucket = 4, kBuckets[] = {1, 2, 101};  // two of one word of hints, one of another
+  std::unique_ptr<Slot> slot = std::make_unique<Slot>();
+  std::vector<Span> spans = std::vector<Span>(kSpans);
+  std::set<unsigned> in;  ///< adopted; every block of it is out
+
+  Crowd() { slot->open(0); }
+  static std::byte* base_of(unsigned i) {
+    return address(1_GiB + kBuckets[i / kInBucket] * 64_KiB + i % kInBucket * (Slot::kBuckets * 64_KiB));
+  }
+
+  void adopt(unsigned i) {
+    slot->adopt(&spans[i], base_of(i), kClass);
+    auto& bin = slot->bins[kClass];
+    ASSERT_TRUE(Slot::refill(bin, bin, kClass));
+    EXPECT_EQ(bin.current, &spans[i]);
+    EXPECT_EQ(bin.base, base_of(i));
+    bin.word.store(0, Order::relaxed);
+    bin.current = nullptr;
+    in.insert(i);
+  }
+  void put(unsigned i, std::uint64_t bits) {
+    EXPECT_EQ(Slot::put_home(&spans[i], base_of(i), 0, bits, kClass, [this](unsigned) -> Slot& { return *slot; }), 0u);
+  }
+  /// Looks at all that was hinted at; the spans that are complete leave the slot.
+  std::multiset<unsigned> look() {
+    std::multiset<unsigned> found;
+    unsigned looks = 0;
+    for (bool more = true; more && looks < 1000; ++looks) {
+      slot->look_ahead();
+      if (Span* const s = slot->look(more)) {
+        slot->disown(s);
+        found.insert(static_cast<unsigned>(s - spans.data()));
+      }
+    }
+    EXPECT_LT(looks, 1000u) << "a bucket has no end";
+    return found;
+  }
+  /// All blocks of `some` come home, those of every other span in two goes: looks must find exactly these, each once.
+  void complete(const std::vector<unsigned>& some) {
+    for (const unsigned i : some)
+      if (i % 2) put(i, 1);
+    EXPECT_TRUE(look().empty());
+    for (const unsigned i : some) {
+      EXPECT_EQ(spans[i].is_listed, i % 2 == 1);
+      put(i, ((1u << kBlocks) - 1) & ~(i % 2));
+    }
+    EXPECT_EQ(look(), std::multiset<unsigned>(some.begin(), some.end()));
+    for (const unsigned i : some) in.erase(i);
+    EXPECT_TRUE(slot->bins[kClass].list.is_empty());
+  }
+};
+
+TEST(WaitFreeSlot, EverySpanOfABucketIsFoundWhoeverLeftBefore) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Crowd crowd;
+    for (unsigned step = 0; step < 60 && !HasFailure(); ++step) {
+      std::vector<unsigned> some;
+      for (unsigned i = 0; i < Crowd::kSpans; ++i) {
+        if (random() % 2) continue;
+        if (crowd.in.count(i)) some.push_back(i);
+        else crowd.adopt(i);
+      }
+      std::rotate(some.begin(), some.begin() + static_cast<long>(some.empty() ? 0 : random() % some.size()), some.end());
+      crowd.complete(some);
+    }
+    crowd.complete({crowd.in.begin(), crowd.in.end()});
+  }
+}
+
+TEST(WaitFreeSlot, NeighboursGoHomeTogether) {
+  auto slot = std::make_unique<Slot>();
+  slot->open(0);
+  const unsigned c = Classes::class_of(64);
+  std::map<std::byte*, std::uint64_t> expected, left;
+  const auto send = [&](unsigned word, unsigned i) {
+    Slot::Word leaves;
+    EXPECT_TRUE(slot->send(c, address(1_GiB) + word * 64 * 64, i, leaves));
+    expected[address(1_GiB) + word * 64 * 64] |= std::uint64_t{1} << i;
+    if (leaves.bits) {
+      EXPECT_EQ(leaves.size_class, c);
+      EXPECT_EQ(left[leaves.at] & leaves.bits, 0u);
+      left[leaves.at] |= leaves.bits;
+    }
+  };
+  for (unsigned word = 0; word < 20; ++word)
+    for (unsigned i = 0; i < 64; ++i) send(word, i);
+  EXPECT_EQ(left.size(), 19u) << "a word leaves when the next begins";
+  for (unsigned word = 20; word < 200; ++word) send(word % 60 + 20, word % 64);
+  const Slot::Word out = Slot::take_out(slot->bins[c], c);
+  left[out.at] |= out.bits;
+  EXPECT_EQ(left, expected);
+  EXPECT_EQ(Slot::take_out(slot->bins[c], c).bits, 0u) << "nothing is sent twice";
+}
+
+TEST(WaitFreeSlot, LargeBlocksDoNotWaitForManyNeighbours) {
+  auto slot = std::make_unique<Slot>();
+  slot->open(0);
+  for (unsigned c = 1; c <= Classes::kCount; ++c) {
+    const std::size_t size = Classes::size_of(c);
+    std::size_t waiting = 0, most = 0;
+    for (unsigned i = 0; i < 64; ++i) {
+      Slot::Word leaves;
+      ASSERT_TRUE(slot->send(c, address(1_GiB), i, leaves));
+      waiting = static_cast<unsigned>(std::popcount(slot->bins[c].out.load(Order::relaxed)));
+      most = std::max(most, waiting * size);
+    }
+    EXPECT_LE(most, std::max<std::size_t>(16_KiB, size));
+    EXPECT_GE(most * 2, std::min<std::size_t>(16_KiB, size * 64));
+  }
+}
+
+TEST(WaitFreeSlot, ABlockThatWaitsIsNotTakenTwice) {
+  auto slot = std::make_unique<Slot>();
+  slot->open(0);
+  Slot::Word leaves;
+  EXPECT_TRUE(slot->send(1, address(1_GiB), 5, leaves));
+  EXPECT_TRUE(slot->send(1, address(1_GiB), 6, leaves));
+  EXPECT_FALSE(slot->send(1, address(1_GiB), 5, leaves));
+  EXPECT_EQ(leaves.bits, 0u);
+  auto& bin = slot->bins[1];
+  EXPECT_TRUE(Slot::take_back(bin));
+  EXPECT_EQ(slot->pop(1), address(1_GiB) + 5 * Classes::size_of(1));
+  EXPECT_EQ(slot->pop(1), address(1_GiB) + 6 * Classes::size_of(1));
+  EXPECT_EQ(slot->pop(1), nullptr);
+  EXPECT_FALSE(Slot::take_back(bin));
+}
+
+TEST(WaitFreeSlot, KeepsSoManySparesOfEachKind) {
+  auto slot = std::make_unique<Slot>();
+  for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
+    std::vector<Span> spans(Slot::kSpares[kind] + 1);
+    for (unsigned i = 0; i < Slot::kSpares[kind]; ++i) EXPECT_TRUE(slot->keep_spare(kind, &spans[i]));
+    EXPECT_FALSE(slot->keep_spare(kind, &spans.back()));
+    for (unsigned i = Slot::kSpares[kind]; i-- > 0;) EXPECT_EQ(slot->take_spare(kind), &spans[i]);
+    EXPECT_EQ(slot->take_spare(kind), nullptr);
+    EXPECT_EQ(slot->spares[kind].load(Order::relaxed), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace mortise::test
