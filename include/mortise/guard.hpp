@@ -3,6 +3,7 @@
 
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/delayed_reuse.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"
 #include "mortise/guard/random_slots.hpp"

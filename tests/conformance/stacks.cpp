@@ -203,7 +203,7 @@ TYPED_TEST(Conformance, HitsAreServedFromTheTop) {
       EXPECT_FALSE(h.allocate_hit(t, {.size = 24})) << "an empty cache cannot hit";
       h.release(t, h.allocate(t, {.size = 24}));
       if (!TestFixture::kTraits.hits) {
-        EXPECT_FALSE(h.allocate_hit(t, {.size = 24})) << "a call that nobody counts";
+        EXPECT_FALSE(h.allocate_hit(t, {.size = 24})) << "a call that nobody counts, or a block that must wait";
         return;
       }
       const Block b = h.allocate_hit(t, {.size = 24, .zeroed = true});

@@ -7,6 +7,7 @@
 #include "mortise/allocators/wfslabs.hpp"
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/delayed_reuse.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/random_slots.hpp"
 #include "mortise/guard/zero_on_free.hpp"
@@ -20,6 +21,7 @@ using Cached = Layers<Aligned, ThreadCache<>, SmallBypass>;
 template <class... Guard> using Guarded = Join<Layers<Guard...>, Cached, Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>;
 inline constexpr Traits kGuardPages{.align_max = 1_MiB, .is_exact = false, .length_divisor = 4};
 inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false};
+inline constexpr Traits kDelayed{.align_max = 1_MiB, .is_exact = false, .hits = false};  // no malloc has what was released just now
 using BatchQuarantine = DelayedBatches<8_KiB, fills::Untouched, 1_KiB>;
 using ZeroingBatches = DelayedBatches<8_KiB, fills::Zeroed<>, 1_KiB>;
 using Quarantine = DelayedFree<8_KiB, order::Fifo, fills::Untouched, 64>;
@@ -28,7 +30,7 @@ using ZeroingQuarantine = DelayedFree<8_KiB, order::Randomised, fills::Zeroed<>,
 using GuardStacks = ::testing::Types<
     // allocators that ship
     Entry<"hslabd", HslabdLayers, kAligns>,
-    Entry<"tlsfccsd", TlsfccsdLayers, kTags>,
+    Entry<"tlsfccsd", TlsfccsdLayers, kDelayed>,
     Entry<"wfslabs", WfslabsLayers, kTags>,
     Entry<"hslab_hardened", HslabHardenedLayers, kGuardPages>,
     // each guard alone
@@ -41,6 +43,7 @@ using GuardStacks = ::testing::Types<
     Entry<"delayed_free_zeroing", Guarded<ZeroingQuarantine>, kAligns>,
     Entry<"delayed_batches", Guarded<BatchQuarantine>, kAligns>,
     Entry<"delayed_batches_zeroing", Guarded<ZeroingBatches>, kAligns>,
+    Entry<"delayed_reuse", Layers<DelayedReuse<8_KiB, 8_KiB, classes::Geometric<16, 4_KiB>, 256>, Tlsf<FutexLock>, MmapHeap<>>, kDelayed>,
     Entry<"zero_on_free", Guarded<ZeroOnFree<>>, kAligns>,
     Entry<"random_slots", OverSpans<Aligned, ThreadCache<>, RandomSlots, SmallBypass>, kAligns>,
     Entry<"guard_pages", OverSpans<Aligned, ThreadCache<>, SmallBypass, GuardPages<>>, kGuardPages>,

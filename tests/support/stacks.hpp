@@ -66,7 +66,7 @@ struct Traits {
   std::size_t room_bytes = 256_MiB;    ///< how much the source has
   bool is_exact = true;                ///< `tell` counts as live what the blocks' sizes add up to, if it counts at all
   bool maps_through_source = true;     ///< false: a layer has memory of its own beside the source's
-  bool hits = true;                    ///< false: its cache is closed
+  bool hits = true;                    ///< false: its cache is closed, or keeps what it got for later
   std::size_t length_divisor = 1;      ///< makes random runs shorter where each operation is a system call
 };
 inline constexpr Traits kAligns{.align_max = 1_MiB};

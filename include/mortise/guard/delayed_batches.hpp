@@ -31,6 +31,7 @@
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -49,7 +50,7 @@ struct DelayedBatches {
         .number("bytes", kBytes).number("open_bytes", kOpenBytes);
   }
 
-  template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> class Over : public Passthrough<Below> {
+  template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> class Over : public Locked<Below, FutexLock> {
     static constexpr unsigned kSlots = 62;
     static constexpr std::size_t kBytesMin = 64;
     struct Batch {
@@ -124,14 +125,14 @@ struct DelayedBatches {
     /// Where the block at `p` was released, when it waits in some quarantine; null otherwise, and when somebody is just being attached,
     /// detached or counted: a report waits for no lock. O(blocks).
     const void* freed_at(const std::byte* p) noexcept {
-      if (!lock_.try_lock()) return nullptr;
+      if (!this->lock_.try_lock()) return nullptr;
       const void* place = nullptr;
       for (const Thread* t = first_; t && !place; t = t->next)
         each_batch(*t, [&](const Batch& batch, unsigned c, unsigned left) {
           for (unsigned i = left; i < slots_of(c); ++i)
             if (glance(batch.block[i]) == p) place = glance(batch.freed_at[i]);
         });
-      lock_.unlock();
+      this->lock_.unlock();
       return place;
     }
 
@@ -148,7 +149,7 @@ struct DelayedBatches {
       attach_below(this->below, t.below);
       for (Batch*& batch : t.open) batch = &none_;
       {
-        Held held(lock_);
+        Held held(this->lock_);
         t.next = first_.get();
         if (first_) first_->prev = &t;
         first_ = &t;
@@ -160,7 +161,7 @@ struct DelayedBatches {
       if (t.state != kClosed) {
         set_state(t, kClosed);  // first: what a signal handler releases from here on goes below
         empty(t);
-        Held held(lock_);
+        Held held(this->lock_);
         (t.prev ? t.prev->next : first_) = t.next.get();
         if (t.next) t.next->prev = t.prev.get();
         t.next = nullptr;
@@ -174,21 +175,9 @@ struct DelayedBatches {
       }
       detach_below(this->below, t.below);
     }
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
-    }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       for (const Thread* t = first_; t; t = t->next)
         each_batch(*t, [&u](const Batch&, unsigned c, unsigned left) {
           u.in_transit(plain_class<Classes>(c), Classes::size_of(c), slots_of(c) - left);
@@ -319,7 +308,7 @@ struct DelayedBatches {
       }
     }
     Batch* more(Thread& t) noexcept {
-      Held held(lock_);
+      Held held(this->lock_);
       Group* group = spare_;
       if (group) spare_ = group->next.get();
       else group = reinterpret_cast<Group*>(this->below.meta(sizeof(Group)));
@@ -344,7 +333,6 @@ struct DelayedBatches {
     Batch none_ = {};  ///< what is open for a class without a batch: no slot of it is free; never written
     Shared<Thread*> first_;
     Shared<Group*> spare_;
-    FutexLock lock_;
   };
 };
 

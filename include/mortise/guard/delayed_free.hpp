@@ -27,6 +27,7 @@
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/policy/order.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -47,7 +48,7 @@ struct DelayedFree {
         .number("bytes", kBytes).number("blocks", kBlocks);
   }
 
-  template <Locates Below> class Over : public Passthrough<Below> {
+  template <Locates Below> class Over : public Locked<Below, FutexLock> {
     struct None {};
     using Bytes = std::conditional_t<Classed<Below>, None, std::size_t>;
     struct Entry {
@@ -104,12 +105,12 @@ struct DelayedFree {
     /// Where the block at `p` was released, when it waits in some quarantine; null otherwise, and when somebody is just being attached,
     /// detached or counted: a report waits for no lock. O(blocks).
     const void* freed_at(const std::byte* p) noexcept {
-      if (!lock_.try_lock()) return nullptr;
+      if (!this->lock_.try_lock()) return nullptr;
       const void* place = nullptr;
       for (const Thread* t = first_; t && !place; t = t->next)
         for (const Entry& e : t->entry)
           if (pointer_in(glance(e.block)) == p) place = glance(e.freed_at);
-      lock_.unlock();
+      this->lock_.unlock();
       return place;
     }
 
@@ -120,7 +121,7 @@ struct DelayedFree {
     }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      Held held(lock_);
+      Held held(this->lock_);
       t.next = first_;
       if (first_) first_->prev = &t;
       first_ = &t;
@@ -134,28 +135,16 @@ struct DelayedFree {
         t.room = INT64_MIN / 4;  // none, whatever leaves: what a signal handler releases from here on goes below
         drain(t, INT64_MAX / 2);
         t.room = 0;
-        Held held(lock_);
+        Held held(this->lock_);
         (t.prev ? t.prev->next : first_) = t.next;
         if (t.next) t.next->prev = t.prev;
         t.next = t.prev = nullptr;
       }
       detach_below(this->below, t.below);
     }
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
-    }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       for (Thread* t = first_; t; t = t->next) {
         if constexpr (Classed<Below>)
           for (const Entry& e : t->entry)
@@ -350,7 +339,6 @@ struct DelayedFree {
     }
 
     Thread* first_ = nullptr;
-    FutexLock lock_;
   };
 };
 

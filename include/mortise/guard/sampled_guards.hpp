@@ -26,6 +26,7 @@
 #include "mortise/os/guards.hpp"
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -44,7 +45,7 @@ struct SampledGuards {
     out.number("pause_ms", kPauseMs);
   }
 
-  template <Locates Below> class Over : public Passthrough<Below> {
+  template <Locates Below> class Over : public Locked<Below, FutexLock> {
    public:
     static constexpr bool kTakesUnsized = true;
     struct Thread {
@@ -77,7 +78,7 @@ struct SampledGuards {
       if (!is_guarded(b.ptr)) return this->below.measure(b);
       Crime crime;
       {
-        Held held(lock_);
+        Held held(this->lock_);
         const Slot& slot = slots_[slot_of(b.ptr)];
         if (slot.is_held && slot.ptr == b.ptr) return {b.ptr, slot.size};
         crime = wrong_release(slot, b, nullptr);
@@ -116,21 +117,9 @@ struct SampledGuards {
       page_ = facts.page_bytes;
       return start_below(this->below, facts);
     }
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
-    }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       if (!bytes_) return;
       u.live -= bytes_ - held_bytes_;
       u.cached += bytes_ - held_bytes_;
@@ -188,7 +177,7 @@ struct SampledGuards {
         if (t.last_ms && now - t.last_ms < kPauseMs) return {};
         t.last_ms = now;
       }
-      Held held(lock_);
+      Held held(this->lock_);
       if (!region_ && !make_region(t)) return {};
       if (free_count_ == 0) return {};
       const std::size_t i = free_[oldest_];
@@ -209,14 +198,14 @@ struct SampledGuards {
       Slot& slot = slots_[slot_of(b.ptr)];
       Crime crime;
       {
-        Held held(lock_);
+        Held held(this->lock_);
         const bool is_right = slot.is_held && slot.ptr == b.ptr;
         if (is_right && is_canary(slot.ptr + slot.size, end_of(slot))) return take_back(slot, site);
         crime = wrong_release(slot, b, site);
         if (is_right) crime.fault = Fault::tail_overwritten, crime.block.size = slot.size;
       }
       OnFault::answer(crime);
-      Held held(lock_);
+      Held held(this->lock_);
       if (crime.fault == Fault::tail_overwritten && slot.is_held && slot.ptr == b.ptr) take_back(slot, site);
     }
     void take_back(Slot& slot, const void* site) noexcept {
@@ -261,7 +250,6 @@ struct SampledGuards {
 
     std::byte* region_ = nullptr;
     std::size_t bytes_ = 0, page_ = 4096, held_bytes_ = 0;
-    FutexLock lock_;
     unsigned oldest_ = 0, free_count_ = 0;
     std::uint16_t free_[kSlots] = {};
     Slot slots_[kSlots] = {};

@@ -78,10 +78,23 @@ struct TailChecksum {
       const std::size_t slack = r.align <= kMinAlign && kStepsAreShort ? outer.size - kTail - r.size : slack_in(outer, r.size);
       return seal_with(outer, kToTheByte ? slack : 0);
     }
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> && (!Classed<Below>) {
+      if (r.size - 1 >= kSlackMax) [[unlikely]] return {};
+      Request wish = r;
+      wish.size += kTail;
+      const Block outer = this->below.allocate_hit(t, wish);
+      if (!outer) [[unlikely]] return {};
+      return seal_with(outer, slack_in(outer, r.size));
+    }
     /// No for a block that is not whole, so that `release` is called and says so.
-    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> && Classed<Below> {
-      if (b.size_class == kNoClass) [[unlikely]] return false;
-      const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
+      Block outer;
+      if constexpr (Classed<Below>) {
+        if (b.size_class == kNoClass) [[unlikely]] return false;
+        outer = {b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+      } else {
+        outer = this->below.measure(b);
+      }
       if (!is_whole(outer)) [[unlikely]] return false;
       return this->below.release_hit(t, outer);
     }

@@ -14,6 +14,7 @@
 #include "mortise/os/pages.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -24,7 +25,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
   static constexpr const char* kNeeds = "a source with one window of addresses directly below (MmapHeap)";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("planes", kPlanes); }
 
-  template <Contiguous Below> class Over : public Passthrough<Below> {
+  template <Contiguous Below> class Over : public Locked<Below, FutexLock> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr std::size_t kGranule = Below::kGranule;
@@ -37,7 +38,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
-      Held held(lock_);
+      Held held(this->lock_);
       if (table_) return true;
       table_ = this->below.side(kPlanes * kPlaneBytes);
       if (!table_) return false;
@@ -70,18 +71,6 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       clear_marks(&mark<kPlane>(p), n / kMinAlign);
     }
 
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
-    }
 
    private:
     static constexpr std::size_t kPlaneBytes = kReach / kMinAlign;
@@ -91,7 +80,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
 
     bool cover(std::size_t extent) noexcept {
       const std::size_t bytes = round_up(extent / kMinAlign, kStep);
-      Held held(lock_);
+      Held held(this->lock_);
       for (std::size_t& covered : covered_) {
         if (covered >= bytes) continue;
         const auto plane = static_cast<std::size_t>(&covered - covered_);
@@ -110,7 +99,6 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     // The first word is what guards read.
     std::uintptr_t bias_ = 0;
     std::byte* table_ = nullptr;
-    FutexLock lock_;
     std::size_t covered_[kPlanes] = {};
   };
 };
