@@ -281,7 +281,7 @@ struct OwnerReadTooEarly : HandedToAnother {
     owned[i].set(0);
     const unsigned owner = span.owner.load(Order::relaxed);
     const auto put = span.bin.put(0, std::uint64_t{1} << i, kBlocks);
-    if (put.woke || put.completed) slot[owner].hints.put(Slot::bucket_of(base()), Slot::kBuckets);
+    if (put.woke || put.completed) slot[owner].hints.announce(Slot::bucket_of(base()));
   }
   void run(unsigned thread) {
     if (thread == 0) free(0);

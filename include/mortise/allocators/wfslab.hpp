@@ -3,7 +3,7 @@
 //   malloc hit     WaitFreeSlab::allocate_hit   pop from this thread's slot; no atomic instruction, no lock
 //     └─ refill    one exchange takes up to 64 blocks of a span; or a span from SpanReserve: wait-free as well
 //         └─ grow  the reserve is exhausted, or the block is larger than 64 KiB: SpanCache, which has a lock; counted
-//   free           into this thread's slot, else home with its neighbours: one fetch-or in their span's bitmap, whoever's it is: wait-free
+//   free           into this thread's slot, else home with its neighbours: one addition to their span's bitmap, whoever's it is: wait-free
 //
 // No restartable sequences: a section may be restarted without bound, by the kernel, and a claim of wait-freedom would not hold.
 // Memory goes back to the system by malloc_trim only, and not from within malloc and free. The bound: docs/6-proof.md.
@@ -23,7 +23,7 @@ namespace mortise {
 
 using WfslabLayers = Layers<
     Aligned,                                          // alignment beyond 16: a class that has it
-    WaitFreeSlab<classes::Geometric<8, 64_KiB>>,      // a slot a thread; frees go home by one fetch-or
+    WaitFreeSlab<classes::Geometric<8, 64_KiB>>,      // a slot a thread; frees go home by one atomic addition
     SpanReserve<>,                                    // spans at hand for everybody
     SpanCache<purge::Never>,                          // grow: free spans, merged, under a lock
     PageIndex,                                        // pointer -> span

@@ -6,9 +6,9 @@
 //                 └─ grow: the layer below is asked, which may wait; counted                                        grow
 //   free    ── this thread's slot, while it has room ── done                                                        hit
 //                 └─ waits for its neighbours in the slot; what waited goes home ── done                            hit
-//                       └─ one fetch-or in the bitmap of their span, whoever's it is
+//                       └─ one atomic addition to the bitmap of their span, whoever's it is
 //
-// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one fetch-or;
+// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one atomic addition;
 // there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had
 // none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed at once.
 // 3. At each refill a slot looks at a few hinted spans: those with something are listed, those that are complete are kept for the next
@@ -42,7 +42,7 @@ namespace mortise {
 template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThreads = 512> struct WaitFreeSlab {
   static_assert(kThreads >= 2 && kThreads <= 65536, "slot numbers fit 16 bits; one slot is for calls without one");
   static constexpr const char* kName = "WaitFreeSlab";
-  static constexpr const char* kWhat = "slabs with bounded steps: a slot a thread, frees go home by one fetch-or";
+  static constexpr const char* kWhat = "slabs with bounded steps: a slot a thread, frees go home by one atomic addition";
   static constexpr const char* kNeeds = "a reserve of spans that never waits directly below (SpanReserve)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("SizeClasses", SizeClassesT::kName).number("classes", SizeClassesT::kCount)
@@ -262,7 +262,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       const unsigned i = number_in_word(c, p);
       put_home(mine, {p - i * Classes::size_of(c), std::uint64_t{1} << i, c});
     }
-    /// One fetch-or; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.
+    /// One atomic addition; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.
     void put_home(Slot* mine, typename Slot::Word word) noexcept {
       const unsigned c = word.size_class;
       const auto block = [&](std::uint64_t bits) {

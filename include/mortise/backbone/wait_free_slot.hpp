@@ -212,7 +212,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     if (put.woke || put.completed) [[unlikely]] {
       const unsigned owner = s->owner.load(Order::relaxed);
       if (mine && owner == mine->number && !put.completed) mine->list(s, c);
-      else slot_of(owner).hints.put(bucket_of(base), kBuckets);
+      else slot_of(owner).hints.announce(bucket_of(base));
     }
     return put.was_there;
   }

@@ -4,13 +4,14 @@
 //                ▲ take clears the lowest bit it sees; whoever's fetch-and found it set has the number
 //
 // 1. put: set the bit. 2. take: from the word that was last put into, each word once round; a bit that another thread claimed
-// in between is one try lost, and after kTries lost tries the call gives up.
+// in between is one try lost, and after kTries lost tries the call gives up. Only the claimed bit of what the fetch-and returns is
+// looked at: that is one instruction of the machine, the whole word would be a loop (sync/wait_free_bin.hpp).
 //
 // A call finds none only if at some moment each word was seen empty, or if others took kTries numbers during this one call. So
 // with kTries more numbers in the pool than others take during a call, take never fails: that is the margin a reserve keeps.
 // No order among numbers is promised (after the non-linearisable lists of [OuyangZhu22]).
 //
-// Progress: wait-free; put two steps, take at most 1 + kWords + kTries. A stopped thread keeps at most the number it has claimed.
+// Progress: wait-free; put two steps, take at most 1 + kWords + 2 kTries. A stopped thread keeps at most the number it has claimed.
 #pragma once
 
 #include <bit>
@@ -28,7 +29,7 @@ template <unsigned kNumbersT, unsigned kTriesT = 64> class WaitFreePool {
   static constexpr Guarantee kGuarantee = Guarantee::wait_free;
   static constexpr unsigned kNumbers = kNumbersT, kTries = kTriesT;
   static constexpr unsigned kWords = (kNumbers + 63) / 64;
-  static constexpr unsigned kTakeSteps = 1 + kWords + kTries;
+  static constexpr unsigned kTakeSteps = 1 + kWords + 2 * kTries;
   static constexpr unsigned kNone = ~0u;
 
   constexpr WaitFreePool() noexcept = default;
@@ -47,11 +48,11 @@ template <unsigned kNumbersT, unsigned kTriesT = 64> class WaitFreePool {
       const unsigned w = (start + k) % kWords;
       std::uint64_t word = words_[w].load(Order::relaxed);  // a guess: the fetch-and decides
       while (word) {
-        const std::uint64_t lowest = word & (0 - word);
-        const std::uint64_t before = words_[w].fetch_and(~lowest, Order::acquire);  // pairs with the release in put()
-        if (before & lowest) return w * 64 + static_cast<unsigned>(std::countr_zero(lowest));
+        const auto lowest = static_cast<unsigned>(std::countr_zero(word));
+        const std::uint64_t bit = std::uint64_t{1} << lowest;
+        if (words_[w].fetch_and(~bit, Order::acquire) & bit) return w * 64 + lowest;  // pairs with the release in put()
         if (--tries == 0) return kNone;
-        word = before;
+        word = words_[w].load(Order::relaxed);
       }
     }
     return kNone;

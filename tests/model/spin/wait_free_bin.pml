@@ -28,7 +28,7 @@ inline put(i) {
   atomic { assert(owned[i] == 1); owned[i] = 0 }
   may_stop();
 #ifdef MARK_FIRST
-  atomic { before = words[(i) / 2]; woke = before == 0 && marks == 0; if :: before == 0 -> marks = marks | (1 << ((i) / 2)) :: else fi; steps++ }
+  atomic { before = words[(i) / 2]; woke = before == 0 && !(marks & (1 << ((i) / 2))); if :: before == 0 -> marks = marks | (1 << ((i) / 2)) :: else fi; steps++ }
   may_stop();
 #endif
 #ifdef COUNT_BEFORE_BIT
@@ -43,7 +43,7 @@ inline put(i) {
 #ifndef MARK_FIRST
   woke = 0;
   if
-  :: before == 0 -> atomic { woke = marks == 0; marks = marks | (1 << ((i) / 2)); steps++ }; may_stop()
+  :: before == 0 -> atomic { woke = !(marks & (1 << ((i) / 2))); marks = marks | (1 << ((i) / 2)); steps++ }; may_stop()
   :: else
   fi;
 #endif

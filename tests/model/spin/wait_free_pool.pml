@@ -33,7 +33,7 @@ inline take() {
     may_stop();
     if
     :: before & (1 << lowest) -> mine = lowest; atomic { assert(owner[mine] == 0); owner[mine] = 1 }; break
-    :: else -> tries--; seen = before; if :: tries == 0 -> break :: else fi
+    :: else -> tries--; seen = word; if :: tries == 0 -> break :: else fi
     fi
   od;
   assert(steps <= TRIES);
