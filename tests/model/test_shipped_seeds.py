@@ -11,6 +11,7 @@ LOCK, SYNCH = "sync/flat_combining_lock.hpp", "sync/cc_synch_lock.hpp"
 FUTEX, SLEEPS_AT_ONCE = "sync/futex_lock.hpp", ("kSpins = 100;", "kSpins = 0;")
 POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
+BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
 SEEDS = {
@@ -77,6 +78,14 @@ SEEDS = {
         "free and in a magazine", "core_cache"),
     "a complete span leaves its slot while words come from it": (
         SLOT, [("if (bins[c].current == s) return nullptr;", "")], "left its slot", "wait_free_slot"),
+    "who sets a mark is told only when it was there": (
+        BIN, [("result.woke = !(marks_.fetch_or(mark, Order::acq_rel) & mark);", "result.woke = marks_.fetch_or(mark, Order::acq_rel) & mark;")],
+        "lost", "wait_free_bin"),
+    "a span is announced without a mark": (
+        BIN, [("    marks_.fetch_or(std::uint64_t{1} << w, Order::acq_rel);\n  }\n\n  // -- the owner's", "  }\n\n  // -- the owner's")], "lost", "wait_free_bin"),
+    "a number is claimed by whoever saw it": (
+        SHELF, [("if (words_[w].fetch_and(~bit, Order::acquire) & bit) return", "if (words_[w].fetch_and(~bit, Order::acquire) | bit) return")],
+        "twice|race", "wait_free_pool"),
     "a block of another thread's span is taken for one of its own": (
         SLOT, [("mine && owner == mine->number && !put.completed", "mine && !put.completed")], "lost|left its slot|race", "wait_free_slot"),
     "a block on its way home forgets its neighbours": (

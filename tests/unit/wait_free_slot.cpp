@@ -97,6 +97,20 @@ TEST(WaitFreeSlot, EverySpanOfABucketIsFoundWhoeverLeftBefore) {
   }
 }
 
+TEST(WaitFreeSlot, ABlockThatIsHomeAlreadyDisturbsNoOther) {
+  Crowd crowd;
+  crowd.adopt(0);
+  crowd.put(0, 0b1011);
+  const auto twice = [&](std::uint64_t bits) {
+    return Slot::put_home(&crowd.spans[0], Crowd::base_of(0), 0, bits, kClass, [&](unsigned) -> Slot& { return *crowd.slot; });
+  };
+  EXPECT_EQ(twice(0b0010), 0b0010u);
+  EXPECT_EQ(twice(0b1100), 0b1000u) << "the others are told of, and stay out";
+  EXPECT_EQ(crowd.spans[0].bin.count(1), 3u);
+  crowd.put(0, 0b11110100);
+  EXPECT_EQ(crowd.look(), std::multiset<unsigned>{0}) << "it is complete";
+}
+
 TEST(WaitFreeSlot, NeighboursGoHomeTogether) {
   auto slot = std::make_unique<Slot>();
   slot->open(0);

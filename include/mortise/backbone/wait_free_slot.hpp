@@ -141,7 +141,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
         s->is_listed = false;
         from.current = s;
       }
-      if (!from.marks) from.marks = s->bin.take_marks();
+      if (!from.marks && s->bin.is_marked()) from.marks = s->bin.take_marks();
       if (from.marks) {
         const auto w = static_cast<unsigned>(std::countr_zero(from.marks));
         from.marks &= from.marks - 1;
