@@ -9,8 +9,8 @@
 // The block ends where the request ended, to the byte: what its class has beyond is the slack, and the first kWatched bytes of
 // it are a canary. So the first byte past the end is watched, whatever the class.
 //
-// release: 1. the last word, xor the tag of ptr, must be a length in its upper 16 bits and zero below; 2. the canary must be
-// whole. Miss rate of a write that is not aimed at the secret: 2^-48 when it reaches the last word; when it changes
+// release: 1. the last word, xor the tag of ptr, must be a length in its upper 16 bits, no longer than the block, and zero below; 2. the
+// canary must be whole. Miss rate of a write that is not aimed at the secret: 2^-48 when it reaches the last word; when it changes
 // only k bytes of the canary it is found unless it writes the very bytes that are there (1/255 for one random byte). Bytes between
 // those and the last word are not watched, nor a block's neighbours before its start.
 //
@@ -20,6 +20,7 @@
 // that leave it. With DelayedFree: above it, so that a block is whole when it enters the quarantine.
 #pragma once
 
+#include <bit>
 #include <cstring>
 
 #include "mortise/core/core.hpp"
@@ -115,8 +116,7 @@ struct TailChecksum {
 
     MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept requires(kToTheByte) && Classed<Below> {
       const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
-      const std::uint64_t word = word_of(outer);
-      return (word << 16) == 0 && outer.size - kTail - (word >> 48) == n;
+      return outer.size - kTail - slack_told_by(outer) == n;
     }
 
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
@@ -214,25 +214,24 @@ struct TailChecksum {
       std::memcpy(tail, &word, sizeof word);
       return {outer.ptr, static_cast<std::size_t>(tail - outer.ptr) - slack, outer.class_index()};
     }
-    /// What the last word says when it is whole: the slack in its upper 16 bits, zero below.
-    MORTISE_HOT std::uint64_t word_of(Block outer) const noexcept {
-      return load(outer.end() - kTail) ^ tag_.of(address_of(outer.ptr));
+    /// What the last word says: the slack, or, when it is not whole, more than any block has.
+    MORTISE_HOT std::uint64_t slack_told_by(Block outer) const noexcept {
+      return std::rotl(load(outer.end() - kTail) ^ tag_.of(address_of(outer.ptr)), 16);
     }
     /// No jump depends on how long the slack is: sizes are mixed, and it would be mispredicted.
     MORTISE_HOT bool is_whole(Block outer) const noexcept {
       const std::byte* const tail = outer.end() - kTail;
-      const std::uint64_t word = word_of(outer);
-      const std::size_t slack = word >> 48;
+      const std::uint64_t slack = slack_told_by(outer);
       if (slack > outer.size - kTail) [[unlikely]] return false;
       const std::byte* const end = tail - slack;
-      std::uint64_t wrong = (word << 16) | ((load(end) ^ canary_) & kMask[slack < 8 ? slack : 8]);
+      std::uint64_t wrong = (load(end) ^ canary_) & kMask[slack < 8 ? slack : 8];
       if constexpr (kWatched > 8) {
         const std::byte* const second = end + 8 < tail ? end + 8 : tail;
         wrong |= (load(second) ^ canary_) & kMask[tail - second < 8 ? tail - second : 8];
       }
       return wrong == 0;
     }
-    std::size_t length_of(Block outer) const noexcept { return outer.size - kTail - (word_of(outer) >> 48); }
+    std::size_t length_of(Block outer) const noexcept { return outer.size - kTail - slack_told_by(outer); }
 
     MORTISE_COLD void accuse(Block outer, const void* seen_at) const noexcept {
       OnFault::answer({.fault = Fault::tail_overwritten, .block = outer.shrunk_by(kTail), .seen_at = seen_at});

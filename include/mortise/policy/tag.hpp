@@ -35,8 +35,8 @@ class Xor {
   std::uint64_t secret_ = 0;
 };
 
-/// A keyed mixing function: two secrets, a multiplication and a fold. One tag does not give away the next by plain arithmetic; it
-/// is no cryptographic code. An unaimed write passes with a chance of 2^-48.
+/// A keyed product of the address and two secrets. One tag does not give away the next, three do: it is no cryptographic code. An
+/// unaimed write passes with a chance of 2^-48.
 class Mixed {
  public:
   static constexpr const char* kName = "Mixed";
@@ -44,10 +44,7 @@ class Mixed {
     secret_ = os::entropy();
     factor_ = os::entropy() | 1;
   }
-  MORTISE_HOT std::uint64_t of(std::uintptr_t address) const noexcept {
-    const std::uint64_t product = (address ^ secret_) * factor_;
-    return product ^ (product >> 32);
-  }
+  MORTISE_HOT std::uint64_t of(std::uintptr_t address) const noexcept { return (address ^ secret_) * factor_; }
 
  private:
   std::uint64_t secret_ = 0, factor_ = 0;
