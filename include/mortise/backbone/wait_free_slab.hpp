@@ -256,14 +256,14 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       typename Slot::Word leaves;
       const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
-      if (leaves.bits) put_home(&slot, leaves);
+      if (leaves.bits) put(&slot, leaves);
     }
     void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
       const unsigned i = number_in_word(c, p);
       put_home(mine, {p - i * Classes::size_of(c), std::uint64_t{1} << i, c});
     }
     /// One atomic addition; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.
-    void put_home(Slot* mine, typename Slot::Word word) noexcept {
+    MORTISE_HOT void put(Slot* mine, typename Slot::Word word) noexcept {
       const unsigned c = word.size_class;
       const auto block = [&](std::uint64_t bits) {
         return Block(word.at + static_cast<unsigned>(std::countr_zero(bits)) * Classes::size_of(c), Classes::size_of(c), c);
@@ -275,6 +275,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       const std::uint64_t twice = Slot::put_home(s, base, w, word.bits, c, slot_of(), mine);
       MORTISE_CHECK(!twice, Fault::double_free, block(twice));
     }
+    [[gnu::noinline]] void put_home(Slot* mine, typename Slot::Word word) noexcept { put(mine, word); }
 
     /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
