@@ -25,6 +25,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/data/list.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/purge.hpp"
@@ -322,7 +323,8 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
     Mark* marks_ = nullptr;
     std::uint64_t filled_ = 0;  ///< a bit for each order that has free blocks
     List<Free> free_[kOrders];
-    std::size_t reach_ = 0, backed_ = 0, page_bytes_ = 4096, live_ = 0, grown_ = 0;
+    std::size_t reach_ = 0, backed_ = 0, live_ = 0, grown_ = 0;
+    Preset<4_KiB> page_bytes_;
   };
 };
 

@@ -22,6 +22,7 @@
 #include "mortise/cache/span_tails.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/data/list.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/policy/huge.hpp"
@@ -195,8 +196,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       return idle_bytes();
     }
     std::size_t idle_bytes() const noexcept { return dirty_bytes_.load(Order::relaxed); }
-    std::int64_t purge_ms() const noexcept { return delay_ms_.load(Order::relaxed); }
-    void set_purge_ms(std::int64_t ms) noexcept { delay_ms_.store(ms, Order::relaxed); }
+    std::int64_t purge_ms() const noexcept { return delay_ms_; }
+    void set_purge_ms(std::int64_t ms) noexcept { delay_ms_ = ms; }
 
     /// Above `bytes` in use and dirty together, what is freed is purged at once and nothing stays dirty.
     void set_soft_limit_bytes(std::size_t bytes) noexcept { soft_bytes_.store(bytes, Order::relaxed); }
@@ -386,7 +387,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       count_large(Index::used_bytes_of(s), 1);
     }
 
-    Atomic<std::int64_t> delay_ms_{Purge::kDelayMs};
+    Preset<std::int64_t{Purge::kDelayMs}> delay_ms_;
     Atomic<std::size_t> dirty_bytes_{0};
     Atomic<std::size_t> soft_bytes_{0}, large_bytes_{0};
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;

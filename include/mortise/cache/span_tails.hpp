@@ -9,6 +9,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/shape/page_index.hpp"
 
@@ -61,7 +62,7 @@ template <Indexed Below> class SpanTails {
   }
   static void set(Span* s, std::size_t tail) noexcept { s->tail_pages = tail / 4_KiB & 0x7fff; }
 
-  std::size_t page_bytes_ = Index::kGranule;
+  Preset<Index::kGranule> page_bytes_;
   std::size_t bytes_[2] = {};
 };
 

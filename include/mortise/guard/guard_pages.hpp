@@ -15,6 +15,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/guards.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -100,7 +101,7 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
       const Span* const s = index.span_of(outer.ptr);
       return static_cast<std::size_t>(index.base_of(s) + index.bytes_of(s) - (outer.end() - page_));
     }
-    std::size_t page_ = 4096;
+    Preset<4_KiB> page_;
     Atomic<std::size_t> spans_{0};
   };
 };

@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
@@ -249,7 +250,8 @@ struct SampledGuards {
     }
 
     std::byte* region_ = nullptr;
-    std::size_t bytes_ = 0, page_ = 4096, held_bytes_ = 0;
+    std::size_t bytes_ = 0, held_bytes_ = 0;
+    Preset<4_KiB> page_;
     unsigned oldest_ = 0, free_count_ = 0;
     std::uint16_t free_[kSlots] = {};
     Slot slots_[kSlots] = {};

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/data/meta_arena.hpp"
 #include "mortise/route/mixed_pool.hpp"
 #include "mortise/route/pool_range.hpp"
@@ -259,7 +260,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   PoolGround<kSegmentBytes> ground_;
   FutexLock mixed_lock_;  ///< which mixed pools there are; taken before any of their locks, and before the ground's
   Mixed* mixed_ = nullptr;
-  std::size_t page_bytes_ = 4_KiB;
+  Preset<4_KiB> page_bytes_;
   PoolHead** idle_pages_ = nullptr;
   PoolSegment none_ = {};  ///< the current segment of a head that has none: nothing free, nothing fresh
 };

@@ -15,10 +15,12 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/source/shared_heap.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -35,8 +37,8 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
   }
 
   /// Forwards what PageIndex wants of a source, where the source has it.
-  template <Heap Below> class Facts : public Passthrough<Below> {};
-  template <Contiguous Below> class Facts<Below> : public Passthrough<Below> {
+  template <Heap Below> class Facts : public Locked<Below, FutexLock> {};
+  template <Contiguous Below> class Facts<Below> : public Locked<Below, FutexLock> {
    public:
     static constexpr std::size_t kGranule = Below::kGranule;
     static constexpr std::size_t kReach = Below::kReach;
@@ -46,7 +48,7 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
   };
 
   /// The same for SubHeaps, whose source has a slot of addresses for each of them.
-  template <Slotted Below> class Facts<Below> : public Passthrough<Below> {
+  template <Slotted Below> class Facts<Below> : public Locked<Below, FutexLock> {
    public:
     static constexpr std::size_t kGranule = Below::kGranule;
     static constexpr std::size_t kReach = Below::kReach;
@@ -102,26 +104,13 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
 
     /// Bytes in blocks that are out. Exact when nobody is inside.
     std::size_t taken_bytes() const noexcept { return taken_.load(Order::relaxed); }
-    std::size_t limit_bytes() const noexcept { return limit_.load(Order::relaxed); }
-    void set_limit_bytes(std::size_t bytes) noexcept { limit_.store(bytes, Order::relaxed); }
+    std::size_t limit_bytes() const noexcept { return limit_; }
+    void set_limit_bytes(std::size_t bytes) noexcept { limit_ = bytes; }
 
     /// What was given back inside blocks may make room.
     std::size_t trim(Thread& t) noexcept {
-      is_stale_.store(true, Order::relaxed);
+      is_fresh_.store(false, Order::relaxed);
       return trim_below(this->below, t);
-    }
-
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
     }
 
     void tell(Usage& u) noexcept {
@@ -156,17 +145,17 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
       if constexpr (SeesResidency<Below>) {
         const std::size_t limit = limit_bytes(), most = limit + limit / kBeyond;
         if (limit == kNoLimit || bytes > most) return false;
-        Held held(lock_);
+        Held held(this->lock_);
         const std::size_t taken = taken_bytes();
         if (taken + bytes > most) return false;
         const std::size_t moved = taken > seen_at_ ? taken - seen_at_ : seen_at_ - taken;
-        if (is_stale_.load(Order::relaxed) || moved >= limit / kPiece) {
+        if (!is_fresh_.load(Order::relaxed) || moved >= limit / kPiece) {
           std::size_t resident;
           if (!this->below.see_resident_bytes(resident)) return false;
           resident += beside_.load(Order::relaxed);
           seen_at_ = taken;
           full_at_ = taken + (resident < limit ? limit - resident : 0);
-          is_stale_.store(false, Order::relaxed);
+          is_fresh_.store(true, Order::relaxed);
         }
         return take_up_to(full_at_ < most ? full_at_ : most, bytes);
       }
@@ -174,12 +163,11 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
     }
 
     Atomic<std::size_t> taken_{0};
-    Atomic<std::size_t> limit_{kBytes};
+    Preset<kBytes> limit_;
     Atomic<std::size_t> refused_{0};
     Atomic<std::size_t> beside_{0};    ///< part of what is taken
-    FutexLock lock_;
-    std::size_t seen_at_ = 0, full_at_ = 0;  ///< what was taken when the kernel was asked, and what could be by its answer
-    Atomic<bool> is_stale_{true};
+    std::size_t seen_at_ = 0, full_at_ = 0;  ///< under the lock: what was taken when the kernel was asked, and what could be by its answer
+    Atomic<bool> is_fresh_{false};           ///< nothing was given back inside blocks since
   };
 };
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/os/residency.hpp"
@@ -128,7 +129,7 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
 
   std::size_t next_ = 0;
   std::size_t mapped_ = 0;
-  std::size_t page_bytes_ = 4_KiB;
+  Preset<4_KiB> page_bytes_;
   HugePages huge_pages_ = HugePages::automatic;
   std::size_t top_ = 0;   ///< nothing of ours lies beyond it
 };

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/pages.hpp"
 
 namespace mortise {
@@ -159,18 +160,21 @@ class HeapProfile {
       if (s.hash == hash && s.depth == depth && !std::memcmp(s.address, address, depth * sizeof *address)) return numbers_[i];
     }
     if (stack_count_ == kStacksMax) return 0;
-    numbers_[i] = static_cast<std::uint16_t>(stack_count_);
-    Stack& s = stacks_[stack_count_];
+    const std::uint32_t number = stack_count_;
+    numbers_[i] = static_cast<std::uint16_t>(number);
+    Stack& s = stacks_[number];
     s.hash = hash;
     s.depth = depth;
     std::memcpy(s.address, address, depth * sizeof *address);
-    return stack_count_++;
+    stack_count_ = number + 1;
+    return number;
   }
 
   std::uint16_t* numbers_ = nullptr;
   Stack* stacks_ = nullptr;
   Live* live_ = nullptr;
-  std::uint32_t stack_count_ = 1, capacity_ = 0, count_ = 0;
+  Preset<1u> stack_count_;
+  std::uint32_t capacity_ = 0, count_ = 0;
   std::uint64_t dropped_ = 0;
 };
 

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/unwind.hpp"
@@ -234,8 +235,8 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       return static_cast<std::int64_t>((53 - log2) * 0.6931471805599453 * static_cast<double>(mean_));
     }
 
-    std::size_t mean_ = kMeanBytes;
-    bool is_exact_ = kMeanBytes < kExactBelow;
+    Preset<std::size_t{kMeanBytes}> mean_;
+    Preset<(kMeanBytes < kExactBelow)> is_exact_;
     FutexLock lock_;
     HeapProfile profile_;
     Chunks chunks_;
