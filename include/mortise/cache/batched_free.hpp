@@ -16,7 +16,7 @@
 
 namespace mortise {
 
-/// Never fewer than 4 blocks a class.
+/// Of a class of which not even two may be kept, none is.
 /// `kSlots` (4..65536): the most blocks kept of one class.
 /// `kBytesMax` (0..1 GiB): the most bytes kept of one class.
 /// `Sync`: the lock of a class.
@@ -41,7 +41,7 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
         const unsigned got = n < k.count ? n : k.count;
         if (got) {
           k.count -= got;
-          std::memcpy(out, k.block + k.count, got * sizeof *out);
+          std::memcpy(out, blocks(c) + k.count, got * sizeof *out);
           return got;
         }
       }
@@ -55,7 +55,7 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
         Held held(k.lock);
         const unsigned room = capacity(c) - k.count;
         kept = n < room ? n : room;
-        std::memcpy(k.block + k.count, in, kept * sizeof *in);
+        std::memcpy(blocks(c) + k.count, in, kept * sizeof *in);
         k.count += kept;
       }
       if (kept < n) this->below.release_batch(t, c, in + kept, n - kept);
@@ -90,12 +90,24 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
     struct alignas(64) PerClass {
       Sync lock;
       std::uint32_t count = 0;
-      std::byte* block[kSlots] = {};
     };
     static constexpr unsigned capacity(unsigned c) noexcept {
       const std::size_t fit = kBytesMax / Classes::size_of(c);
-      return static_cast<unsigned>(fit < 4 ? 4 : fit > kSlots ? kSlots : fit);
+      return static_cast<unsigned>(fit < 2 ? 0 : fit > kSlots ? kSlots : fit);
     }
+    /// Where the blocks of each class begin, each on a cache line of its own; large classes, which keep few, share pages.
+    struct Layout {
+      std::uint32_t first[Classes::kCount + 2];
+    };
+    static constexpr Layout laid_out() noexcept {
+      Layout l{};
+      for (unsigned c = 1; c <= Classes::kCount; ++c)
+        l.first[c + 1] = static_cast<std::uint32_t>(l.first[c] + round_up(capacity(c), 64 / sizeof(std::byte*)));
+      return l;
+    }
+    static constexpr Layout kLayout = laid_out();
+    std::byte** blocks(unsigned c) noexcept { return blocks_ + kLayout.first[c]; }
+
     void drain(Thread& t, unsigned c) noexcept {
       constexpr unsigned kPiece = 64;
       std::byte* piece[kPiece];
@@ -106,7 +118,7 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
           Held held(k.lock);
           got = k.count < kPiece ? k.count : kPiece;
           k.count -= got;
-          std::memcpy(piece, k.block + k.count, got * sizeof *piece);
+          std::memcpy(piece, blocks(c) + k.count, got * sizeof *piece);
         }
         if (!got) return;
         this->below.release_batch(t, c, piece, got);
@@ -114,6 +126,7 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
     }
 
     PerClass classes_[Classes::kCount + 1];
+    alignas(64) std::byte* blocks_[kLayout.first[Classes::kCount + 1]] = {};
   };
 };
 

@@ -25,6 +25,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/policy/coloured.hpp"
@@ -35,7 +36,7 @@
 namespace mortise {
 
 /// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or kSwingShare of a swing; never more than a magazine's
-/// slots or fewer than 4 blocks.
+/// slots or fewer than 2 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
 template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core> struct CoreCache {
   static constexpr const char* kName = "CoreCache";
@@ -167,18 +168,19 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     static constexpr unsigned kSetsMax = os::kCpusMax;
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
     static constexpr unsigned kFullShareCpus = 16;
-    static constexpr unsigned kFirstLimit = 4;
+    static constexpr unsigned kFirstLimit = 4, kLeast = 2;
     static constexpr unsigned kBatchMax = os::Magazine::kSlots / 2;
 
     static constexpr unsigned slots_of(unsigned c) noexcept {
       const std::size_t fit = kBytesPerClass / Classes::size_of(c);
-      return static_cast<unsigned>(fit < 4 ? 4 : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
+      return static_cast<unsigned>(fit < kLeast ? kLeast : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
     }
     /// How many blocks went one way (below zero: down) since a miss went the other way, and how many went before that.
     struct Swing {
       Atomic<std::int32_t> now, before;
     };
-    static constexpr unsigned kSwingShare = 24;        ///< a magazine may hold this part of a swing
+    static constexpr unsigned kSwingShare = 24;        ///< a magazine may hold this part of a swing that is as long or longer
+    static constexpr unsigned kSwingLeast = 4;         ///< and never less of one
     static constexpr unsigned kSwingMost = 1'000'000;  ///< longer ones are not counted to their end
     static constexpr std::size_t kSwingsAt = (Classes::kCount + 1) * os::Magazine::kStride;
     static constexpr std::size_t kSetBytes = round_up(kSwingsAt + (Classes::kCount + 1) * sizeof(Swing), os::Magazine::kStride);
@@ -225,7 +227,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     unsigned limit_max(unsigned c) const noexcept {
       const unsigned most = slots_of(c) / share_;
-      return most < 4 ? 4 : most;
+      return most < kLeast ? kLeast : most;
     }
 
     // -- misses
@@ -275,8 +277,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned now = m.limit_now();  // read once: others of this core may double it meanwhile
       unsigned most = limit_max(c);
       if (slots_of(c) < os::Magazine::kSlots) {
-        const unsigned share = longest_swing(swing(set, c), way * static_cast<std::int32_t>(now / 2 + 1)) / kSwingShare / share_;
-        most = share <= most ? most : share < os::Magazine::kSlots ? share : os::Magazine::kSlots;
+        const unsigned swung = longest_swing(swing(set, c), way * static_cast<std::int32_t>(now / 2 + 1));
+        const unsigned share = swung / kSwingShare / share_;
+        const unsigned wish = swung < kSwingShare ? 0 : share < kSwingLeast ? kSwingLeast : share;
+        most = wish <= most ? most : wish < os::Magazine::kSlots ? wish : os::Magazine::kSlots;
       }
       if (foreign && most > kBatchMax) most = kBatchMax;
       const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
@@ -330,8 +334,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
         if (idle_index_) {
           i = idle_index_;
           idle_index_ = next_idle_[i];
-        } else if (next_index_ < kSetsMax) {
-          i = next_index_++;
+        } else if (last_index_ + 1 < kSetsMax) {
+          i = ++last_index_;
         }
       }
       if (!i) return 0;
@@ -382,7 +386,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     std::size_t own_gate_ = 0, gate_ = 0;
     os::RseqArea area_;
     bool can_restart_ = false, is_closed_ = false;
-    unsigned share_ = 1;
+    Preset<1u> share_;
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};
     Atomic<std::byte*> own_table_[kOneColour ? 1 : kSetsMax + 1] = {};  ///< the same sets, from where the core's colour begins
@@ -390,7 +394,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     FutexLock lock_;
     Atomic<std::uint32_t> used_{0};
     Atomic<std::byte*> sets_[kSetsMax] = {};
-    std::uint32_t next_index_ = 1, idle_index_ = 0;
+    std::uint32_t last_index_ = 0, idle_index_ = 0;
     std::uint16_t next_idle_[kSetsMax] = {};
   };
 };
