@@ -7,6 +7,7 @@
 #include "mortise/data/list.hpp"
 #include "mortise/data/log_histogram.hpp"
 #include "mortise/data/meta_arena.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/data/side_tables.hpp"
 #include "mortise/data/treap.hpp"
 #include "mortise/data/two_level_lists.hpp"

@@ -179,8 +179,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     struct Swing {
       Atomic<std::int32_t> now, before;
     };
-    static constexpr unsigned kSwingShare = 24;        ///< a magazine may hold this part of a swing that is as long or longer
-    static constexpr unsigned kSwingLeast = 4;         ///< and never less of one
+    static constexpr unsigned kSwingShare = 24, kSwingLeast = 4;  ///< a magazine may hold a part of a swing so long or longer, not less
     static constexpr unsigned kSwingMost = 1'000'000;  ///< longer ones are not counted to their end
     static constexpr std::size_t kSwingsAt = (Classes::kCount + 1) * os::Magazine::kStride;
     static constexpr std::size_t kSetBytes = round_up(kSwingsAt + (Classes::kCount + 1) * sizeof(Swing), os::Magazine::kStride);
@@ -278,8 +277,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       unsigned most = limit_max(c);
       if (slots_of(c) < os::Magazine::kSlots) {
         const unsigned swung = longest_swing(swing(set, c), way * static_cast<std::int32_t>(now / 2 + 1));
-        const unsigned share = swung / kSwingShare / share_;
-        const unsigned wish = swung < kSwingShare ? 0 : share < kSwingLeast ? kSwingLeast : share;
+        const unsigned part = swung / kSwingShare / share_, wish = swung < kSwingShare ? 0 : part < kSwingLeast ? kSwingLeast : part;
         most = wish <= most ? most : wish < os::Magazine::kSlots ? wish : os::Magazine::kSlots;
       }
       if (foreign && most > kBatchMax) most = kBatchMax;

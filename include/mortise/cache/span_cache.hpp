@@ -388,8 +388,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
 
     Preset<std::int64_t{Purge::kDelayMs}> delay_ms_;
-    Atomic<std::size_t> dirty_bytes_{0};
-    Atomic<std::size_t> soft_bytes_{0}, large_bytes_{0};
+    Atomic<std::size_t> dirty_bytes_{0}, soft_bytes_{0}, large_bytes_{0};
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;
     SpanTails<Below> tails_;
     HugeAdvice<Huge, Below> advice_;
