@@ -1,6 +1,7 @@
 """Whether a run was what it should be: without this, an arm that crashed early would be the fastest."""
 
 import hashlib
+import math
 import re
 import signal
 import subprocess
@@ -58,17 +59,27 @@ def check(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
     return another(expected, hashlib.sha256(done.stdout).hexdigest(), f"behind '{settings.check}'")
 
 
-def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome) -> str | None:
-    """The program's own number, taken from what it or its load printed."""
+def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome, times: int = 1) -> str | None:
+    """The program's own number, taken from what it or its load printed; where main ran several times, the mean of what each printed."""
     if settings.metric_regex is None:
         return None
+    facts["metric"] = None
     text = outcome.load_output or outcome.stdout.decode(errors="replace")
-    match = re.search(settings.metric_regex, text)
+    found = [match[1] if match.groups() else match[0] for match in re.finditer(settings.metric_regex, text)]
+    if len(found) % times:
+        return (
+            f"printed {len(found)} numbers that '{settings.metric_regex}' finds in {times} repetitions of main: "
+            "expected equally many in each (make the expression match one, or leave out --repeat-inside)"
+        )
+    each = max(len(found) // times, 1)
     try:
-        facts["metric"] = float((match[1] if match.groups() else match[0]).replace(",", "")) if match else None
+        numbers = [float((number or "0").replace(",", "")) for number in found[::each][:times]]
     except ValueError:
-        facts["metric"] = None
-    return None if facts["metric"] else f"printed nothing that '{settings.metric_regex}' finds as a number above 0"
+        numbers = []
+    if not numbers or not all(0 < number < math.inf for number in numbers):
+        return f"printed nothing that '{settings.metric_regex}' finds as a number above 0"
+    facts["metric"] = math.fsum(numbers) / len(numbers)
+    return None
 
 
 def describe(status: int) -> str:

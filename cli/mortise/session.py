@@ -288,8 +288,9 @@ class Session:
         facts |= outcome.facts
         if outcome.series:
             facts["series"] = [[round(t, 4), b] for t, b in outcome.series]
-        reason = faults.find(self.settings, self.expected[self.settings.repeat_inside > 1 and kind == "memory"], outcome) or faults.measure_own(
-            self.settings, facts, outcome
+        times = 1 if kind == "memory" else self.settings.repeat_inside
+        reason = faults.find(self.settings, self.expected[times != self.settings.repeat_inside], outcome) or faults.measure_own(
+            self.settings, facts, outcome, times
         )
         if reason is None or place.knob is None:
             entry["runs"].append(facts)

@@ -6,6 +6,7 @@ import re
 import jsonschema
 import pytest
 
+from cli.conftest import compile_c
 from cli.test_commands import schema
 
 
@@ -192,6 +193,38 @@ def test_the_programs_own_number(compare):
         "--metric-regex", r"nothing (\d+)", "--arms", "low=env:R=1,high=env:R=1", "--", "sh", "-c", "echo rate $R"
     )
     assert done.returncode == 1 and "printed nothing that" in document["arms"]["low"]["failure"]
+
+
+RATES = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char** values) {
+  int file = open(values[1], O_WRONLY | O_APPEND | O_CREAT, 0600);
+  long number = write(file, ".", 1) == 1 ? lseek(file, 0, SEEK_END) : 0;
+  printf("rate %ld of %d\\n", 100 * (number % 3 + 1), count);
+  if (number % 2) puts("odd 5");
+}
+"""
+
+
+def test_where_main_is_repeated_its_number_is_the_mean_of_all(compare, tmp_path):
+    """100, 200 and 300 in turn: the first alone would be any of them."""
+    (tmp_path / "rates.c").write_text(RATES)
+    program = [str(compile_c(tmp_path / "rates.c", tmp_path / "rates")), str(tmp_path / "file")]
+    words = ["--repeat-inside", "3", "--check", "exit", "--rounds", "4", "--arms", "a=env:X=1,b=env:X=2"]
+    _, document = compare("--metric-regex", r"(?:rate|of) (\d+)", *words, "--", *program)
+    found = {kind: {r["metric"] for r in document["arms"]["a"]["runs"] if r["kind"] == kind} for kind in ("time", "memory")}
+    assert found["time"] == {200.0} and found["memory"] <= {100.0, 200.0, 300.0}
+    done, document = compare("--metric-regex", r"odd (\d)", *words, "--", *program)
+    assert done.returncode == 1
+    assert re.search(r"printed [12] numbers that 'odd .* in 3 repetitions of main: expected equally many", document["arms"]["a"]["failure"])
+
+
+def test_a_number_that_is_not_above_zero_is_none(compare):
+    for said in ("rate 0", "rate -5", "rate nan"):
+        done, document = compare("--metric-regex", r"rate (\S+)", "--arms", "a=env:X=1,b=env:X=2", "--", "echo", said)
+        assert done.returncode == 1 and "as a number above 0" in document["arms"]["a"]["failure"], said
 
 
 def test_a_memory_difference_is_found(compare, churn):
