@@ -83,20 +83,20 @@ void describe_process() noexcept {
   settings.buckets = Buckets::kCount;
   settings.parts = Buckets::kParts;
   settings.worst = kWorst;
-  settings.is_clock_gettime = use_clock_gettime;
+  settings.is_clock_gettime = front.use_clock_gettime;
   const ssize_t length = readlink("/proc/self/exe", settings.program, kPathBytes - 1);
   settings.program[length > 0 ? length : 0] = 0;
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(next.malloc), &info) != 0 && info.dli_fname)
+  if (dladdr(reinterpret_cast<void*>(front.next.malloc), &info) != 0 && info.dli_fname)
     strncpy(settings.serves, info.dli_fname, kPathBytes - 1);
   const char* file = strrchr(settings.serves, '/');
   area.is_glibc = file && strncmp(file, "/libc.so.", 9) == 0;
 }
 
 /// Of a program that asks for memory all the time a sampled call is due every few microseconds: asking the kernel may
-/// take a 512th of the time, and no more.
+/// take a 1024th of the time, and no more.
 void lengthen_window() noexcept {
-  const std::uint64_t least = 512 * refresh_ticks();
+  const std::uint64_t least = 1024 * refresh_ticks();
   if (settings.window_ticks < least) settings.window_ticks = least;
 }
 
@@ -104,14 +104,14 @@ void lengthen_window() noexcept {
   const char* wanted = getauxval(AT_SECURE) == 0 ? getenv("MORTISE_LATENCY") : nullptr;
   if (wanted && strlen(wanted) < sizeof prefix && find_next()) {
     strcpy(prefix, wanted);
-    use_clock_gettime = getenv("MORTISE_LATENCY_CLOCK") != nullptr;  // the name says which: there is one other
+    front.use_clock_gettime = getenv("MORTISE_LATENCY_CLOCK") != nullptr;  // the name says which: there is one other
     settings.every = number("MORTISE_LATENCY_EVERY", 64);
     settings.slow_ticks = number("MORTISE_LATENCY_SLOW", 13'000);
     settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 26'000);
     if (settings.every > kEveryMax) settings.every = kEveryMax;
     if (settings.every > 1) lengthen_window();
-    area.gap_scale = (settings.every - 1) * 43691;  // two thirds, 0.16, of what gap() takes as 16.16
-    area.window_ticks = settings.window_ticks;
+    front.gap_scale = (settings.every - 1) * 43691;  // two thirds, 0.16, of what gap() takes as 16.16
+    front.window_ticks = settings.window_ticks;
     describe_process();
     has_key = pthread_key_create(&key, thread_ended) == 0;
     pthread_atfork(nullptr, nullptr, child_began);

@@ -8,11 +8,9 @@ namespace mortise::latency {
 struct Thread;
 
 struct Area {
-  Header* header;              // null: nothing is timed
-  std::uint64_t gap_scale;     // how many calls go untimed between two, see gap()
-  std::uint64_t window_ticks;  // what is known of a thread's faults and switches is fresh for so long
-  bool is_settled;             // whether to time was decided
-  bool is_glibc;               // the allocator is glibc's
+  Header* header;   // null: nothing is timed
+  bool is_settled;  // whether to time was decided
+  bool is_glibc;    // the allocator is glibc's
 };
 [[gnu::visibility("hidden")]] extern constinit Area area;
 

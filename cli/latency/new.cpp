@@ -17,17 +17,17 @@ using namespace mortise::latency;
 namespace {
 
 MORTISE_HOT void* allocate(std::size_t size, const void* site) noexcept {
-  if (passes(kMalloc)) [[likely]] return next.malloc(size);
+  if (passes(kMalloc)) [[likely]] return front.next.malloc(size);
   return slow_malloc(size, site);
 }
 
 MORTISE_HOT void* allocate(std::size_t size, std::align_val_t align, const void* site) noexcept {
-  if (passes(kAligned)) [[likely]] return next.memalign(static_cast<std::size_t>(align), size);
+  if (passes(kAligned)) [[likely]] return front.next.memalign(static_cast<std::size_t>(align), size);
   return slow_aligned(static_cast<std::size_t>(align), size, site);
 }
 
 MORTISE_HOT void release(void* block, const void* site) noexcept {
-  if (passes(kFree)) [[likely]] return next.free(block);
+  if (passes(kFree)) [[likely]] return front.next.free(block);
   slow_free(block, site);
 }
 

@@ -27,39 +27,39 @@ void careful_free(void* block) noexcept {
 }
 
 void* careful_realloc(void* block, std::size_t bytes) noexcept {
-  return is_early(block) ? moved(block, next.malloc(bytes), bytes) : their_realloc(block, bytes);
+  return is_early(block) ? moved(block, front.next.malloc(bytes), bytes) : their_realloc(block, bytes);
 }
 
 /// Somebody holds early blocks: from now on every free and realloc looks.
 void look_out_for_early_blocks() noexcept {
-  their_free = next.free;
-  their_realloc = next.realloc;
-  next.free = careful_free;
-  next.realloc = careful_realloc;
+  their_free = front.next.free;
+  their_realloc = front.next.realloc;
+  front.next.free = careful_free;
+  front.next.realloc = careful_realloc;
 }
 
 }  // namespace
 
-constinit Next next{};
+constinit Front front{};
 alignas(kAlign) constinit unsigned char early[kEarlyBytes] = {};
 
 bool search_next() noexcept {
   static constinit bool finding = false;
   if (finding) return false;
   finding = true;  // the first call comes from the loader or from main, before there is a second thread
-  find(next.calloc, "calloc");
-  find(next.realloc, "realloc");
-  find(next.free, "free");
-  find(next.posix_memalign, "posix_memalign");
-  find(next.aligned_alloc, "aligned_alloc");
-  find(next.memalign, "memalign");
-  find(next.valloc, "valloc");
-  find(next.pvalloc, "pvalloc");
-  find(next.malloc_usable_size, "malloc_usable_size");
+  find(front.next.calloc, "calloc");
+  find(front.next.realloc, "realloc");
+  find(front.next.free, "free");
+  find(front.next.posix_memalign, "posix_memalign");
+  find(front.next.aligned_alloc, "aligned_alloc");
+  find(front.next.memalign, "memalign");
+  find(front.next.valloc, "valloc");
+  find(front.next.pvalloc, "pvalloc");
+  find(front.next.malloc_usable_size, "malloc_usable_size");
   void* (*found)(std::size_t) = nullptr;
   find(found, "malloc");
   if (early_used != 0) look_out_for_early_blocks();
-  next.malloc = found;  // last: it says that all is found
+  front.next.malloc = found;  // last: it says that all is found
   return found != nullptr;
 }
 

@@ -18,11 +18,19 @@ struct Next {
   void* (*pvalloc)(std::size_t);
   std::size_t (*malloc_usable_size)(void*);
 };
-[[gnu::visibility("hidden")]] extern constinit Next next;
+
+/// What calls read: two cache lines of one page. A timed call comes so seldom that each further page is a miss of the TLB.
+struct alignas(128) Front {
+  Next next;
+  std::uint64_t gap_scale;     // how many calls go untimed between two, see gap()
+  std::uint64_t window_ticks;  // what is known of a thread's faults and switches is fresh for so long
+  bool use_clock_gettime;      // instead of the CPU's counter
+};
+[[gnu::visibility("hidden")]] extern constinit Front front;
 
 /// True once `next` is filled in. The search itself asks for memory, and is then answered false: from the early blocks.
 bool search_next() noexcept;
-inline bool find_next() noexcept { return next.malloc || search_next(); }
+inline bool find_next() noexcept { return front.next.malloc || search_next(); }
 
 /// Blocks from a small arena of our own, for those who ask while the allocator is being looked for. Never freed: where
 /// there are any, `next.free` and `next.realloc` are functions of ours that know them.

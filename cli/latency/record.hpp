@@ -52,8 +52,8 @@ struct Record {
   std::uint64_t backwards;                        // readings of the clock that were before the one before
   Snapshot known;
   Sum sums[kKinds];
-  std::uint64_t counts[kKinds][Buckets::kCount];  // calls that no preemption tore
-  std::uint64_t torn[kKinds][Buckets::kCount];    // calls that one did
+  std::uint64_t counts[Buckets::kCount][kKinds];  // calls that no preemption tore; the usual durations on the first page
+  std::uint64_t torn[Buckets::kCount][kKinds];    // calls that one did
   std::uint32_t slow_used, torn_used;
   Call slow[kWorst], torn_calls[kWorst];
 };

@@ -16,7 +16,6 @@ extern "C" [[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;
 namespace mortise::latency {
 
 constinit thread_local Thread self [[gnu::tls_model("initial-exec")]]{};
-constinit bool use_clock_gettime = false;
 constinit std::uint64_t known_sizes[1 << kSizesLog2] = {};
 
 namespace {
@@ -130,7 +129,7 @@ MORTISE_COLD void note_slow(Thread& t, Kind kind, std::uint64_t begun, std::uint
   const bool is_torn = examine(t, kind, begun, ended, block, size, site);
   Sum& sum = r.sums[kind];
   sum.ticks += ticks;
-  ++(is_torn ? r.torn : r.counts)[kind][Buckets::bucket_of(ticks)];
+  ++(is_torn ? r.torn : r.counts)[Buckets::bucket_of(ticks)][kind];
   std::uint64_t& worst = is_torn ? sum.worst_torn : sum.worst;
   if (ticks > worst) worst = ticks;
 }

@@ -9,12 +9,13 @@
 //
 // A timed call takes two readings of the clock and about 90 instructions. What the kernel has done to the thread so far
 // is asked for beforehand, because a call that turns out slow wants to know what happened meanwhile; a system call a
-// timed call would be most of the layer's cost, so the last answer serves for `area.window_ticks`.
+// timed call would be most of the layer's cost, so the last answer serves for `front.window_ticks`.
 #pragma once
 
 #include <time.h>
 
-#include "cli/latency/area.hpp"
+#include "cli/latency/next.hpp"
+#include "cli/latency/record.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/os/clock.hpp"
 
@@ -32,14 +33,13 @@ struct Thread {
 };
 static_assert(sizeof(Thread) <= 64, "static TLS is scarce");
 [[gnu::visibility("hidden")]] extern constinit thread_local Thread self [[gnu::tls_model("initial-exec")]];
-[[gnu::visibility("hidden")]] extern constinit bool use_clock_gettime;
 
 /// Counts a call down. True: it is not timed. Before the allocator is known, and where a timed call makes another, the
 /// counter is below 0 already, so that this path needs no other check.
 MORTISE_HOT bool passes(Kind kind) noexcept { return --self.left[kind] >= 0; }
 
 MORTISE_HOT std::uint64_t clock_now() noexcept {
-  if (!use_clock_gettime) [[likely]] return os::ticks();
+  if (!front.use_clock_gettime) [[likely]] return os::ticks();
   timespec t;
   ::clock_gettime(CLOCK_MONOTONIC_RAW, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
@@ -71,7 +71,7 @@ MORTISE_HOT std::int32_t gap(Thread& t) noexcept {
   const std::uint64_t r = t.random | 1;
   const auto zeros = static_cast<unsigned>(__builtin_clzll(r));
   const std::uint64_t minus_log2 = (std::uint64_t{zeros + 1} << 16) - (r << zeros >> 47 & 0xffff);  // 16.16
-  return static_cast<std::int32_t>((minus_log2 * area.gap_scale) >> 32);
+  return static_cast<std::int32_t>((minus_log2 * front.gap_scale) >> 32);
 }
 
 /// Draws how many calls of `kind` go untimed after this one, and counts them all.
@@ -86,7 +86,7 @@ MORTISE_HOT std::uint64_t begin(Thread& t) noexcept {
   t.is_inside = true;
   t.kernel_calls = 0;
   const std::uint64_t now = clock_now();
-  return now - t.record->known.at <= area.window_ticks ? now : refresh(t.record->known, now);
+  return now - t.record->known.at <= front.window_ticks ? now : refresh(t.record->known, now);
 }
 
 MORTISE_HOT void note(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
@@ -94,7 +94,7 @@ MORTISE_HOT void note(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t e
   Record& r = *t.record;
   const std::uint64_t ticks = ended - begun;
   if (ticks >= r.examine_from) [[unlikely]] return note_slow(t, kind, begun, ended, block, size, site);
-  ++r.counts[kind][Buckets::bucket_of(ticks)];
+  ++r.counts[Buckets::bucket_of(ticks)][kind];
   Sum& sum = r.sums[kind];
   sum.ticks += ticks;
   if (ticks > sum.worst) [[unlikely]] sum.worst = ticks;
@@ -105,7 +105,8 @@ MORTISE_HOT void end(Thread& t) noexcept {
   t.is_inside = false;
 }
 
-/// Sizes of timed blocks by their places, so that a slow free can tell one: address / 16 << 20 | size / 8, rounded up.
+/// Sizes of blocks by their places, so that a slow free can tell one, where all calls are timed: address / 16 << 20 |
+/// size / 8, rounded up.
 inline constexpr unsigned kSizesLog2 = 13;
 [[gnu::visibility("hidden")]] extern std::uint64_t known_sizes[1 << kSizesLog2];
 MORTISE_HOT std::uint64_t& size_slot(const void* block) noexcept {
@@ -128,7 +129,7 @@ MORTISE_HOT void* timed_allocation(Kind kind, std::size_t size, const void* site
   const std::uint64_t begun = begin(t);
   void* const block = call();
   const std::uint64_t ended = clock_now();
-  know_size(block, size);
+  if (front.gap_scale == 0) know_size(block, size);
   note(t, kind, begun, ended, block, size, site);
   end(t);
   return block;

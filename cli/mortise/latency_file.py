@@ -35,7 +35,7 @@ def record_type(header: Any) -> np.dtype:
     kinds, buckets, worst = (int(header[name]) for name in ("kinds", "buckets", "worst"))
     return np.dtype(
         [("examine_from", "<u8"), ("backwards", "<u8"), ("known", "<u8", 6), ("sums", SUM, kinds)]
-        + [("counts", "<u8", (kinds, buckets)), ("torn", "<u8", (kinds, buckets)), ("slow_used", "<u4"), ("torn_used", "<u4")]
+        + [("counts", "<u8", (buckets, kinds)), ("torn", "<u8", (buckets, kinds)), ("slow_used", "<u4"), ("torn_used", "<u4")]
         + [("slow", CALL, worst), ("torn_calls", CALL, worst)]
     )
 
@@ -71,13 +71,13 @@ def read(path: Path) -> Process:
     offsets = [first + stride * n for n in range(used)]
     rows = [data[at : at + layout.itemsize].view(layout)[0] for at in offsets]
     sums = [row["sums"] for row in rows]
-    shape = (len(KINDS), int(header["buckets"]))
+    shape = (int(header["buckets"]), len(KINDS))
     process = Process(
         program=text(header["program"]), serves=text(header["serves"]), pid=int(header["pid"]), threads=used,
         untimed_threads=int(header["untimed_threads"]), parts=int(header["parts"]),
-        counts=total(rows, "counts", shape), torn=total(rows, "torn", shape),
-        calls=total(sums, "calls", shape[:1]), ticks=total(sums, "ticks", shape[:1]),
-        worst=most(sums, "worst", shape[:1]), worst_torn=most(sums, "worst_torn", shape[:1]),
+        counts=total(rows, "counts", shape).T, torn=total(rows, "torn", shape).T,
+        calls=total(sums, "calls", shape[1:]), ticks=total(sums, "ticks", shape[1:]),
+        worst=most(sums, "worst", shape[1:]), worst_torn=most(sums, "worst_torn", shape[1:]),
         backwards=int(sum(int(row["backwards"]) for row in rows)),
     )  # fmt: skip
     for row in rows:
