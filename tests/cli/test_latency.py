@@ -115,6 +115,28 @@ int main(int argc, char**) {
   if (new (std::nothrow) char[static_cast<std::size_t>(argc) << 62] != nullptr) return 2;
 }
 """
+# Asks for memory while the layer looks for its allocator, and at the end resizes and frees what it got.
+EARLY = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+static char* kept[2];
+void* dlsym(void* where, const char* name) {
+  static void* (*theirs)(void*, const char*);
+  if (!theirs) *(void**)&theirs = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+  if (!kept[0] && strcmp(name, "calloc") == 0) for (int i = 0; i < 2; i++) kept[i] = memset(malloc(100), 'x', 100);
+  return theirs(where, name);
+}
+__attribute__((destructor)) static void end(void) {
+  Dl_info at;
+  if (!kept[0] || !dladdr(kept[0], &at) || !strstr(at.dli_fname, "mortise-latency.so")) abort();
+  char* larger = realloc(kept[0], 100000);
+  for (int i = 0; i < 100; i++) if (larger[i] != 'x') abort();
+  free(larger);
+  free(kept[1]);
+}
+"""
 PRECISE = latency.Clock("tsc", "", 1.0, 1.0, 1.0, 0)
 
 
@@ -165,6 +187,13 @@ def test_an_alternating_program_has_its_mallocs_sampled_too(program):
     assert calls(few, "malloc") >= 640_000
     for kind in ("malloc", "free"):
         assert abs(counted(few, kind) - 10_000) < 800, kind  # eight standard deviations
+
+
+def test_blocks_given_before_the_allocator_was_known_are_resized_and_freed(program, tmp_path):
+    (tmp_path / "early.c").write_text(EARLY)
+    early = compile_c(tmp_path / "early.c", tmp_path / "libearly.so", "-shared", "-fPIC", "-fno-builtin")
+    facts, processes = timed(program, "pairs", 1000, library=early)
+    assert facts["exit_status"] == 0 and calls(processes, "free") >= 1000
 
 
 def test_threads_share_records_one_after_the_other_and_lose_nothing(program):
