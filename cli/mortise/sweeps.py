@@ -70,7 +70,7 @@ def parse(text: str, arms: set[str]) -> Sweep:
     head, colon, after = text.partition(":")
     if colon and "=" not in head:
         if head not in arms:
-            raise unknown("arm in --sweep", head, arms, "name one of the arms that are compared")
+            raise unknown("arm in --sweep", head, arms, "name one of the arms that are compared, or compare it too (--arms)")
         arm, rest = head, after
     name, equals, template = rest.partition("=")
     braces = re.findall(r"\{[^{}]*\}", template)

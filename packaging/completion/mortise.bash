@@ -23,7 +23,7 @@ _mortise() {
     build) words='--output -o --compiler --flag --freestanding --help' ;;
     plan) words='--output -o --cells --rounds --arms -a --time --mem --metric-regex --metric-less --resolve --warmup --repeat-inside --sweep --check --stdin --ready --load --stop --timeout --seed --help' ;;
     cell) words='--output -o --node --cluster --slurm --help' ;;
-    report) words='--json --html --markdown --help' ;;
+    report) words='--fail-if --json --html --markdown --help' ;;
     *) words='compare run doctor latency affinity threads list explain profile stats path layers build plan cell report --help --version' ;;
   esac
   case $command:${COMP_WORDS[COMP_CWORD - 1]} in
@@ -106,6 +106,7 @@ _mortise() {
     cell:--node) return ;;
     cell:--cluster) return ;;
     cell:--slurm) return ;;
+    report:--fail-if) return ;;
     report:--json) return ;;
     report:--html) return ;;
     report:--markdown) return ;;

@@ -121,6 +121,7 @@ complete -c mortise -n '__fish_seen_subcommand_from cell; and __mortise_before_p
 complete -c mortise -n '__fish_seen_subcommand_from cell; and __mortise_before_program' -l node -r -d 'This machines name (default'
 complete -c mortise -n '__fish_seen_subcommand_from cell; and __mortise_before_program' -l cluster -r -d 'Submit every cell'
 complete -c mortise -n '__fish_seen_subcommand_from cell; and __mortise_before_program' -l slurm -r -d 'KEY=VALUE for sbatch, e.g'
+complete -c mortise -n '__fish_seen_subcommand_from report; and __mortise_before_program' -l fail-if -r -d 'End with status 4 if for example hslab slower 3%'
 complete -c mortise -n '__fish_seen_subcommand_from report; and __mortise_before_program' -l json -r -d 'Write every run and conclusion (mortise.compare/1)'
 complete -c mortise -n '__fish_seen_subcommand_from report; and __mortise_before_program' -l html -r -d 'Write the report as one HTML file that needs no network'
 complete -c mortise -n '__fish_seen_subcommand_from report; and __mortise_before_program' -l markdown -r -d 'Write the table as Markdown'

@@ -48,6 +48,10 @@ def test_cells_by_hand(cli, planned, tmp_path):
     assert [nodes[number] for number in (1, 5, 9)] == ["node0", "node1", "node0"]
     assert document["nodes"]["node0"]["cells"] == [0, 2]
     assert "2 machines: node0, node1" in done.stdout and document["arms"]["toy"]["served"] == 1
+    gated = cli("report", str(tmp_path / "cells"), "--fail-if", "toy slower 1000%", "--json", str(tmp_path / "gated.json"))
+    assert gated.returncode == done.returncode and "gate 'toy slower 1000%': clear" in gated.stdout
+    assert json.loads((tmp_path / "gated.json").read_text())["settings"]["fail_if"] == ["toy slower 1000%"]
+    assert "did you mean 'toy'?" in cli.refused(2, "report", str(tmp_path / "cells"), "--fail-if", "toi slower 3%")
 
 
 def test_cells_by_gnu_parallel(planned, tmp_path, cli):

@@ -80,15 +80,20 @@ def cell(
 
 def report(
     folder: Annotated[Path, typer.Argument(..., help="The folder with the cells' results.")],
+    fail_if: options.FailIf = None,
     json_path: options.Json = None,
     html_path: options.Html = None,
     markdown: options.Markdown = None,
 ) -> None:
     """Put cells together and report on them as 'mortise compare' does."""
-    from mortise import plans
+    from mortise import gates, plans
 
     outputs = {"json": json_path, "html": html_path, "markdown": markdown}
     reporting.check(outputs)
     with formats.whole(folder):
-        status = reporting.report(plans.merge(plans.read(folder)), outputs)
+        document = plans.merge(plans.read(folder))
+        for text in fail_if or []:
+            gates.parse(text, list(document["arms"]))
+        document["settings"]["fail_if"] = fail_if or []
+        status = reporting.report(document, outputs)
     raise typer.Exit(status)
