@@ -28,6 +28,7 @@
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
@@ -220,7 +221,7 @@ template <class Heap> double run(unsigned workload, unsigned threads, std::size_
 }
 
 template <class Sync> using Plain = Stack<Layers<Tlsf<Sync>, MmapHeap<>>>;
-template <class Sync> using WithArray = Stack<Layers<EliminationArray<>, Tlsf<Sync>, MmapHeap<>>>;
+template <class Sync> using WithArray = Stack<Layers<EliminationArray<>, Tlsf<Sync>, LimitedTo<>, MmapHeap<>>>;  // tlsfcc but for the lock
 
 struct Named {
   const char* name;

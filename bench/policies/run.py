@@ -1,19 +1,21 @@
 """What each answer to a policy slot costs: instructions counted, locks under threads timed.
 
     python bench/policies/run.py counts            a table a slot: instructions a malloc/free pair, bytes of blocks a byte asked
-    python bench/policies/run.py locks [--rounds N] [--calls N] [--threads 1,2,...]
+    python bench/policies/run.py locks [--rounds N] [--calls N] [--threads 1,2,...] [--only tlsfcc,NAME,...]
                                                    TLSF with each lock in its slot, and tlsfcc with each lock (+array): time over
-                                                   that of tlsfcc
+                                                   that of tlsfcc; the median over rounds, and its 95 % interval
 
 Counts are exact and repeat to the instruction (callgrind, the difference of two lengths); system calls count as nothing. Times
-are ratios within a round, geometric means; run them on a machine that does nothing else. JSON goes to build/bench/policies-*.json.
+are ratios within a round, geometric means over the workloads; run them on a machine that does nothing else. JSON goes to build/bench/policies-*.json.
 """
 
 import argparse
 import json
 import math
+import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from collections import defaultdict
@@ -73,31 +75,44 @@ def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
+def interval(rounds: list[float]) -> tuple[float, float, float]:
+    """The median, and where the medians of 95 of 100 such runs lie (bootstrap)."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(rounds, k=len(rounds))) for _ in range(2000))
+    return statistics.median(rounds), medians[49], medians[1949]
+
+
 def locks(options: argparse.Namespace) -> None:
     command = [build("locks"), "--rounds", str(options.rounds), "--calls", str(options.calls), "--threads", options.threads]
+    if options.only:
+        command += ["--only", options.only]
     rows = [json.loads(line) for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()]
     names = [key for key in rows[0] if key not in ("round", "workload", "threads")]
     ours, others = names[0], names[1:]
     ratios: dict[tuple, list[float]] = defaultdict(list)
+    by_round: dict[tuple, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     times: dict[tuple, list[float]] = defaultdict(list)
     for row in rows:
         times[row["threads"], row["workload"]].append(row[ours] / options.calls * 1e9)
         for name in others:
             ratios[row["threads"], row["workload"], name].append(row[name] / row[ours])
-    print(f"time over that of {ours}\n{'threads':>7}  {'workload':10} {'ns a call':>9} " + " ".join(f"{n:>13}" for n in others))
+            by_round[row["threads"], name][row["round"]].append(row[name] / row[ours])
+    print(f"time over that of {ours}, medians\n{'threads':>7}  {'workload':10} {'ns a call':>9} " + " ".join(f"{n:>13}" for n in others))
     for (threads, workload), own in times.items():
-        print(f"{threads:7}  {workload:10} {sorted(own)[len(own) // 2]:9.1f} " +
-              " ".join(f"{mean(ratios[threads, workload, n]):13.2f}" for n in others))
-    summary = {}
+        print(f"{threads:7}  {workload:10} {statistics.median(own):9.1f} " +
+              " ".join(f"{statistics.median(ratios[threads, workload, n]):13.2f}" for n in others))
+    summary: dict[int, dict[str, tuple[float, float, float]]] = {}
     for threads in dict.fromkeys(t for t, _ in times):
-        summary[threads] = {n: mean([x for (t, _, name), xs in ratios.items() if t == threads and name == n for x in xs]) for n in others}
-        print(f"{threads:7}  {'all':10} {'':9} " + " ".join(f"{summary[threads][n]:13.2f}" for n in others))
-    shared = [ratio["mutex"] for threads, ratio in summary.items() if threads > 1]
+        summary[threads] = {n: interval([mean(x) for x in by_round[threads, n].values()]) for n in others}
+        print(f"{threads:7}  {'all':10} {'':9} " + " ".join(f"{summary[threads][n][0]:13.3f}" for n in others))
+        print(f"{'':7}  {'interval':10} {'':9} " + " ".join(f"{f'{low:.2f}-{high:.2f}':>13}" for _, low, high in summary[threads].values()))
+    shared = [ratio["mutex"][0] for threads, ratio in summary.items() if threads > 1 and "mutex" in ratio]
     if shared:
         print(f"mean over mutex from two threads on: {mean(shared):.2f}")
-        for what, of in (("TLSF under any lock", False), ("tlsfcc with any lock", True)):
-            least = min((r, n, t) for t, ratio in summary.items() for n, r in ratio.items() if n.endswith("+array") == of)
-            print(f"least over {what}: {least[0]:.2f} ({least[1]}, {least[2]} threads)")
+    for what, of in (("TLSF under any lock", False), ("tlsfcc with any lock", True)):
+        least = min(((r, n, t) for t, ratio in summary.items() for n, (r, _, _) in ratio.items() if n.endswith("+array") == of), default=None)
+        if least:
+            print(f"least over {what}: {least[0]:.3f} ({least[1]}, {least[2]} threads)")
     save("locks", {"calls": options.calls, "rows": rows, "summary": summary})
 
 
@@ -116,6 +131,7 @@ def main() -> None:
     timed.add_argument("--rounds", type=int, default=7)
     timed.add_argument("--calls", type=int, default=400_000)
     timed.add_argument("--threads", default="1,2,4,8,16")
+    timed.add_argument("--only", default="", metavar="tlsfcc,NAME,...")
     options = parser.parse_args()
     counts() if options.command == "counts" else locks(options)
 

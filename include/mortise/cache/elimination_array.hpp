@@ -107,19 +107,12 @@ struct EliminationArray {
       return true;
     }
 
-    Block allocate(Thread& t, Request r) noexcept {
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if (const Block hit = allocate_hit(t, r)) return hit;
-      if (r.size <= kRequestMax) r.size = Map::size_of(class_for(r.size)) - kTag;
-      if (const Block b = this->below.allocate(t.below, r)) [[likely]] return b;
-      return empty_all(t) ? this->below.allocate(t.below, r) : Block{};
+      return allocate_below(t, r);
     }
-    void release(Thread& t, Block b) noexcept {
-      if (release_hit(t, b)) return;
-      const std::size_t bytes = this->below.chunk_bytes_of(b.ptr);
-      if (bytes > kChunkMax || !t.is_attached) return this->below.release(t.below, b);
-      const unsigned c = Map::class_of(bytes), n = t.count[c];
-      MORTISE_CHECK(n == 0 || t.slot[c][n - 1].load(Order::relaxed) != b.ptr, Fault::double_free, b);
-      empty_waiting(t, t, b.ptr);
+    MORTISE_HOT void release(Thread& t, Block b) noexcept {
+      if (!release_hit(t, b)) release_below(t, b);
     }
 
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
@@ -166,6 +159,20 @@ struct EliminationArray {
     }
 
    private:
+    // Misses are functions of their own: what a hit does depends on no lock below.
+    [[gnu::noinline]] Block allocate_below(Thread& t, Request r) noexcept {
+      if (r.size <= kRequestMax) r.size = Map::size_of(class_for(r.size)) - kTag;
+      if (const Block b = this->below.allocate(t.below, r)) [[likely]] return b;
+      return empty_all(t) ? this->below.allocate(t.below, r) : Block{};
+    }
+    [[gnu::noinline]] void release_below(Thread& t, Block b) noexcept {
+      const std::size_t bytes = this->below.chunk_bytes_of(b.ptr);
+      if (bytes > kChunkMax || !t.is_attached) return this->below.release(t.below, b);
+      const unsigned c = Map::class_of(bytes), n = t.count[c];
+      MORTISE_CHECK(n == 0 || t.slot[c][n - 1].load(Order::relaxed) != b.ptr, Fault::double_free, b);
+      empty_waiting(t, t, b.ptr);
+    }
+
     /// The class of the chunk that a request makes.
     MORTISE_HOT static unsigned class_for(std::size_t size) noexcept {
       return Map::class_of((size < Below::kChunkMin - kTag ? Below::kChunkMin - kTag : size) + kTag);
