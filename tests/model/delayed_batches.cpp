@@ -165,6 +165,27 @@ struct LookedAt : Quarantine {
   void finish() { all_have_left(3); }
 };
 
+/// One thread empties what another one holds that may be releasing, may be taking another batch, and may be ending.
+template <bool kEnds> struct EmptiedFromOutside : Quarantine {
+  static constexpr unsigned kThreads = 2;
+  static constexpr unsigned kBefore = 3, kAll = kEnds ? 4 : 5;
+  EmptiedFromOutside() {
+    heap.start({});
+    heap.attach(thread[0]);
+    for (unsigned i = 0; i < kBefore; ++i) release(0, i);
+  }
+  void run(unsigned number) {
+    if (number == 1) return (void)heap.trim(thread[1]);
+    for (unsigned i = kBefore; i < kAll; ++i) release(0, i);
+    if (kEnds) heap.detach(thread[0]);
+  }
+  void finish() {
+    if (!kEnds) heap.trim(thread[1]);
+    all_have_left(kAll);
+    if (!kEnds) heap.detach(thread[0]);
+  }
+};
+
 template <class Scenario> void run(const char* what) {
   const Report report = explore<Scenario>({.steps_max = 2000});
   EXPECT_TRUE(report.passed()) << report.text();
@@ -175,6 +196,8 @@ TEST(DelayedBatches, InterruptedWhileReleasing) { run<WhileReleasing>("a handler
 TEST(DelayedBatches, InterruptedWhileTrimming) { run<WhileTrimming>("... trims"); }
 TEST(DelayedBatches, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends"); }
 TEST(DelayedBatches, TwoThreadsComeAndGo) { run<TwoThreadsComeAndGo>("two threads come and go"); }
+TEST(DelayedBatches, EmptiedWhileReleasing) { run<EmptiedFromOutside<false>>("emptied from outside while its thread releases"); }
+TEST(DelayedBatches, EmptiedWhileEnding) { run<EmptiedFromOutside<true>>("... and ends"); }
 TEST(DelayedBatches, LookedAt) { run<LookedAt>("looked at while a thread releases and ends"); }
 
 }  // namespace

@@ -7,7 +7,7 @@ import pytest
 from programs.idle import MIB, SLEEPERS, Nap, naps
 from programs.theatre import built
 
-IDLE = ["hslab", "hslab_profiled", "hslab+affinity"]  # guards keep marks and quarantines
+IDLE = ["hslab", "hslab_profiled", "hslabd", "hslab_hardened", "hslab+affinity"]  # whose promise it is (docs/4-life.md)
 PAIRS = [(program, name) for turn, name in enumerate(IDLE) for at, program in enumerate(SLEEPERS)
          if turn == 0 or at % len(IDLE) == turn or "MORTISE_TEST_ALL" in os.environ]
 

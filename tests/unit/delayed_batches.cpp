@@ -143,6 +143,28 @@ TEST(DelayedBatches, AThreadThatEndsLeavesNothing) {
   }
 }
 
+/// A program that sleeps holds nothing here: whoever trims empties the quarantines of threads that release nothing meanwhile.
+TEST(DelayedBatches, OneThreadEmptiesAll) {
+  if (!os::register_order()) GTEST_SKIP() << "threads cannot be ordered from outside here";
+  Stage<Delaying> stage(2);
+  std::byte *mine = nullptr, *open = nullptr;
+  stage.as(0, [&](Delaying& h, auto& t) {
+    for (unsigned i = 0; i < 200; ++i) h.release(t, h.block_of(mine = h.allocate(t, {.size = 64}).ptr));
+    h.release(t, h.block_of(open = h.allocate(t, {.size = 3000}).ptr));
+    EXPECT_NE(h.freed_at(mine), nullptr);
+  });
+  stage.as(1, [&](Delaying& h, auto& t) {
+    h.trim(t);
+    EXPECT_EQ(h.freed_at(mine), nullptr);
+    EXPECT_EQ(h.freed_at(open), nullptr);
+  });
+  stage.as(0, [&](Delaying& h, auto& t) {  // and goes on as before
+    const Block b = h.allocate(t, {.size = 64});
+    h.release(t, h.block_of(b.ptr));
+    EXPECT_NE(h.freed_at(b.ptr), nullptr);
+  });
+}
+
 #if defined(__x86_64__)
 
 /// Batches of two, of which three wait at most: a few releases take every way there is.

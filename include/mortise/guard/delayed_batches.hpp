@@ -13,6 +13,10 @@
 // would fit does not stay.
 //
 // A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine.
+//
+// `trim` also empties the quarantines of threads that sleep. A hit asks nobody: whoever trims claims a thread, points its open batches
+// at one that is always full, and orders that before what the thread does next by membarrier. So a hit either was seen at work, and
+// then its thread is left alone, or it misses, and a miss looks at the claim and goes past the quarantine.
 // When the OnFault slot goes on, the block leaves as if nothing had been written to it.
 //
 // What waits: the last kBytes of releases, a block of less than kBytesMin counted as that, and up to kOpenBytes a class in its open
@@ -26,6 +30,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/os/rseq.hpp"
 #include "mortise/policy/coloured.hpp"
 #include "mortise/policy/fill.hpp"
 #include "mortise/policy/on_fault.hpp"
@@ -53,12 +58,17 @@ struct DelayedBatches {
   template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> class Over : public Locked<Below, FutexLock> {
     static constexpr unsigned kSlots = 62;
     static constexpr std::size_t kBytesMin = 64;
+#ifdef MORTISE_THREAD_SANITIZER
+    static constexpr bool kMayClaim = false;  // it knows nothing of membarrier
+#else
+    static constexpr bool kMayClaim = true;
+#endif
     struct Batch {
-      Batch* next;
+      Shared<Batch*> next;
       std::uint32_t size_class;  ///< 0: holds nothing
       std::uint32_t left;        ///< slots that are free, which are the first
       std::uint64_t cost;        ///< bytes that a release of this class counts
-      std::uint64_t closed_at;   ///< by the thread's clock
+      Shared<std::uint64_t> closed_at;  ///< by the thread's clock
       std::byte* block[kSlots];
       const void* freed_at[kSlots];
     };
@@ -74,15 +84,16 @@ struct DelayedBatches {
     static constexpr bool kTakesUnsized = true, kHitsAlone = std::is_empty_v<typename Below::Thread>;
     using Classes = typename Below::Classes;
 
-    /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread alone; others glance at the
-    /// batches, but never at the blocks in them, which may be gone.
+    /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread, or by who has claimed it; others
+    /// glance at the batches, but never at the blocks in them, which may be gone.
     struct Thread {
       State state = kClosed;
+      bool is_claimed = false;  ///< somebody empties it, under lock_
       Batch* open[Classes::kCount + 1] = {};
-      Batch* oldest = nullptr;  ///< the queue
-      Batch* newest = nullptr;
+      Shared<Batch*> oldest;  ///< the queue
+      Shared<Batch*> newest;
       std::uint64_t clock = 0;  ///< bytes released so far
-      Batch* idle = nullptr;
+      Shared<Batch*> idle;
       Shared<Group*> groups;    ///< under lock_
       Shared<Thread*> next;     ///< in the list of attached threads; under lock_
       Shared<Thread*> prev;
@@ -96,7 +107,7 @@ struct DelayedBatches {
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       if (t.state != kOpen) [[unlikely]] return false;
       set_state(t, kAtWork);
-      Batch& batch = *t.open[b.class_index()];
+      Batch& batch = *glance(t.open[b.class_index()]);
       const std::uint32_t left = batch.left;
       if (left == 0) [[unlikely]] {
         set_state(t, kOpen);
@@ -136,18 +147,27 @@ struct DelayedBatches {
       return place;
     }
 
-    /// Puts back what this thread's quarantine holds.
+    bool start(const os::Facts& facts) noexcept {
+      if (!start_below(this->below, facts)) return false;
+      can_claim_ = kMayClaim && os::register_order();
+      return true;
+    }
+
+    /// Puts back what quarantines hold: this thread's, and where threads can be ordered from outside those of all that do not release at
+    /// this moment. O(threads + blocks).
     std::size_t trim(Thread& t) noexcept {
-      if (t.state == kOpen) {
-        set_state(t, kAtWork);
-        empty(t);
-        set_state(t, kOpen);
+      const bool is_open = t.state == kOpen;
+      if (is_open) {
+        set_state(t, kAtWork);  // while it lasts a signal handler does not come to the lock
+        if (!is_claimed(t)) empty(t, t);
       }
+      if (can_claim_) empty_others(t);
+      if (is_open) set_state(t, kOpen);
       return trim_below(this->below, t.below);
     }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      for (Batch*& batch : t.open) batch = &none_;
+      for (Batch*& batch : t.open) show(batch, &none_);
       {
         Held held(this->lock_);
         t.next = first_.get();
@@ -160,8 +180,8 @@ struct DelayedBatches {
     void detach(Thread& t) noexcept {
       if (t.state != kClosed) {
         set_state(t, kClosed);  // first: what a signal handler releases from here on goes below
-        empty(t);
-        Held held(this->lock_);
+        Held held(this->lock_);  // and nobody claims it
+        empty(t, t);
         (t.prev ? t.prev->next : first_) = t.next.get();
         if (t.next) t.next->prev = t.prev.get();
         t.next = nullptr;
@@ -243,8 +263,8 @@ struct DelayedBatches {
       const unsigned c = b.class_index();
       if (c == kNoClass || !stays(c) || t.state != kOpen) return pass_by(t, b);
       set_state(t, kAtWork);
-      Batch* batch = t.open[c];
-      if (batch->left == 0) batch = close(t, c);
+      Batch* batch = is_claimed(t) ? nullptr : glance(t.open[c]);
+      if (batch && glance(batch->left) == 0) batch = close(t, c);
       if (batch) {
         if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengthOf[c]);
         put(t, *batch, batch->left - 1, b.ptr, site);
@@ -260,52 +280,84 @@ struct DelayedBatches {
 
     /// Queues the open batch of a class, lets the oldest go that are too many, and opens another; null without memory.
     Batch* close(Thread& t, unsigned c) noexcept {
-      Batch* const full = t.open[c];
-      if (full != &none_) {
-        full->next = nullptr;
-        (t.newest ? t.newest->next : t.oldest) = full;
-        t.newest = full;
-        full->closed_at = t.clock;
-        t.open[c] = &none_;
-        while (t.clock - t.oldest->closed_at >= kBytes) leave(t);
+      if (Batch* const full = glance(t.open[c]); full != &none_) {
+        queue_open(t, c, *full, t.clock);
+        while (t.clock - t.oldest->closed_at >= kBytes) leave(t, t);
       }
-      Batch* const batch = t.idle ? t.idle : more(t);
+      Batch* const batch = t.idle ? t.idle.get() : more(t);
       if (!batch) return nullptr;
-      t.idle = batch->next;
+      t.idle = batch->next.get();
       batch->cost = cost_of(c);
       show(batch->left, std::uint32_t{slots_of(c)});
       show(batch->size_class, std::uint32_t{c});
-      return t.open[c] = batch;
+      show(t.open[c], batch);
+      return batch;
+    }
+    void queue_open(Thread& t, unsigned c, Batch& batch, std::uint64_t closed_at) noexcept {
+      batch.next = nullptr;
+      (t.newest ? t.newest->next : t.oldest) = &batch;
+      t.newest = &batch;
+      batch.closed_at = closed_at;
+      show(t.open[c], &none_);
     }
     /// A small block counts as kBytesMin, so that the number of blocks that wait is bounded, too.
     static constexpr std::size_t cost_of(unsigned c) noexcept {
       return Classes::size_of(c) > kBytesMin ? Classes::size_of(c) : kBytesMin;
     }
 
-    /// The oldest batch goes below.
-    void leave(Thread& t) noexcept {
-      Batch* const batch = t.oldest;
-      t.oldest = batch->next;
+    /// The oldest batch of `t` goes below, on the account of `by`.
+    void leave(Thread& by, Thread& t) noexcept {
+      Batch& batch = *t.oldest;
+      t.oldest = batch.next.get();
       if (!t.oldest) t.newest = nullptr;
-      pass_on(t, *batch);
-    }
-    void pass_on(Thread& t, Batch& batch) noexcept {
-      const unsigned c = batch.size_class, left = batch.left;
+      const unsigned c = glance(batch.size_class), left = glance(batch.left);
       if constexpr (Fill::kFillBytes)
         if (!Fill::are_whole(batch.block + left, slots_of(c) - left, kFilledOf[c])) [[unlikely]]
           for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
       show(batch.size_class, std::uint32_t{0});
-      this->below.release_batch(t.below, c, batch.block + left, slots_of(c) - left);
-      batch.next = t.idle;
+      this->below.release_batch(by.below, c, batch.block + left, slots_of(c) - left);
+      batch.next = t.idle.get();
       t.idle = &batch;
     }
-    void empty(Thread& t) noexcept {
-      while (t.oldest) leave(t);
-      for (Batch*& batch : t.open) {
-        if (batch == &none_) continue;
-        pass_on(t, *batch);
-        batch = &none_;
-      }
+    void queue_all(Thread& t) noexcept {
+      for (unsigned c = 1; c <= Classes::kCount; ++c)
+        if (Batch* const batch = glance(t.open[c]); batch != &none_) queue_open(t, c, *batch, t.newest ? t.newest->closed_at.get() : 0);
+    }
+    void empty(Thread& by, Thread& t) noexcept {
+      queue_all(t);
+      while (t.oldest) leave(by, t);
+    }
+
+    MORTISE_HOT static bool is_claimed(const Thread& t) noexcept {
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+      return glance(t.is_claimed);
+    }
+    /// Those that are at work are left alone; their open batches may leave earlier than they would have.
+    void empty_others(Thread& by) noexcept {
+      Held held(this->lock_);
+      if (!first_ || (first_ == &by && !by.next)) return;
+      const auto each_claimed = [&](auto&& see) {
+        for (Thread* t = first_; t; t = t->next)
+          if (t->is_claimed) see(*t);
+      };
+      const auto give_up_at_work = [&] {
+        each_claimed([](Thread& t) {
+          if (glance(t.state) != kOpen) show(t.is_claimed, false);
+        });
+      };
+      for (Thread* t = first_; t; t = t->next) show(t->is_claimed, t != &by);
+      // Each barrier orders what is above it, here and there, before what is below. Twice: claims before looking, and what was done
+      // by threads that were seen to have ended their work before taking it over.
+      bool is_ordered = os::order_all_threads();
+      give_up_at_work();
+      if ((is_ordered = is_ordered && os::order_all_threads())) each_claimed([&](Thread& t) { queue_all(t); });
+      is_ordered = is_ordered && os::order_all_threads();
+      give_up_at_work();  // a hit that began before its batch was queued may still be writing to it
+      if (is_ordered && os::order_all_threads()) each_claimed([&](Thread& t) {
+        while (t.oldest) leave(by, t);
+      });
+      os::order_all_threads();
+      each_claimed([](Thread& t) { show(t.is_claimed, false); });
     }
     Batch* more(Thread& t) noexcept {
       Held held(this->lock_);
@@ -314,7 +366,7 @@ struct DelayedBatches {
       else group = reinterpret_cast<Group*>(this->below.meta(sizeof(Group)));
       if (!group) return nullptr;
       for (Batch& batch : group->batch) {
-        batch.next = t.idle;
+        batch.next = t.idle.get();
         t.idle = &batch;
       }
       group->next = t.groups.get();
@@ -330,6 +382,7 @@ struct DelayedBatches {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
     }
 
+    bool can_claim_ = false;
     Batch none_ = {};  ///< what is open for a class without a batch: no slot of it is free; never written
     Shared<Thread*> first_;
     Shared<Group*> spare_;

@@ -119,6 +119,17 @@ inline bool rseq_restart_all() noexcept {
   return !may_be_isolated() && syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0;
 }
 
+/// Registers this process for membarrier's fence on all threads (needed by `order_all_threads`). Linux 4.14.
+inline bool register_order() noexcept {
+  return !may_be_isolated() && syscall(SYS_membarrier, 1L << 4, 0L, 0L) == 0;
+}
+
+/// A full fence on every thread of this process, at some moment between the call and the return; those threads need a compiler's fence
+/// only. False where the system refuses it, and then nothing is ordered.
+inline bool order_all_threads() noexcept {
+  return !may_be_isolated() && syscall(SYS_membarrier, 1L << 3, 0L, 0L) == 0;
+}
+
 #if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
 
 // One section: its descriptor, the announcement to the kernel, and the way back to 3 when it was interrupted.

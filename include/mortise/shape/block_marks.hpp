@@ -3,7 +3,8 @@
 //   pointer ── / 16 ── bias + that ──► mark     1 byte; `kPlanes` of them, one for each guard that keeps marks
 //
 // The table grows with the heap, as PageIndex's do, and is memory only where the heap is: a sixteenth of it a plane. Marks of memory
-// that the source gets back are cleared. Nothing the program writes past a block reaches them.
+// that the source gets back are cleared, and so are whole pages of them with the pages that they are of: a block that was released in
+// memory that went back since is one that was never there. Nothing the program writes past a block reaches them.
 //
 // Progress: looking up wait-free; growth blocking, under one lock. Source: out-of-line metadata as in [Evans06]; a shadow byte as in
 // [Serebryany12]. Placement: directly above a source with one window of addresses, under PageIndex or a backbone.
@@ -55,6 +56,15 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     void release(Thread& t, Block b) noexcept {
       for (unsigned plane = 0; plane < kPlanes; ++plane) clear_marks(&mark<0>(b.ptr) + plane * kPlaneBytes, b.size / kMinAlign);
       this->below.release(t, b);
+    }
+
+    /// Marks of pages whose contents are gone go with them, a page of marks at a time.
+    bool purge_pages(std::byte* at, std::size_t bytes) noexcept requires PurgesPages<Below> {
+      if (!this->below.purge_pages(at, bytes)) return false;
+      const std::uintptr_t first = round_up(address_of(&mark<0>(at)), kPage), last = round_down(address_of(&mark<0>(at + bytes)), kPage);
+      for (unsigned plane = 0; first < last && plane < kPlanes; ++plane)
+        os::purge(reinterpret_cast<std::byte*>(first) + plane * kPlaneBytes, last - first);
+      return true;
     }
 
     Over& block_marks() noexcept { return *this; }

@@ -247,7 +247,6 @@ void Machine::execute_barrier(ThreadId thread) {
     ++stopped.current.clock.at[other];
   }
   execute_fence(threads_[thread]);
-  for (ThreadId other = 0; other < kThreadsMax; ++other) threads_[other].cause.join(threads_[thread].cause);
 }
 
 /// All sequences before it have ended and are known; all sequences behind it know what came before it.

@@ -77,6 +77,11 @@ inline bool rseq_restart_all(model_detail::Where where = model_detail::Where::cu
   model::hooks::restart_sections(where);
   return true;
 }
+inline bool register_order() noexcept { return true; }
+inline bool order_all_threads(model_detail::Where where = model_detail::Where::current()) noexcept {
+  model::hooks::barrier(where);
+  return true;
+}
 
 namespace model_detail {
 
