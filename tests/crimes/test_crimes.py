@@ -48,6 +48,8 @@ WRITES_AFTER_FREE = dict.fromkeys(
      "tcache_poisoning_safe_linking", "small_block_poisoning", "house_of_lore", "unsorted_bin_attack"), "write_after_free")
 MISMATCHES = dict.fromkeys(("sized_delete_too_small", "sized_delete_too_large", "sized_delete_off_by_eight"), "size_mismatch") | {
     "aligned_delete_mismatch": "align_mismatch"}
+# The memory has gone back to the system, and its marks with it: no block starts there.
+TRIMMED = {"double_free_later": "invalid_free"}
 # Those that run over a neighbour: whether its guard or the wall behind its slab is met first depends on where it lies.
 NEIGHBOURS = dict.fromkeys(
     ("overflow_into_the_next_block", "overflow_256", "overflow_a_page", "overflow_far_past_a_large_block", "underflow_8",
@@ -59,11 +61,11 @@ SEEN = {
         "free_inside": "invalid_free", "free_inside_large": "invalid_free", "free_inside_large_far": "invalid_free",
         "realloc_inside_large": "invalid_free", "usable_size_of_freed_large": "invalid_free",
     },
-    "hslabd": DOUBLE_FREES | INVALID_FREES,
+    "hslabd": DOUBLE_FREES | INVALID_FREES | TRIMMED,
     "wfslabs": OVERFLOWS,
     "tlsfccsd": DOUBLE_FREES | INVALID_FREES | OVERFLOWS,
     "hslab_hardened":
-        DOUBLE_FREES | INVALID_FREES | FOREIGN | OVERFLOWS | WRITES_AFTER_FREE | MISMATCHES | NEIGHBOURS,
+        DOUBLE_FREES | INVALID_FREES | FOREIGN | OVERFLOWS | WRITES_AFTER_FREE | MISMATCHES | NEIGHBOURS | TRIMMED,
 }
 CASES = [(name, crime) for name in SEEN if name in NAMES for crime in SEEN[name]]
 PLACE = r"/\S+\+0x[0-9a-f]+"
