@@ -3,7 +3,7 @@
 //   malloc   SampledGuards: one in 20000 alone on a page ─ HeaderMagic: marked as held ─ TailChecksum: a word behind the block
 //            ─ hslab
 //   free(p)  SizeCheck, where the delete names a size ─ HeaderMagic: is p held? ─ TailChecksum: is it whole?
-//            ─ DelayedBatches: zeroed at both ends, into this thread's quarantine; must be zero there when it leaves
+//            ─ DelayedBatches: zeroed, into this thread's quarantine; must be zero when it leaves
 //   memory   GuardPages: a page without access behind each slab and large block; all bookkeeping out of line
 //
 // Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
@@ -28,7 +28,7 @@ using HslabHardenedLayers = Layers<
     SizeCheck<>,                                                               // delete as what was made
     HeaderMagic<>,                                                             // a mark out of line: held or released
     TailChecksum<>,                                                            // a keyed word behind each block
-    DelayedBatches<64_KiB, fills::ZeroedEnds>,                                 // zeroed at both ends, and still zero when it leaves
+    DelayedBatches<64_KiB, fills::Zeroed<>>,                                   // zeroed, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,

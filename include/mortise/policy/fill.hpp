@@ -25,12 +25,6 @@ concept QuarantineFill = requires {
 
 namespace fills {
 
-namespace detail {
-using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
-MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
-MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
-}  // namespace detail
-
 /// Blocks stay as the program left them.
 struct Untouched {
   static constexpr const char* kName = "Untouched";
@@ -80,11 +74,11 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
   }
 
  private:
-  using Word = detail::Word;
+  using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
   static constexpr std::size_t kAtOnce = 64;
 
-  MORTISE_HOT static Word word(const std::byte* p) noexcept { return detail::word(p); }
-  MORTISE_HOT static Word& word(std::byte* p) noexcept { return detail::word(p); }
+  MORTISE_HOT static Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
+  MORTISE_HOT static Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
 
   /// The lower of the two, without a jump: the compiler shall not see that one of them is a step from the one before.
   template <class W> MORTISE_HOT static W* no_further(W* at, W* last) noexcept {
@@ -109,46 +103,6 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
       if (at >= last) return seen;
     }
   }
-};
-
-/// Zeroed at both ends: the first 64 bytes, where objects have their links and tables of functions, and the last 32 of up to 32 KiB. So a
-/// release costs six stores whatever the size. In the middle of larger blocks a write after free is not found, and a read finds what was
-/// there.
-struct ZeroedEnds {
-  static constexpr const char* kName = "ZeroedEnds";
-  static constexpr std::size_t kFillBytes = 32_KiB;
-  static constexpr std::size_t kStart = 64, kEnd = 32;
-
-  /// Where the words lie beside the first; where the block is shorter they fall on its end.
-  struct Length {
-    std::uint16_t at[5];
-  };
-  static constexpr Length length(std::size_t n) noexcept {
-    const std::size_t last = n - sizeof(Word), before = last < sizeof(Word) ? 0 : last - sizeof(Word);
-    const auto no_further = [=](std::size_t at) { return static_cast<std::uint16_t>(at < last ? at : last); };
-    return {{no_further(16), no_further(32), no_further(48), static_cast<std::uint16_t>(before), static_cast<std::uint16_t>(last)}};
-  }
-  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
-    detail::word(p) = Word{};
-#pragma GCC unroll 5
-    for (const std::uint16_t at : l.at) detail::word(p + at) = Word{};
-  }
-  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, length(n)); }
-  MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
-  static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
-    const Length l = length(n);
-    Word seen{};
-    for (unsigned i = 0; i < count; ++i) {
-      Word here = detail::word(p[i]);
-#pragma GCC unroll 5
-      for (const std::uint16_t at : l.at) here |= detail::word(p[i] + at);
-      seen |= here;
-    }
-    return (seen[0] | seen[1]) == 0;
-  }
-
- private:
-  using Word = detail::Word;
 };
 
 }  // namespace fills
