@@ -14,6 +14,7 @@ from mortise import formats
 from mortise.sweeps import POINTS_MIN
 
 REPEATS = 400
+CHANCE = 0.01  # of taking points for different ones that are not
 MISFIT_MAX = 3.0  # times the noise
 SPREAD_MAX = 20.0  # how far the interval of b may reach from b, as a factor: beyond that the points say nothing of it
 LEFT_OUT_MAX = 0.15  # a law that misses the points it was not shown by more predicts nothing
@@ -124,14 +125,22 @@ def fit(points: list[Point], seed: int, repeats: int = 60) -> tuple[Law | None, 
 
 
 def no_effect(points: list[Point]) -> str | None:
-    """A knob whose points cannot be told apart: it may not exist in this version, or do nothing for this program."""
+    """A knob whose points cannot be told apart: it may not exist in this version, or do nothing for this program. Of an axis with so
+    few runs that even points far from each other could not be told apart nothing is said but that.
+    """
     from scipy.stats import kruskal
 
+    blind = []
     for axis in ("times", "memories"):
         groups = [getattr(p, axis) for p in points]
         together = np.concatenate(groups)
-        if np.ptp(together) > 0 and kruskal(*groups).pvalue < 0.01:
+        if np.ptp(together) > 0 and kruskal(*groups).pvalue < CHANCE:
             return None
+        in_order = np.split(np.arange(len(together)), np.cumsum([len(g) for g in groups])[:-1])
+        if kruskal(*in_order).pvalue >= CHANCE:
+            blind.append("time" if axis == "times" else "memory")
+    if blind:
+        return f"too few runs to tell whether {' or '.join(blind)} changes with the knob: it takes more rounds"
     return "no effect seen: the points cannot be told apart"
 
 

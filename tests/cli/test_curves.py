@@ -85,6 +85,15 @@ def test_a_knob_without_effect_is_said_to_have_none():
     assert "no effect seen" in (curves.no_effect(same_memory) or "")
 
 
+def test_too_few_runs_are_not_taken_for_no_effect():
+    """Two runs a point cannot tell eight points apart, however far from each other they lie."""
+    apart = [Point(str(i), np.array([1.0, 1.01]) + i, np.array([100.0, 101.0]) * (1 + i)) for i in range(8)]
+    assert (curves.no_effect(apart) or "").startswith("too few runs to tell whether time or memory changes")
+    more_time = [Point(p.knob, np.tile([1.0, 1.01], 3), p.memories) for p in apart]
+    assert (curves.no_effect(more_time) or "").startswith("too few runs to tell whether memory changes")
+    assert curves.no_effect([Point(p.knob, p.times, np.tile(p.memories, 3)) for p in apart]) is None
+
+
 def test_twenty_percent_in_b_and_c_dominates():
     found = curves.compare(
         law(runs=5, b=B * 0.8, c=C * 0.8, noise=0.02, seed=1), law(runs=5, noise=0.02, seed=2), seed=3
