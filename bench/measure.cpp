@@ -62,7 +62,7 @@ void sample(int statm, double elapsed, Memory& memory) {
   char text[128] = {};
   if (pread(statm, text, sizeof text - 1, 0) <= 0) return;
   unsigned long long total = 0, resident = 0;
-  if (std::sscanf(text, "%llu %llu", &total, &resident) != 2) return;
+  if (std::sscanf(text, "%llu %llu", &total, &resident) != 2 || resident == 0) return;  // of a program that has ended there is nothing
   const std::uint64_t bytes = resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   memory.byte_seconds += static_cast<double>(bytes) * elapsed;
   memory.seconds += elapsed;

@@ -170,13 +170,13 @@ def test_what_cannot_be_repeated_is_refused(cli, static_program, churn):
 def test_repetition_changes_no_check_and_no_memory(cli, churn, tmp_path):
     """Time runs print so many times what memory runs print once: each is held against its own kind."""
     words = ["--repeat-inside", "5", "--rounds", "4", "--arms", "a=env:X=1,b=env:X=2", "--json", str(tmp_path / "o.json")]
-    done = cli("compare", *words, "--", str(churn), "1000", "3")
+    done = cli("compare", *words, "--", str(churn), "1000", "30")
     arms = json.loads((tmp_path / "o.json").read_text())["arms"]
     assert done.returncode == 3 and not any(entry["failure"] for entry in arms.values())
     runs = arms["a"]["runs"]
     assert len({run["stdout_sha256"] for run in runs if run["kind"] != "memory"}) == 1 < len({run["stdout_sha256"] for run in runs})
     peaks = [run["peak_rss_bytes"] for run in runs]
-    assert max(peaks) - min(peaks) < MIB // 2
+    assert max(peaks) - min(peaks) < MIB  # of 30, all of which a second repetition would add; pages of libc alone vary by half of one
 
 
 def test_one_baseline_for_all_arms_so_that_fixed_costs_stay_charged(cli, churn, mortise_home, tmp_path):
