@@ -61,6 +61,7 @@ bool may_end(std::uint32_t seen) noexcept {
 
 [[maybe_unused]] void run() noexcept {
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-idle", 0L, 0L, 0L);
+  thread_record.area.index = os::kCpusMax;  // as of a thread that has ended: no cache is made for it, what it releases goes below
   std::uint32_t seen = misses.load(Order::relaxed);
   unsigned quiet = 0;
   for (bool trimmed = false;;) {

@@ -64,12 +64,13 @@ SEEDS = {
     "a release into the quarantine does not say that it is at work": (
         BATCHES, [("[[unlikely]] return false;\n      set_state(t, kAtWork);", "[[unlikely]] return false;")], "lost|twice|wrong", "delayed_batches"),
     "a quarantine is emptied before it is closed": (
-        BATCHES, [("        set_state(t, kClosed);  // first: what a signal handler releases from here on goes below\n        empty(t);",
-                   "        empty(t);\n        set_state(t, kClosed);")], "lost|twice|wrong", "delayed_batches"),
+        BATCHES, [("        set_state(t, kClosed);  // first: what a signal handler releases from here on goes below\n"
+                   "        Held held(this->lock_);  // and nobody claims it\n        empty(t, t);",
+                   "        Held held(this->lock_);\n        empty(t, t);\n        set_state(t, kClosed);")], "lost|twice|wrong", "delayed_batches"),
     "a quarantine opens before its thread has let its lock go": (
         BATCHES, [("        first_ = &t;\n      }\n      set_state(t, kOpen);", "        first_ = &t;\n        set_state(t, kOpen);\n      }")], "wait", "delayed_batches"),
     "batches are shared out without the quarantine's lock": (
-        BATCHES, [("Batch* more(Thread& t) noexcept {\n      Held held(lock_);", "Batch* more(Thread& t) noexcept {")], "race", "delayed_batches"),
+        BATCHES, [("Batch* more(Thread& t) noexcept {\n      Held held(this->lock_);", "Batch* more(Thread& t) noexcept {")], "race", "delayed_batches"),
     "what a miss brings and does not fit goes below from the wrong end": (
         CACHE, [("this->below.release_batch(t, c, batch + 1, got - 1 - kept);", "this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);")],
         "twice", "core_cache"),
