@@ -43,6 +43,7 @@ template <class H> bool write_profile_of(H& h, int fd, bool is_copy) noexcept {
       for (std::uint32_t i = 0; i < s.depth; ++i) line.text(" ").hex(s.address[i]);
       line.flush(fd);
     });
+    if (h.dropped()) line.text("# ").number(h.dropped()).text(" samples could not be recorded").flush(fd);
     if (is_copy) return true;  // whoever reads from outside knows what is mapped there
     line.text("\nMAPPED_LIBRARIES:").flush(fd);
     copy_file("/proc/self/maps", fd);

@@ -89,20 +89,20 @@ def privilege(path: Path) -> list[Finding]:
 
 def shape(image: elf.Image) -> list[Finding]:
     """Static, foreign and differently built programs never meet a preloaded library."""
-    if not image.interpreter:
-        return [
-            Finding(
-                BLOCKS,
-                "static",
-                "is statically linked: preloading cannot work; link the allocator in when building it",
-            )
-        ]
     if MACHINES.get(platform.machine(), image.machine) != image.machine or image.bits != 64:
         return [
             Finding(
                 BLOCKS,
                 "machine",
                 f"is built for another machine ({image.machine}, {image.bits} bits): the libraries here do not fit it",
+            )
+        ]
+    if not image.interpreter:
+        return [
+            Finding(
+                BLOCKS,
+                "static",
+                "is statically linked: preloading cannot work; link the allocator in when building it",
             )
         ]
     if "ld-musl" in image.interpreter:

@@ -67,6 +67,10 @@ def resolve(program: str) -> Path:
     return Path(found).absolute()
 
 
+def same_machine(one: Image, other: Image) -> bool:
+    return (one.machine, one.bits) == (other.machine, other.bits)
+
+
 def is_shared_object(path: Path) -> bool:
     """Whether a loader could map this file into another program: by its ELF type, which position-independent programs have as well."""
     with path.open("rb") as file:

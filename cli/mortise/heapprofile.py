@@ -19,6 +19,7 @@ from mortise.errors import WrongUse
 
 HEADER = re.compile(r"heap profile: *\d+: *\d+ *\[ *\d+: *\d+\] *@ *heap_v2/(\d+)")
 LINE = re.compile(r" *(\d+): *(\d+) *\[ *(\d+): *(\d+)\] *@(.*)")
+DROPPED = re.compile(r"# (\d+) samples could not be recorded")
 MAP = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ \d+ *(.*)")
 VALUES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes"))
 
@@ -56,6 +57,7 @@ class Profile:
 
     period: int
     stacks: dict[tuple[Frame, ...], Counts] = field(default_factory=lambda: defaultdict(Counts))
+    dropped: int = 0  # samples that the library had no memory to remember
 
     def total(self) -> Counts:
         total = Counts()
@@ -115,7 +117,7 @@ def parse(text: str, maps: str | None = None, root: Path = Path("/")) -> Profile
             raw.append(([int(a, 16) for a in match[5].split()], Counts(*total, *live)))
     names = Names(mappings, root)
     names.look_up(address for addresses, _ in raw for address in addresses)
-    profile = Profile(period)
+    profile = Profile(period, dropped=sum(map(int, DROPPED.findall(own))))
     for addresses, counts in raw:
         frames = [frame for address in addresses for frame in names.of(address)]
         profile.stacks[tuple(frames)].add(counts)

@@ -130,8 +130,9 @@ def page(program: list[str], findings: dict[str, Any]) -> str:
     return f"""<!doctype html>
 <meta charset="utf-8"><title>mortise threads: {escape(" ".join(program))}</title>
 <style>
-body {{ font: 14px sans-serif; margin: 2em; }} td {{ padding: 0 .3em; white-space: nowrap; }}
-.b {{ width: 7px; height: 16px; padding: 0; border: 1px solid #eee; }} th {{ text-align: left; padding: 0 .3em; }}
+body {{ font: 14px sans-serif; margin: 2em; overflow-wrap: anywhere; }} table {{ border-collapse: collapse; }}
+td, th {{ padding: 0 .3em; text-align: left; }}
+.b {{ min-width: 4px; height: 16px; padding: 0; border: 1px solid #eee; }} .w {{ min-width: 9em; }}
 </style>
 <h1>Cache lines that two or more threads change</h1>
 <p>{escape(" ".join(program))}: {findings["rounds"]} rounds. A cell is a byte of a line; its colour is the thread that
@@ -150,7 +151,7 @@ def row(line: dict[str, Any]) -> str:
         cells.append(f'<td class="b" style="background:{shade}" title="byte {byte}: {who or "nobody"}"></td>')
     return (
         f"<tr><td>{line['share']:.0%}</td><td>{line['sharing']}</td>{''.join(cells)}"
-        f"<td>{escape(what(line))}</td><td>{escape(writers(line))}</td></tr>\n"
+        f'<td class="w">{escape(what(line))}</td><td class="w">{escape(writers(line))}</td></tr>\n'
     )
 
 

@@ -56,6 +56,22 @@ def test_force_runs_what_preflight_refuses(cli, static_program):
     assert cli("run", "--alloc", "toy", "--force", "--", str(static_program)).returncode == 0
 
 
+def test_a_library_for_another_machine_is_refused_as_the_loader_would_pass_it_over(cli, foreign_toy):
+    line = cli.refused(3, "run", "--alloc", foreign_toy, "--", "true")
+    assert "built for another machine (EM_S390, 64 bits) than '/usr/bin/true'" in line and "expected a library for the program's machine" in line
+
+
+def test_a_program_for_another_machine_is_refused_static_or_not(cli, churn, static_program, tmp_path):
+    for program in (churn, static_program):
+        image = bytearray(program.read_bytes())
+        image[18:20] = (22).to_bytes(2, "little")  # e_machine: IBM S/390
+        foreign = tmp_path / "foreign"
+        foreign.write_bytes(image)
+        foreign.chmod(0o755)
+        for words in (["run", "--alloc", "toy"], ["latency", "--arms", "glibc,toy"]):
+            assert "is built for another machine (EM_S390, 64 bits)" in cli.refused(3, *words, "--", foreign)
+
+
 def test_a_script_is_judged_by_its_interpreter(cli, tmp_path, static_program):
     script = tmp_path / "script"
     script.write_text(f"#!{static_program}\n")

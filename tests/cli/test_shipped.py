@@ -7,6 +7,7 @@ import pytest
 from mortise import catalogue
 
 from cli.conftest import ROOT
+from support.allocators import NAMES
 from cli.test_commands import schema
 
 BUILD = ROOT / "build"
@@ -34,6 +35,16 @@ def test_every_allocator_is_listed_explained_found_and_runs(cli):
         assert name in cli("explain", name).stdout
         done = cli("run", "--alloc", name, "--", "sh", "-c", "grep -o 'libmortise-.*so' /proc/$$/maps | sort -u")
         assert done.returncode == 0 and done.stdout == f"libmortise-{name}.so\n", (name, done)
+
+
+def test_each_layer_says_on_what_a_request_may_count_from_there_down(cli):
+    """The first is the whole's; a cache in front makes hits better than what is below, and the source blocks."""
+    layers = json.loads(cli("explain", "--json", "hslab").stdout)["layers"]
+    at = {layer["name"]: layer["progress"] for layer in layers}
+    assert at["CoreCache"]["hit"] == "wait_free" and at["Slab"]["hit"] == "blocking" and at["MmapHeap"]["hit"] == "blocking"
+    for name in NAMES:
+        found = json.loads(cli("explain", "--json", name).stdout)
+        assert found["layers"][0]["progress"] == found["progress"] and all("progress" in layer for layer in found["layers"]), name
 
 
 def test_the_launcher_in_build_bin_runs_from_anywhere(tmp_path):

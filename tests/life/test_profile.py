@@ -85,6 +85,22 @@ def test_the_flame_graph_is_one_file_that_fetches_nothing(files):
     assert not re.search(r"(src|href)=", page) and "http" not in page
 
 
+def test_a_leak_is_found_below_more_stacks_and_blocks_than_the_tables_begin_with(tmp_path):
+    done = mortise("-o", tmp_path / "crowded.pb.gz", "--leaks", "--", program("life", "crowded"))
+    assert done.returncode == 0 and "missing" not in done.stderr, done.stderr
+    profile = heapprofile.read_pprof(tmp_path / "crowded.pb.gz")
+    of = {name: [(stack, counts) for stack, counts in profile.stacks.items() if any(frame.function == name for frame in stack)]
+          for name in ("leak_crowd", "leak_last", "walk")}
+    assert [counts.inuse_objects for _, counts in of["leak_crowd"]] == [1_700_000]
+    assert [(counts.inuse_objects, counts.inuse_space) for _, counts in of["leak_last"]] == [(100, 100_000)]
+    assert len(of["walk"]) == 20_000 and all(counts.inuse_objects == 0 for _, counts in of["walk"]), "each way has a stack of its own"
+
+
+def test_samples_that_the_library_could_not_keep_are_told():
+    text = "heap profile: 1: 10 [ 1: 10] @ heap_v2/1\n1: 10 [ 1: 10] @\n# 7 samples could not be recorded\n\nMAPPED_LIBRARIES:\n"
+    assert heapprofile.parse(text).dropped == 7
+
+
 def test_pprof_reads_it(files):
     done = subprocess.run(["go", "tool", "pprof", "-top", "-cum", "-sample_index=inuse_space", files / "exact.pb.gz"],
                           capture_output=True, text=True, env={**os.environ, "HOME": str(files)})

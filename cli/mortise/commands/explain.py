@@ -31,7 +31,7 @@ def command(
 def layers(description: dict[str, Any]) -> Table:
     """One row a layer: a request falls down the table, a block rises."""
     table = Table(box=screen.LINES, title="a request falls, a block rises", title_justify="left", title_style="dim")
-    for column in ("layer", "what it does", "policies and sizes", "progress (hit / refill / grow)"):
+    for column in ("layer", "what it does", "policies and sizes", "progress from here down (hit / refill / grow)"):
         table.add_column(column, overflow="fold")
     for layer in description.get("layers", []):
         table.add_row(*(Text(cell) for cell in row(layer)))

@@ -96,6 +96,8 @@ def show(profile: heapprofile.Profile, top: int, depth: int, what: str) -> None:
         f"{signed(total.inuse_space)} in {total.inuse_objects:.0f} blocks {what}, "
         f"{formats.size(total.alloc_space)} asked for ({how})"
     )
+    if profile.dropped:
+        print(f"mortise: warning: {profile.dropped} samples are missing: the system refused memory for them", file=sys.stderr)
     sites = sorted(profile.by_site(depth).items(), key=lambda item: -abs(item[1].inuse_space))
     table = Table(box=screen.LINES)
     for name in (what, "blocks", "share", "asked for"):

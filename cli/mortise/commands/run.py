@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from mortise import aftermath, arms, building, catalogue, conf, doctor, elf, peers
-from mortise.errors import WrongUse, unknown
+from mortise.errors import CannotWork, WrongUse, unknown
 
 
 def command(
@@ -28,6 +28,7 @@ def command(
     found = doctor.diagnose(program[0], deep=False)
     if not force:
         found.demand()
+        demand_one_machine(library, found)
     environment = dict(os.environ)
     if library is not None:
         environment["LD_PRELOAD"] = arms.preload(library)
@@ -41,6 +42,16 @@ def command(
         os.execve(path, program, environment)
     except OSError as e:
         raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
+
+
+def demand_one_machine(library: str | None, found: doctor.Diagnosis) -> None:
+    """The loader passes over a library for another machine, and the program would run on glibc."""
+    if library is not None and not elf.same_machine(elf.image(Path(library)), elf.image(found.runs)):
+        built = elf.image(Path(library))
+        raise CannotWork(
+            f"'{library}' is built for another machine ({built.machine}, {built.bits} bits) than '{found.runs}': "
+            "the loader would pass it over; expected a library for the program's machine"
+        )
 
 
 def resolve(alloc: str) -> str | None:

@@ -3,8 +3,8 @@
 //   live:   block ──hash──► { block, bytes, stack, place }   open addressing; doubled when three quarters full, closed up when one goes
 //   stacks: hash of return addresses ──► number ──► { depth, addresses, counts }    never forgotten; number 0 is "all others"
 //
-// Both are dense, so that a sample seldom touches a page for the first time. What does not fit is counted. Not synchronised: the layer
-// that owns it holds its lock.
+// Both begin small and are dense, so that a sample seldom touches a page for the first time, and grow with what there is. What does not
+// fit is counted. Not synchronised: the layer that owns it holds its lock.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ namespace mortise {
 class HeapProfile {
  public:
   static constexpr unsigned kDepthMax = 60;
-  static constexpr std::uint32_t kStacksMax = 1u << 14, kLiveMax = 1u << 21;
+  static constexpr std::uint32_t kStacksMax = 1u << 18, kLiveMax = 1u << 30;
 
   struct Stack {
     std::uint64_t hash;
@@ -36,11 +36,14 @@ class HeapProfile {
     std::uint32_t stack = 0;
   };
 
-  /// False when the block could not be recorded: the tables are full or the system refuses memory. Its stack has it in its sums.
+  /// False when the block could not be recorded: the tables are full or the system refuses memory.
   bool add(Live l, const std::uintptr_t* address, unsigned depth) noexcept {
-    if (!prepare()) return false;
+    if (!prepare()) {
+      ++dropped_;
+      return false;
+    }
     l.stack = number_of(address, depth);
-    Stack& s = stacks_[l.stack];
+    Stack& s = stack(l.stack);
     s.allocated_blocks += 1;
     s.allocated_bytes += l.bytes;
     if (count_ >= capacity_ / 4 * 3 && !grow()) {
@@ -59,8 +62,9 @@ class HeapProfile {
     Live* const found = find(block);
     if (!found) return {};
     const Live l = *found;
-    stacks_[l.stack].live_blocks -= 1;
-    stacks_[l.stack].live_bytes -= l.bytes;
+    Stack& s = stack(l.stack);
+    s.live_blocks -= 1;
+    s.live_bytes -= l.bytes;
     close_up(static_cast<std::uint32_t>(found - live_));
     --count_;
     return l;
@@ -70,7 +74,7 @@ class HeapProfile {
   bool change(const std::byte* before, std::byte* after, std::size_t bytes) noexcept {
     Live* const found = find(before);
     if (!found) return false;
-    stacks_[found->stack].live_bytes += bytes - found->bytes;
+    stack(found->stack).live_bytes += bytes - found->bytes;
     Live l = *found;
     l.bytes = bytes;
     if (after == before) {
@@ -88,24 +92,40 @@ class HeapProfile {
 
   /// Calls see(stack) for each stack that was met.
   template <class See> void each(See&& see) const noexcept {
-    for (std::uint32_t i = 0; stacks_ && i < stack_count_; ++i)
-      if (stacks_[i].allocated_blocks) see(stacks_[i]);
+    for (std::uint32_t i = 0; shelves_[0] && i < stack_count_; ++i)
+      if (const Stack& s = stack(i); s.allocated_blocks) see(s);
   }
+  /// Blocks that could not be recorded: what is live does not have them.
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
-  static constexpr std::uint32_t kLiveFirst = 512, kNumbers = 2 * kStacksMax;
-  static_assert(kStacksMax <= UINT16_MAX + 1u, "a stack's number is kept in 16 bits");
+  static constexpr std::uint32_t kLiveFirst = 512, kNumbersFirst = 1u << 14, kShelf = 1u << 12;
 
-  bool prepare() noexcept {
-    if (!stacks_) {
-      constexpr std::size_t kNumberBytes = kNumbers * sizeof(std::uint16_t);
-      std::byte* const both = os::map_sparse(kNumberBytes + kStacksMax * sizeof(Stack));
-      if (!both) return false;
-      numbers_ = reinterpret_cast<std::uint16_t*>(both);
-      stacks_ = reinterpret_cast<Stack*>(both + kNumberBytes);
-    }
-    return capacity_ || grow();
+  Stack& stack(std::uint32_t number) const noexcept { return shelves_[number / kShelf][number % kShelf]; }
+  bool prepare() noexcept { return (shelves_[0] || add_shelf(0)) && (number_capacity_ || grow_numbers()) && (capacity_ || grow()); }
+  bool add_shelf(std::uint32_t i) noexcept {
+    shelves_[i] = reinterpret_cast<Stack*>(os::map_sparse(kShelf * sizeof(Stack)));
+    return shelves_[i];
+  }
+  /// Half of it is free always.
+  bool grow_numbers() noexcept {
+    const std::uint32_t bigger = number_capacity_ ? 2 * number_capacity_ : kNumbersFirst, old_capacity = number_capacity_;
+    std::byte* const fresh = os::map_sparse(bigger * sizeof *numbers_);
+    if (!fresh) return false;
+    std::byte* const old = reinterpret_cast<std::byte*>(numbers_);
+    numbers_ = reinterpret_cast<std::uint32_t*>(fresh);
+    number_capacity_ = bigger;
+    for (std::uint32_t number = 1; number < stack_count_; ++number) numbers_[free_number(stack(number).hash)] = number;
+    if (old) os::unmap(old, round_up(old_capacity * sizeof *numbers_, 4096));
+    return true;
+  }
+  std::uint32_t number_at(std::uint64_t hash) const noexcept {
+    return static_cast<std::uint32_t>(hash * 0x9E3779B97F4A7C15ull >> 32) & (number_capacity_ - 1);
+  }
+  std::uint32_t free_number(std::uint64_t hash) const noexcept {
+    std::uint32_t i = number_at(hash);
+    while (numbers_[i]) i = (i + 1) & (number_capacity_ - 1);
+    return i;
   }
 
   bool grow() noexcept {
@@ -154,15 +174,15 @@ class HeapProfile {
     if (depth > kDepthMax) depth = kDepthMax;
     std::uint64_t hash = depth + 1;
     for (unsigned i = 0; i < depth; ++i) hash = (hash ^ address[i]) * 0x100000001B3ull ^ hash >> 29;
-    std::uint32_t i = static_cast<std::uint32_t>(hash >> 20) % kNumbers;
-    for (; numbers_[i]; i = (i + 1) % kNumbers) {
-      const Stack& s = stacks_[numbers_[i]];
+    for (std::uint32_t i = number_at(hash); numbers_[i]; i = (i + 1) & (number_capacity_ - 1)) {
+      const Stack& s = stack(numbers_[i]);
       if (s.hash == hash && s.depth == depth && !std::memcmp(s.address, address, depth * sizeof *address)) return numbers_[i];
     }
-    if (stack_count_ == kStacksMax) return 0;
     const std::uint32_t number = stack_count_;
-    numbers_[i] = static_cast<std::uint16_t>(number);
-    Stack& s = stacks_[number];
+    if (number == kStacksMax || (!shelves_[number / kShelf] && !add_shelf(number / kShelf))) return 0;
+    if (number >= number_capacity_ / 2 && !grow_numbers()) return 0;
+    numbers_[free_number(hash)] = number;
+    Stack& s = stack(number);
     s.hash = hash;
     s.depth = depth;
     std::memcpy(s.address, address, depth * sizeof *address);
@@ -170,11 +190,11 @@ class HeapProfile {
     return number;
   }
 
-  std::uint16_t* numbers_ = nullptr;
-  Stack* stacks_ = nullptr;
+  std::uint32_t* numbers_ = nullptr;
+  Stack* shelves_[kStacksMax / kShelf] = {};
   Live* live_ = nullptr;
   Preset<1u> stack_count_;
-  std::uint32_t capacity_ = 0, count_ = 0;
+  std::uint32_t number_capacity_ = 0, capacity_ = 0, count_ = 0;
   std::uint64_t dropped_ = 0;
 };
 

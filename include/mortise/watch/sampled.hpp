@@ -134,6 +134,11 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       Held held(lock_);
       profile_.each(see);
     }
+    /// Samples that could not be recorded.
+    std::uint64_t dropped() noexcept {
+      Held held(lock_);
+      return profile_.dropped();
+    }
 
    private:
     using Chunks = SampleChunks<Below>;
