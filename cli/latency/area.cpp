@@ -23,7 +23,7 @@ constinit Area area{};
 namespace {
 
 constexpr std::size_t kRecordBytes = (sizeof(Record) + 4095) & ~std::size_t{4095};
-constexpr std::uint64_t kEveryMax = 1 << 24;  // gaps are 32 bits
+constexpr std::uint64_t kEveryMax = 1 << 22;  // gaps are 32 bits, stretched too
 constexpr std::size_t kAreaBytes = kHeaderBytes + kRecordBytes * kRecordsMax;
 constinit pthread_key_t key{};
 constinit bool has_key = false;
@@ -75,7 +75,7 @@ void child_began() noexcept {
 }
 
 void describe_process() noexcept {
-  memcpy(settings.magic, "mortise-latency2", sizeof settings.magic);
+  memcpy(settings.magic, "mortise-latency3", sizeof settings.magic);
   settings.header_bytes = kHeaderBytes;
   settings.record_bytes = kRecordBytes;
   settings.records = kRecordsMax;
@@ -110,7 +110,8 @@ void lengthen_window() noexcept {
     settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 26'000);
     if (settings.every > kEveryMax) settings.every = kEveryMax;
     if (settings.every > 1) lengthen_window();
-    front.gap_scale = (settings.every - 1) * 43691;  // two thirds, 0.16, of what gap() takes as 16.16
+    if (settings.every > 1) front.pace_ticks = std::uint64_t{kPaceEvery} * kPaceShare * timing_ticks();
+    front.every_scale = settings.every * kScaleOfOne;
     front.window_ticks = settings.window_ticks;
     describe_process();
     has_key = pthread_key_create(&key, thread_ended) == 0;
@@ -143,6 +144,7 @@ bool attach(Thread& t) noexcept {
     auto* const bytes = reinterpret_cast<volatile char*>(t.record);
     for (std::size_t at = 0; at < kRecordBytes; at += 4096) bytes[at] = bytes[at];
     t.record->known.at = 0;
+    t.record->paced_at = 0;
     t.random = os::entropy() | 1;
     t.is_inside = true;  // where the key is not among the first, setting it asks for memory
     if (has_key) pthread_setspecific(key, &t);
@@ -159,6 +161,7 @@ void detach(Thread& t) noexcept {
   for (unsigned kind = 0; kind < kEmpty; ++kind) {
     if (t.left[kind] > 0) t.record->sums[kind].calls -= static_cast<std::uint64_t>(t.left[kind]);  // counted ahead
     t.left[kind] = 0;
+    t.drawn[kind] = 0;
   }
   t.record = nullptr;
   __atomic_store_n(&area.header->owner[t.index], 0, __ATOMIC_RELEASE);  // pairs with the acquisition in attach()

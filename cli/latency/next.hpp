@@ -22,10 +22,12 @@ struct Next {
 /// What calls read: two cache lines of one page. A timed call comes so seldom that each further page is a miss of the TLB.
 struct alignas(128) Front {
   Next next;
-  std::uint64_t gap_scale;     // how many calls go untimed between two, see gap()
+  std::uint64_t every_scale;   // one call in how many is timed, see gap()
   std::uint64_t window_ticks;  // what is known of a thread's faults and switches is fresh for so long
+  std::uint64_t pace_ticks;    // so many timed calls as pace() looks at take this long or longer; 0: whatever they take
   bool use_clock_gettime;      // instead of the CPU's counter
 };
+inline constexpr std::uint64_t kScaleOfOne = 43691;  // two thirds, 0.16, of what gap() takes as 16.16
 [[gnu::visibility("hidden")]] extern constinit Front front;
 
 /// True once `next` is filled in. The search itself asks for memory, and is then answered false: from the early blocks.

@@ -42,11 +42,13 @@ struct Call {
 
 struct Sum {
   std::uint64_t calls;  // timed or not
-  std::uint64_t ticks;  // of the timed ones, together
-  std::uint64_t worst, worst_torn;
+  std::uint64_t timed;
+  std::uint64_t ticks;  // of the timed ones, together, each as often as it counts
+  std::uint64_t worst;
 };
 
-/// What every timed call touches comes first: one cache line, the half of one, and that of its bucket.
+/// What every timed call touches comes first: one cache line, the half of one, and that of its bucket. A call counts for
+/// one, or for 2 or 4 where calls are so dense that fewer are timed (pace).
 struct Record {
   std::uint64_t examine_from;                     // calls from so many ticks on are looked at
   std::uint64_t backwards;                        // readings of the clock that were before the one before
@@ -54,12 +56,14 @@ struct Record {
   Sum sums[kKinds];
   std::uint64_t counts[Buckets::kCount][kKinds];  // calls that no preemption tore; the usual durations on the first page
   std::uint64_t torn[Buckets::kCount][kKinds];    // calls that one did
+  std::uint64_t worst_torn[kKinds];
+  std::uint64_t paced_at;  // ticks
   std::uint32_t slow_used, torn_used;
   Call slow[kWorst], torn_calls[kWorst];
 };
 
 struct Header {
-  char magic[16];  // "mortise-latency2"
+  char magic[16];  // "mortise-latency3"
   std::uint64_t header_bytes, record_bytes, records, every, is_clock_gettime, slow_ticks, window_ticks;
   std::uint64_t pid, kinds, buckets, parts, worst;
   std::uint64_t untimed_threads;       // beyond kRecordsMax at a time

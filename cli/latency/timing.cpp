@@ -118,8 +118,8 @@ MORTISE_COLD std::uint64_t refresh(Snapshot& known, std::uint64_t now) noexcept 
   return clock_now();
 }
 
-MORTISE_COLD void note_slow(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
-                            std::size_t size, const void* site) noexcept {
+MORTISE_COLD void note_slow(Thread& t, Kind kind, unsigned stretch, std::uint64_t begun, std::uint64_t ended,
+                            const void* block, std::size_t size, const void* site) noexcept {
   Record& r = *t.record;
   if (ended < begun) {
     ++r.backwards;
@@ -128,17 +128,27 @@ MORTISE_COLD void note_slow(Thread& t, Kind kind, std::uint64_t begun, std::uint
   const std::uint64_t ticks = ended - begun;
   const bool is_torn = examine(t, kind, begun, ended, block, size, site);
   Sum& sum = r.sums[kind];
-  sum.ticks += ticks;
-  ++(is_torn ? r.torn : r.counts)[Buckets::bucket_of(ticks)][kind];
-  std::uint64_t& worst = is_torn ? sum.worst_torn : sum.worst;
+  ++sum.timed;
+  sum.ticks += ticks << stretch;
+  (is_torn ? r.torn : r.counts)[Buckets::bucket_of(ticks)][kind] += std::uint64_t{1} << stretch;
+  std::uint64_t& worst = is_torn ? r.worst_torn[kind] : sum.worst;
   if (ticks > worst) worst = ticks;
 }
 
 MORTISE_COLD void time_nothing(Thread& t) noexcept {
   const std::uint64_t begun = begin(t);
   asm volatile("" : : : "memory");
-  note(t, kEmpty, begun, clock_now(), nullptr, 0, nullptr);
+  note(t, kEmpty, 0, begun, clock_now(), nullptr, 0, nullptr);
   ++t.record->sums[kEmpty].calls;
+  if (t.empties % kPaceEvery == 0 && front.pace_ticks != 0) pace(t);
+}
+
+MORTISE_COLD void pace(Thread& t) noexcept {
+  const std::uint64_t now = clock_now(), before = t.record->paced_at, took = now - before;
+  t.record->paced_at = now;
+  if (before == 0) return;
+  if (took < front.pace_ticks) t.stretch += t.stretch < kStretchMost;
+  else if (took / 4 > front.pace_ticks) t.stretch -= t.stretch > 0;
 }
 
 std::uint64_t refresh_ticks() noexcept {
@@ -149,6 +159,18 @@ std::uint64_t refresh_ticks() noexcept {
     if (ticks < least) least = ticks;
   }
   return least;
+}
+
+std::uint64_t timing_ticks() noexcept {
+  constexpr unsigned kReadings = 16;  // together: the counter's steps may be longer than one
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int i = 0; i < 8; ++i) {
+    const std::uint64_t begun = clock_now();
+    std::uint64_t ended = begun;
+    for (unsigned n = 0; n < kReadings; ++n) ended = clock_now();
+    if (ended - begun < least) least = ended - begun;
+  }
+  return 5 * least / kReadings;  // two readings, and the lines that a call after thousands finds cold
 }
 
 }  // namespace mortise::latency

@@ -7,6 +7,9 @@
 // Which calls are timed is drawn anew each time, from a geometric distribution: a fixed period would meet the
 // program's own, and an alternating program would have all its frees timed and none of its mallocs.
 //
+// Where calls are dense, fewer are timed (pace): each then counts for as many as it stands for, so that what is said of
+// all calls stays true.
+//
 // A timed call takes two readings of the clock and about 90 instructions. What the kernel has done to the thread so far
 // is asked for beforehand, because a call that turns out slow wants to know what happened meanwhile; a system call a
 // timed call would be most of the layer's cost, so the last answer serves for `front.window_ticks`.
@@ -30,6 +33,8 @@ struct Thread {
   std::uint32_t kernel_calls;  // in the call being timed
   std::uint32_t empties;
   bool is_inside;              // a call is being timed: what the allocator calls in turn is part of it
+  std::uint8_t stretch;        // gaps are 2^stretch times as long as was asked
+  std::uint8_t drawn[kEmpty];  // by how much that of the next timed call of each kind was
 };
 static_assert(sizeof(Thread) <= 64, "static TLS is scarce");
 [[gnu::visibility("hidden")]] extern constinit thread_local Thread self [[gnu::tls_model("initial-exec")]];
@@ -53,32 +58,43 @@ bool admit(Thread& t, Kind kind) noexcept;
 std::uint64_t refresh(Snapshot& known, std::uint64_t now) noexcept;
 
 /// Counts a call that was slow, or seen to end before it began, and finds out what happened meanwhile.
-void note_slow(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block, std::size_t size,
-               const void* site) noexcept;
+void note_slow(Thread& t, Kind kind, unsigned stretch, std::uint64_t begun, std::uint64_t ended, const void* block,
+               std::size_t size, const void* site) noexcept;
 
 /// Times an empty call.
 void time_nothing(Thread& t) noexcept;
 inline constexpr unsigned kEmptyEvery = 16;  // one beside each timed call would double the cost
 
-/// What `refresh` takes here, at best.
+/// Timing may take a 256th of a thread's time: where the last `kPaceEvery` timed calls came closer, gaps double, up to
+/// four times as long as was asked; where they came four times as far, they halve.
+void pace(Thread& t) noexcept;
+inline constexpr unsigned kPaceEvery = 64, kPaceShare = 256, kStretchMost = 2;
+
+/// What `refresh` takes here, and what a timed call does, at best.
 std::uint64_t refresh_ticks() noexcept;
+std::uint64_t timing_ticks() noexcept;
 
 /// How many calls go untimed: geometric with mean every - 1. -log2 of a uniform number is its leading zeros plus a
 /// fraction, here on a straight line, which is off by less than 0.09; its mean is 3/2 where the logarithm's is 1 / ln
-/// 2. Two thirds of `every` - 1 are in `gap_scale`, 0.32 of them.
+/// 2. `every_scale` is two thirds of `every`, as 0.32.
 MORTISE_HOT std::int32_t gap(Thread& t) noexcept {
   t.random = t.random * 6364136223846793005u + 1442695040888963407u;
   const std::uint64_t r = t.random | 1;
   const auto zeros = static_cast<unsigned>(__builtin_clzll(r));
   const std::uint64_t minus_log2 = (std::uint64_t{zeros + 1} << 16) - (r << zeros >> 47 & 0xffff);  // 16.16
-  return static_cast<std::int32_t>((minus_log2 * front.gap_scale) >> 32);
+  const std::uint64_t scale = (front.every_scale << t.stretch) - kScaleOfOne;
+  return static_cast<std::int32_t>((minus_log2 * scale) >> 32);
 }
 
-/// Draws how many calls of `kind` go untimed after this one, and counts them all.
-MORTISE_HOT void draw(Thread& t, Kind kind) noexcept {
+/// Draws how many calls of `kind` go untimed after this one, and counts them all. Gives how far this one's gap was
+/// stretched: it stands for 2 to the power of that times as many calls as was asked.
+MORTISE_HOT unsigned draw(Thread& t, Kind kind) noexcept {
+  const unsigned stretch = t.drawn[kind];
   const std::int32_t left = gap(t);
   t.left[kind] = left;
+  t.drawn[kind] = t.stretch;
   t.record->sums[kind].calls += static_cast<std::uint64_t>(left) + 1;
+  return stretch;
 }
 
 /// Gives the moment to time from.
@@ -89,14 +105,15 @@ MORTISE_HOT std::uint64_t begin(Thread& t) noexcept {
   return now - t.record->known.at <= front.window_ticks ? now : refresh(t.record->known, now);
 }
 
-MORTISE_HOT void note(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, const void* block,
-                      std::size_t size, const void* site) noexcept {
+MORTISE_HOT void note(Thread& t, Kind kind, unsigned stretch, std::uint64_t begun, std::uint64_t ended,
+                      const void* block, std::size_t size, const void* site) noexcept {
   Record& r = *t.record;
   const std::uint64_t ticks = ended - begun;
-  if (ticks >= r.examine_from) [[unlikely]] return note_slow(t, kind, begun, ended, block, size, site);
-  ++r.counts[Buckets::bucket_of(ticks)][kind];
+  if (ticks >= r.examine_from) [[unlikely]] return note_slow(t, kind, stretch, begun, ended, block, size, site);
+  r.counts[Buckets::bucket_of(ticks)][kind] += std::uint64_t{1} << stretch;
   Sum& sum = r.sums[kind];
-  sum.ticks += ticks;
+  ++sum.timed;
+  sum.ticks += ticks << stretch;
   if (ticks > sum.worst) [[unlikely]] sum.worst = ticks;
 }
 
@@ -125,12 +142,12 @@ MORTISE_HOT void* timed_allocation(Kind kind, std::size_t size, const void* site
   if (!t.record || t.is_inside) [[unlikely]] {
     if (!admit(t, kind)) return call();
   }
-  draw(t, kind);
+  const unsigned stretch = draw(t, kind);
   const std::uint64_t begun = begin(t);
   void* const block = call();
   const std::uint64_t ended = clock_now();
-  if (front.gap_scale == 0) know_size(block, size);
-  note(t, kind, begun, ended, block, size, site);
+  if (front.every_scale == kScaleOfOne) know_size(block, size);
+  note(t, kind, stretch, begun, ended, block, size, site);
   end(t);
   return block;
 }
@@ -140,10 +157,10 @@ template <class Function> MORTISE_HOT void timed_free(void* block, const void* s
   if (!t.record || t.is_inside) [[unlikely]] {
     if (!admit(t, kFree)) return call();
   }
-  draw(t, kFree);
+  const unsigned stretch = draw(t, kFree);
   const std::uint64_t begun = begin(t);
   call();
-  note(t, kFree, begun, clock_now(), block, 0, site);
+  note(t, kFree, stretch, begun, clock_now(), block, 0, site);
   end(t);
 }
 

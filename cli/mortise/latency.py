@@ -175,23 +175,25 @@ def kind_of(index: int, processes: list[Process], measured: Clock) -> dict[str, 
 
     kept = histogram(counts)
     worst = ns(max((int(p.worst[index]) for p in processes), default=0))
-    timed = int(np.sum(counts)) + int(np.sum(torn))
+    timed, counted = sum(int(p.timed[index]) for p in processes), int(np.sum(counts)) + int(np.sum(torn))
     return {
         "calls": sum(int(p.calls[index]) for p in processes), "timed": timed, "torn": int(np.sum(torn)),
-        "mean_ns": ns(sum(int(p.ticks[index]) for p in processes) / timed) if timed else None,
-        "percentiles_ns": percentiles(kept, worst), "worst_ns": worst,
+        "mean_ns": ns(sum(int(p.ticks[index]) for p in processes) / counted) if counted else None,
+        "percentiles_ns": percentiles(kept, worst, timed * int(np.sum(counts)) / max(counted, 1)), "worst_ns": worst,
         "worst_torn_ns": ns(max((int(p.worst_torn[index]) for p in processes), default=0)),
         "histogram": kept, "torn_histogram": histogram(torn),
     }  # fmt: skip
 
 
-def percentiles(histogram: list[list[float]], worst: float) -> dict[str, float]:
-    """By share; a share that fewer calls than one lie above is left out: nothing is known of it."""
+def percentiles(histogram: list[list[float]], worst: float, timed: float | None = None) -> dict[str, float]:
+    """By share; a share that fewer timed calls than one lie above is left out: nothing is known of it. Of the calls of the histogram
+    `timed` were; unless told, all."""
     total = sum(count for _, count in histogram)
+    timed = total if timed is None else timed
     reached = np.cumsum([count for _, count in histogram])
     found = {}
     for share in SHARES:
-        if total * (1 - share) >= 1 - 1e-9:
+        if total and timed * (1 - share) >= 1 - 1e-9:
             found[f"{share:g}"] = min(histogram[int(np.searchsorted(reached, share * total - 1e-6))][0], worst)
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mortise.errors import RunFailed
 
-MAGIC = b"mortise-latency2"
+MAGIC = b"mortise-latency3"
 KINDS = ("malloc", "calloc", "realloc", "aligned", "free", "empty")
 KERNEL_CALLS = ("mmap", "munmap", "madvise", "mprotect", "mremap", "brk", "another system call", "sched_yield")
 PATH_BYTES, RECORDS_MAX = 256, 1024
@@ -28,21 +28,24 @@ CALL = np.dtype(
     + [(name, "<u4") for name in ("kind", "kernel_calls", "minor_faults", "major_faults", "waits", "preemptions")]
     + [("offset", "<u8"), ("module", f"S{PATH_BYTES}")]
 )
-SUM = np.dtype([(name, "<u8") for name in ("calls", "ticks", "worst", "worst_torn")])
+SUM = np.dtype([(name, "<u8") for name in ("calls", "timed", "ticks", "worst")])
 
 
 def record_type(header: Any) -> np.dtype:
     kinds, buckets, worst = (int(header[name]) for name in ("kinds", "buckets", "worst"))
     return np.dtype(
         [("examine_from", "<u8"), ("backwards", "<u8"), ("known", "<u8", 6), ("sums", SUM, kinds)]
-        + [("counts", "<u8", (buckets, kinds)), ("torn", "<u8", (buckets, kinds)), ("slow_used", "<u4"), ("torn_used", "<u4")]
+        + [("counts", "<u8", (buckets, kinds)), ("torn", "<u8", (buckets, kinds))]
+        + [("worst_torn", "<u8", kinds), ("paced_at", "<u8"), ("slow_used", "<u4"), ("torn_used", "<u4")]
         + [("slow", CALL, worst), ("torn_calls", CALL, worst)]
     )
 
 
 @dataclass
 class Process:
-    """The counts of one process, its threads together; durations in ticks of the clock."""
+    """The counts of one process, its threads together; durations in ticks of the clock. In `counts`, `torn` and `ticks` a call is
+    there as often as it counts for others: more than once where calls were so dense that fewer than asked were timed.
+    """
 
     program: str
     serves: str
@@ -53,6 +56,7 @@ class Process:
     counts: np.ndarray
     torn: np.ndarray
     calls: np.ndarray
+    timed: np.ndarray
     ticks: np.ndarray
     worst: np.ndarray
     worst_torn: np.ndarray
@@ -76,8 +80,8 @@ def read(path: Path) -> Process:
         program=text(header["program"]), serves=text(header["serves"]), pid=int(header["pid"]), threads=used,
         untimed_threads=int(header["untimed_threads"]), parts=int(header["parts"]),
         counts=total(rows, "counts", shape).T, torn=total(rows, "torn", shape).T,
-        calls=total(sums, "calls", shape[1:]), ticks=total(sums, "ticks", shape[1:]),
-        worst=most(sums, "worst", shape[1:]), worst_torn=most(sums, "worst_torn", shape[1:]),
+        calls=total(sums, "calls", shape[1:]), timed=total(sums, "timed", shape[1:]), ticks=total(sums, "ticks", shape[1:]),
+        worst=most(sums, "worst", shape[1:]), worst_torn=most(rows, "worst_torn", shape[1:]),
         backwards=int(sum(int(row["backwards"]) for row in rows)),
     )  # fmt: skip
     for row in rows:

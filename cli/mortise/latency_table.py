@@ -76,7 +76,7 @@ def slow_cells(call: dict[str, Any]) -> list[str]:
 def notes(document: dict[str, Any]) -> list[str]:
     """What must be known to read the figures."""
     clock, every = document["clock"], document["settings"]["every"]
-    timed = "every call is timed" if every == 1 else f"one call in {every} is timed, at random"
+    timed = "every call is timed" if every == 1 else f"one call in {every} is timed, at random, and fewer where calls are dense"
     lines = [
         f"{timed}; the layer adds {document['overhead_ns']:.1f} ns to a call here; clock: {clock['source']} "
         f"({clock['why']}), in steps of {clock['step_ns']:.0f} ns; an empty pair of readings takes "

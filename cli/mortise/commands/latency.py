@@ -14,7 +14,7 @@ from mortise.errors import RUN_FAILED, WrongUse
 
 STDOUT = Path("-")
 Full = Annotated[bool, typer.Option("--full", help="Time every call, not one in 64: for the tail of the tail.")]
-Every = Annotated[int, typer.Option("--every", metavar="N", min=1, help="Time one call in N, at random.")]
+Every = Annotated[int, typer.Option("--every", metavar="N", min=1, help="Time one call in N, at random; fewer where calls are dense.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything (mortise.latency/1); '-' is stdout.")]
 
 
