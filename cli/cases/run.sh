@@ -51,7 +51,7 @@ fits() {  # NAME CELLS ROUNDS -- PROGRAM...: OCaml's next-fit against its best-f
 
 ocaml_churn() {
   cp $cases/churn.ml "$work" && (cd "$work" && ocamlopt churn.ml -o churn)
-  fits ocaml_churn 5 2 -- "$work/churn" ${CHURN:-300000 60000}
+  fits ocaml_churn 8 2 -- "$work/churn" ${CHURN:-300000 60000}
 }
 
 ocaml_top_heap() {
