@@ -11,7 +11,8 @@ from mortise.session import Session, Settings
 def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[list[arms_.Arm], doctor.Diagnosis]:
     """The arms of a comparison and what preflight says; sweeps are filled into the settings."""
     found = doctor.diagnose(program[0])
-    arms = arms_.parse_all(specs, found.as_shipped)
+    first = arms_.default_specs(found.as_shipped)[0]
+    arms = arms_.parse_all(specs or sweeps.arms_for(settings.sweep_texts, first), found.as_shipped)
     settings.sweeps = sweeps.parse_all(settings.sweep_texts, arms, program)
     image, _ = elf.program_image(found.program)
     for text in knobs.unverified(settings.sweeps, arms, image):

@@ -11,7 +11,7 @@ them: setting a knob at all may switch something else off, and only the unset po
 import re
 from dataclasses import dataclass
 
-from mortise.arms import CONTROL, Arm
+from mortise.arms import AS_SHIPPED, CONTROL, Arm
 from mortise.errors import WrongUse, unknown
 
 UNSET = "unset"
@@ -62,6 +62,17 @@ def parse_all(texts: list[str], arms: list[Arm], argv: list[str]) -> list[Sweep]
         if sweep.in_arguments and not any("{" + sweep.name[1:] + "}" in word for word in argv):
             raise WrongUse(f"--sweep {sweep.name}: no '{{{sweep.name[1:]}}}' among the program's arguments")
     return sweeps
+
+
+def arms_for(texts: list[str], first: str) -> list[str]:
+    """Whom presets are about, where nobody names arms: a collector's knob is turned in the program as it ships, an allocator's in that
+    allocator, beside the one that is `first` without it. Nothing where a sweep is no preset.
+    """
+    if not texts or not all(text in PRESETS for text in texts):
+        return []
+    heads = [line.partition("=")[0].partition(":") for text in texts for line in PRESETS[text]]
+    named = [head for head, colon, _ in heads if colon]
+    return list(dict.fromkeys([first, *named])) if named else [AS_SHIPPED]
 
 
 def parse(text: str, arms: set[str]) -> Sweep:

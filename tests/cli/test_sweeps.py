@@ -47,6 +47,23 @@ def test_every_preset_is_a_sweep_of_at_least_five_values(preset):
 
 
 @pytest.mark.parametrize(
+    "texts, arms",
+    (
+        (["ocaml"], ["as-shipped"]), (["java"], ["as-shipped"]), (["jemalloc"], ["glibc", "jemalloc"]), (["mortise"], ["glibc", "hslab"]),
+        (["glibc"], ["glibc"]), (["jemalloc", "mimalloc"], ["glibc", "jemalloc", "mimalloc"]), (["GOGC={1,2}"], []), ([], []),
+    ),
+)  # fmt: skip
+def test_a_preset_knows_whom_it_is_about(texts, arms):
+    """Else who types `--sweep go` on a static program is refused, and `--sweep ocaml` measures every allocator at every value."""
+    assert sweeps.arms_for(texts, "glibc") == arms
+
+
+def test_a_preset_needs_no_arms(cli, static_program):
+    done = cli("compare", "--sweep", "go", "--rounds", "1", "--warmup", "0", "--", str(static_program))
+    assert done.returncode in (0, 3) and "as-shipped" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
     "text, said",
     (
         ("GOGC=100", "exactly one pair of braces"), ("A={1}{2}", "exactly one pair of braces"), ("A={}", "got 0"),
