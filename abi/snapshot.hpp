@@ -8,6 +8,15 @@
 
 namespace mortise::abi {
 
+/// Layers are asked one after the other while blocks move between them: a difference may have come out below zero, a sum above the whole.
+inline void settle(Usage& u) noexcept {
+  const auto is_below_zero = [](std::size_t n) { return n > ~std::size_t{0} / 2; };
+  u.live = is_below_zero(u.live) ? 0 : u.live > u.mapped ? u.mapped : u.live;
+  u.large = is_below_zero(u.large) ? 0 : u.large > u.live ? u.live : u.large;
+  for (unsigned c = 0; u.classes && c < u.classes_max; ++c)
+    if (is_below_zero(u.classes[c].live)) u.classes[c].live = 0;
+}
+
 /// The tables are too large for the stack of a thread, so a snapshot lies in pages of its own while it is looked at.
 class Snapshot {
  public:
@@ -24,11 +33,7 @@ class Snapshot {
       usage.caches_max = os::kCpusMax;
     }
     tell_below(h, usage);
-    // Layers are asked one after the other while blocks move between them: a difference may come out below zero.
-    if (usage.live > usage.mapped) usage.live = 0;
-    if (usage.large > usage.live) usage.large = usage.live;
-    for (unsigned c = 0; c < usage.classes_max; ++c)
-      if (usage.classes[c].live > usage.mapped) usage.classes[c].live = 0;
+    settle(usage);
   }
   ~Snapshot() {
     if (tables_) os::unmap(reinterpret_cast<std::byte*>(tables_), sizeof(Tables));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "abi/heap.hpp"
+#include "abi/snapshot.hpp"
 #include "mortise/os/console.hpp"
 
 namespace mortise::abi {
@@ -13,9 +14,7 @@ namespace {
 Usage usage() noexcept {
   Usage u;
   tell_below(heap, u);
-  // Layers are asked one after the other while blocks move between them: a difference may come out below zero.
-  if (u.live > u.mapped) u.live = 0;
-  if (u.large > u.live) u.large = u.live;
+  settle(u);
   return u;
 }
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mortise.errors import RunFailed, WrongUse
+from mortise.errors import CannotWork, RunFailed, WrongUse
 
 
 def submit(plan_path: Path, indices: list[int], folder: Path, cluster: str, extra: list[str]) -> list[str]:
@@ -16,7 +16,10 @@ def submit(plan_path: Path, indices: list[int], folder: Path, cluster: str, extr
         import submitit
     except ImportError:
         raise WrongUse("--cluster needs the package submitit: install mortise with the extra 'slurm'") from None
-    executor = submitit.AutoExecutor(folder=folder / "log", cluster=cluster)
+    try:
+        executor = submitit.AutoExecutor(folder=folder / "log", cluster=cluster)
+    except RuntimeError:
+        raise CannotWork("no Slurm here: 'srun' is not on PATH; run this on a cluster's login node, or with --cluster local") from None
     executor.update_parameters(timeout_min=24 * 60, name="mortise")
     program = str(Path(sys.argv[0]).resolve())
     cell = [sys.executable, program, "cell", str(plan_path.resolve()), "--output", str(folder.resolve())]

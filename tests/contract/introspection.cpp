@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -138,6 +139,37 @@ TEST(Introspection, NumbersStaySaneWhileThreadsAllocate) {
   }
   stop = true;
   for (auto& t : threads) t.join();
+}
+
+/// A reader that took blocks between two layers for freed, or for two, would show a busy server's memory wrong.
+TEST(Introspection, LiveBytesAreThoseOfTheThreadsWhileTheyExchangeBlocks) {
+  constexpr std::size_t kThreads = 4, kBlocks = 5000, kBytes = 2000, kReadings = 101;
+  static void* held[kThreads][kBlocks];
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> ready{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (void*& p : held[t]) p = malloc(kBytes);
+      ++ready;
+      for (std::size_t i = 0; !stop; i = (i + 7) % kBlocks) {
+        free(held[t][i]);
+        held[t][i] = malloc(kBytes);
+      }
+    });
+  while (ready < kThreads) std::this_thread::yield();
+  std::vector<std::size_t> readings(kReadings);
+  for (std::size_t& live : readings) live = mallinfo2().uordblks;
+  stop = true;
+  for (std::thread& t : threads) t.join();
+  const std::size_t at_rest = mallinfo2().uordblks;
+  std::sort(readings.begin(), readings.end());
+  const auto off = [&](std::size_t live) { return live > at_rest ? live - at_rest : at_rest - live; };
+  EXPECT_LE(off(readings[kReadings / 2]), at_rest / 100) << "the median";
+  EXPECT_LE(off(readings.front()), at_rest / 10);
+  EXPECT_LE(off(readings.back()), at_rest / 10);
+  for (auto& of_thread : held)
+    for (void* p : of_thread) free(p);
 }
 
 }  // namespace

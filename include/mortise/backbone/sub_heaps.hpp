@@ -124,8 +124,11 @@ template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_t
         Held held(h.lock);
         Usage own;
         h.tags.tell(own);
-        u.live += own.live - h.binned;
-        u.cached += own.cached + h.binned;
+        std::size_t waiting = h.binned;
+        for (Link* link = h.returned.load(Order::acquire); link; link = link->next)   // pairs with give_back; who takes them holds the lock
+          waiting += h.tags.measure({reinterpret_cast<std::byte*>(link), 0}).size;
+        u.live += own.live - waiting;
+        u.cached += own.cached + waiting;
       }
     }
     void audit() noexcept {
