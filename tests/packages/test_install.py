@@ -67,6 +67,25 @@ def test_the_archive_that_pkg_config_names(libdir, tmp_path):
     assert " hslab active" in shell(tmp_path / "program", cwd=tmp_path, MORTISE_VERBOSE="1").ok().err
 
 
+PKG_CONFIG_LINES = re.findall(r"^cc server\.c [^#\n]+", (ROOT / "docs/install.md").read_text(), flags=re.M)
+
+
+@pytest.mark.parametrize("line", PKG_CONFIG_LINES)
+def test_the_documented_lines_for_pkg_config(libdir, tmp_path, line):
+    """As they stand: a reader copies them. The loader is told where the copy lies, as the page says."""
+    shutil.copy(STRANGERS / "cmake/malloc.c", tmp_path / "server.c")
+    path = {"PKG_CONFIG_PATH": str(libdir / "pkgconfig"), "LD_LIBRARY_PATH": str(libdir)}
+    shell("sh", "-ec", line, cwd=tmp_path, **path).ok()
+    if "rpath" in line:
+        del path["LD_LIBRARY_PATH"]
+    said = shell(tmp_path / "a.out", cwd=tmp_path, **path, MORTISE_VERBOSE="1").ok()
+    assert (" hslab active" in said.err) == ("mortise-hslab" in line), said.err
+
+
+def test_there_are_such_lines():
+    assert len(PKG_CONFIG_LINES) == 4 and any("whole-archive" in line for line in PKG_CONFIG_LINES)
+
+
 def test_every_allocator_has_its_package(libdir):
     libraries = {path.stem.removeprefix("lib") for path in libdir.glob("libmortise-*.so")}
     packages = {path.stem for path in (libdir / "pkgconfig").glob("mortise-*.pc")}
