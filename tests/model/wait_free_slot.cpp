@@ -14,7 +14,7 @@ namespace {
 using Classes = classes::PowerOfTwo<64_KiB>;
 using Slot = WaitFreeSlot<Classes>;
 constexpr unsigned kClass = Classes::class_of(64_KiB), kBlocks = 4;  // four blocks a span: one word
-constexpr unsigned kFreeSteps = 7, kLookSteps = 8, kRefillSteps = 6;
+constexpr unsigned kFreeSteps = 9, kLookSteps = 8, kRefillSteps = 6;
 
 /// Two slots and a span of four blocks, all handed out by slot 0.
 struct Heap {
@@ -45,15 +45,13 @@ struct Heap {
                                                [this](unsigned n) -> Slot& { return slot[n]; }, mine);
     require(!twice, "a block was there twice");
   }
-  /// One look of the holder of `s`: the span, if it is complete and has left the slot.
+  /// Looks of the holder of `s`, from a hint to its span: the span, if it is complete and has left the slot.
   WaitFreeSpan* look(Slot& s, bool& more) {
-    WaitFreeSpan* done;
-    {
+    for (unsigned steps = 0; steps < 6 && more; ++steps) {
       const StepLimit bound("look", kLookSteps);
-      done = s.look(more);
+      if (WaitFreeSpan* const done = s.look(more)) return done;
     }
-    if (done) s.disown(done);
-    return done;
+    return nullptr;
   }
   /// Takes what the slot has at hand and owns it; how many blocks.
   unsigned refill(Slot& s) {
@@ -122,7 +120,13 @@ struct HandedToAnother : Heap {
     slot[1].bins[kClass].marks = 0;
     free(1);
   }
-  void finish() { find_all(); }
+  void finish() {
+    if (moved.load(Order::relaxed)) {  // a hint for it that came late
+      bool more = true;
+      require(!look(slot[0], more) && slot[0].bins[kClass].list.is_empty(), "a slot has a span that it has given away");
+    }
+    find_all();
+  }
 };
 
 /// A slot changes hands while blocks come home to it, as when its thread ends: states are what the table of slots has.
@@ -158,6 +162,29 @@ struct CompleteWhileCurrent : Heap {
     if (span.owner.load(Order::relaxed) == 1) refill(slot[0]);
     require(span.owner.load(Order::relaxed) == 0, "a span left its slot while words came from it");
     find_all();
+  }
+};
+
+/// A span that is complete and listed is asked for blocks before it leaves.
+struct UsedBeforeItLeaves : Heap {
+  static constexpr unsigned kThreads = 3;
+  UsedBeforeItLeaves() {
+    slot[0].bins[kClass].current = nullptr;
+    free(3);
+    bool more = true;
+    look(slot[0], more);  // listed
+  }
+  void run(unsigned thread) {
+    if (thread == 0) return free(0);
+    if (thread == 1) return free(1), free(2);
+    bool more = true;
+    for (unsigned steps = 0; steps < 6 && more; ++steps) {
+      if (slot[0].leaving && !refill(slot[0])) return;
+      if (slot[0].look(more)) return require(held() == 0, "a span left its slot with blocks out");
+    }
+  }
+  void finish() {
+    if (span.size_class.load(Order::relaxed) != kNoClass) find_all();
   }
 };
 
@@ -255,6 +282,7 @@ struct KeptAndUsedAgain : Heap {
 TEST(WaitFreeSlot, TwoFrees) { check<TwoFrees>("two frees against look and refill"); }
 TEST(WaitFreeSlot, AroundCurrent) { check<AroundCurrent>("two frees against an owner that leaves the span"); }
 TEST(WaitFreeSlot, CompleteWhileCurrent) { check<CompleteWhileCurrent>("four frees while words come from the span"); }
+TEST(WaitFreeSlot, UsedBeforeItLeaves) { check<UsedBeforeItLeaves>("three frees of a span that is used again before it leaves"); }
 TEST(WaitFreeSlot, Closed) {
   check<Closed<false>>("two frees while the span is closed");
   check<Closed<true>>("... with a mark taken before");

@@ -54,11 +54,7 @@ struct Crowd {
     std::multiset<unsigned> found;
     unsigned looks = 0;
     for (bool more = true; more && looks < 1000; ++looks) {
-      slot->look_ahead();
-      if (Span* const s = slot->look(more)) {
-        slot->disown(s);
-        found.insert(static_cast<unsigned>(s - spans.data()));
-      }
+      if (Span* const s = slot->look(more)) found.insert(static_cast<unsigned>(s - spans.data()));
     }
     EXPECT_LT(looks, 1000u) << "a bucket has no end";
     return found;
@@ -167,6 +163,53 @@ TEST(WaitFreeSlot, ABlockThatWaitsIsNotTakenTwice) {
   EXPECT_EQ(slot->pop(1), address(1_GiB) + 6 * Classes::size_of(1));
   EXPECT_EQ(slot->pop(1), nullptr);
   EXPECT_FALSE(Slot::take_back(bin));
+}
+
+TEST(WaitFreeSlot, ABlockOfTheWordInUseGoesBackToItOnce) {
+  Crowd crowd;
+  crowd.slot->adopt(&crowd.spans[0], Crowd::base_of(0), kClass);
+  auto& bin = crowd.slot->bins[kClass];
+  ASSERT_TRUE(Slot::refill(bin, bin, kClass));
+  for (unsigned i = 0; i < kBlocks; ++i) EXPECT_EQ(crowd.slot->pop(kClass), Crowd::base_of(0) + i * Classes::size_of(kClass));
+  EXPECT_EQ(crowd.slot->pop(kClass), nullptr);
+  Slot::Word leaves;
+  for (const unsigned i : {6u, 2u}) EXPECT_TRUE(crowd.slot->send(kClass, Crowd::base_of(0), i, leaves));
+  EXPECT_FALSE(crowd.slot->send(kClass, Crowd::base_of(0), 6, leaves)) << "it is free already";
+  EXPECT_EQ(leaves.bits, 0u);
+  EXPECT_EQ(bin.out.load(Order::relaxed), 0u) << "none waits to go home";
+  for (const unsigned i : {2u, 6u}) EXPECT_EQ(crowd.slot->pop(kClass), Crowd::base_of(0) + i * Classes::size_of(kClass));
+  EXPECT_EQ(crowd.slot->pop(kClass), nullptr);
+}
+
+TEST(WaitFreeSlot, ASpanThatHasLeftIsNotLookedAtAgain) {
+  Crowd crowd;
+  for (const unsigned i : {0u, 1u}) crowd.adopt(i), crowd.put(i, (1u << kBlocks) - 1);
+  unsigned left = 0, hints = 1;
+  for (bool more = true; more;) {
+    left += crowd.slot->look(more) != nullptr;
+    if (hints && crowd.slot->hint_word) --hints, crowd.slot->hints.announce(Slot::bucket_of(Crowd::base_of(0)));
+  }
+  EXPECT_EQ(left, 2u);
+  for (const unsigned i : {0u, 1u}) EXPECT_FALSE(crowd.spans[i].is_listed);
+}
+
+/// Between two looks anything may happen to a span that was about to leave.
+TEST(WaitFreeSlot, ASpanThatIsUsedAgainBeforeItLeavesStays) {
+  Crowd crowd;
+  crowd.adopt(0);
+  crowd.put(0, 1);
+  EXPECT_TRUE(crowd.look().empty());
+  EXPECT_TRUE(crowd.spans[0].is_listed);
+  crowd.put(0, ((1u << kBlocks) - 1) & ~1u);
+  bool more = true;
+  while (!crowd.slot->leaving) ASSERT_EQ(crowd.slot->look(more), nullptr);
+  auto& bin = crowd.slot->bins[kClass];
+  ASSERT_TRUE(Slot::refill(bin, bin, kClass));
+  EXPECT_TRUE(crowd.look().empty()) << "its blocks are out";
+  bin.word.store(0, Order::relaxed);
+  bin.current = nullptr;
+  crowd.put(0, (1u << kBlocks) - 1);
+  EXPECT_EQ(crowd.look(), std::multiset<unsigned>{0});
 }
 
 TEST(WaitFreeSlot, KeepsSoManySparesOfEachKind) {

@@ -13,6 +13,7 @@
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/cache/span_reserve.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/policy/huge.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/aligned.hpp"
 #include "mortise/shape/limited_to.hpp"
@@ -25,7 +26,7 @@ using WfslabLayers = Layers<
     Aligned,                                          // alignment beyond 16: a class that has it
     WaitFreeSlab<classes::Geometric<8, 64_KiB>>,      // a slot a thread; frees go home by one atomic addition
     SpanReserve<>,                                    // spans at hand for everybody
-    SpanCache<purge::Never>,                          // grow: free spans, merged, under a lock
+    SpanCache<purge::Never, huge::Never>,             // grow: free spans, merged, under a lock
     PageIndex,                                        // pointer -> span
     LimitedTo<>,                                      // ENOMEM at the limit that was set, if any
     MmapHeap<>>;

@@ -8,11 +8,13 @@
 //                 └─ waits for its neighbours in the slot; what waited goes home ── done                            hit
 //                       └─ one atomic addition to the bitmap of their span, whoever's it is
 //
-// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one atomic addition;
-// there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had
-// none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed at once.
-// 3. At each refill a slot looks at a few hinted spans: those with something are listed, those that are complete are kept for the next
-// refill that needs a span, a few of them, or go to the reserve. Nothing is done in batches.
+// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one atomic
+// addition; there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a
+// span that had none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed
+// at once. 3. Each refill goes one step on the way from hints to spans: those with something are listed, those that are complete are kept
+// for the next refill that needs a span, a few of them, or go to the reserve. What a step touches was asked for by the one before, a call
+// ago, and so are the bitmaps that a refill or a free will change next: no call waits for memory more often than it must. Nothing is done
+// in batches.
 //
 // Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that
 // is kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the
@@ -58,7 +60,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     using Classes = SizeClassesT;
     using Index = IndexOf<Below>;
     static constexpr Progress kProgress = {Guarantee::wait_free, Guarantee::wait_free, Below::kProgress.grow};
-    static constexpr unsigned kLooks = 2;   ///< hinted spans looked at in one refill
+    static constexpr unsigned kLooks = 1;   ///< steps on the way from hints to spans in one refill
     static constexpr unsigned kVisits = 2;  ///< slots without a thread that one refill looks into
     static constexpr unsigned kVisitLooks = 2;
     static constexpr unsigned kGrowLooks = 64;  ///< and before the heap grows
@@ -256,6 +258,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       typename Slot::Word leaves;
       const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
+      if (leaves.size_class == kNoClass) return;
+      const WaitFreeSpan* const home = record_of(base_of(c, p));  // of those that wait from now on
+      home->bin.ask_for(0);
+      __builtin_prefetch(&home->opened);
       if (leaves.bits) put(&slot, leaves);
     }
     void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
@@ -271,6 +277,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       std::byte* const base = base_of(c, word.at);
       WaitFreeSpan* const s = record_of(base);
       const unsigned w = Geometry::index_of(c, static_cast<std::size_t>(word.at - base)) / 64;
+      s->bin.ask_for(w * 64);
       MORTISE_CHECK(w < s->opened.load(Order::relaxed), Fault::invalid_free, block(word.bits));
       const std::uint64_t twice = Slot::put_home(s, base, w, word.bits, c, slot_of(), mine);
       MORTISE_CHECK(!twice, Fault::double_free, block(twice));
@@ -280,11 +287,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
-      if (bin.word.load(Order::relaxed) || Slot::take_back(bin)) return slot.pop(c);
-      if (bin.current) prefetch_to_write(bin.current);
       look(slot, kLooks);
-      slot.look_ahead();
-      if (Slot::refill(bin, bin, c)) return slot.pop(c);
+      if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) {
+        Slot::ask_ahead(bin);
+        return slot.pop(c);
+      }
       const unsigned kind = Geometry::kind(c);
       std::byte* base = take_span(slot, kind);
       if (!base && visit_others(t, bin, kind, c, base)) return slot.pop(c);
@@ -345,8 +352,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);
     }
     void retire(Slot& slot, WaitFreeSpan* s) noexcept {
-      const unsigned c = s->size_class.load(Order::relaxed);
-      slot.disown(s);
+      const unsigned c = s->rest_of;
       if (!slot.keep_spare(Geometry::kind(c), s)) give_span(slot, s, c);
     }
     /// To everybody. `c`: a class of its kind.

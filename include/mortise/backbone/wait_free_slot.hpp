@@ -29,7 +29,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   static constexpr unsigned kSlotsMax = 23;             ///< freed blocks kept of one class, at most
   static constexpr std::size_t kBytesPerClass = 32_KiB; ///< and of large classes so many bytes
   static constexpr unsigned kStaleMax = 4;              ///< empty words looked at in one refill
-  static constexpr unsigned kSpares[kSpanKinds] = {8, 4};  ///< unused spans kept, at most
+  static constexpr unsigned kSpares[kSpanKinds] = {12, 8};  ///< unused spans kept, at most
 
   /// `count`, `word` and `out` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.
   struct alignas(64) Bin {
@@ -39,9 +39,9 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     std::byte* base = nullptr;
     Atomic<std::uint64_t> out;      ///< freed blocks from `out_at` on, which is the start of a word
     std::byte* out_at = nullptr;
+    Span* current = nullptr;
     std::uint64_t marks = 0;        ///< words of `current` that may hold something, taken from its bin
-    List<Span> list;
-    Span* current = nullptr;        ///< the second line begins
+    List<Span> list;                ///< the second line begins within
     std::byte* slots[kSlotsMax];
   };
   static_assert(sizeof(Bin) == 256);
@@ -61,7 +61,9 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   std::uint8_t out_room[Classes::kCount + 1] = {};  ///< how many blocks may still join `out`
   Span* spare[kSpanKinds] = {};
   Atomic<std::uint32_t> spares[kSpanKinds];
-  Span* pending = nullptr;           ///< the next span of a bucket that is being looked at
+  unsigned hinted = kBuckets;        ///< the bucket that is looked into next
+  Span* pending = nullptr;           ///< the next span that is looked at
+  Span* leaving = nullptr;           ///< was complete when it was looked at
   Span* buckets[kBuckets] = {};
   Bin bins[Classes::kCount + 1];
 
@@ -100,11 +102,17 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     return true;
   }
 
-  /// Block `i` of the word at `at`, for which `push` had no room: it waits for its neighbours, to go home with them.
+  /// Block `i` of the word at `at`, for which `push` had no room: back into the class's word if it came from there; else it waits for its
+  /// neighbours, to go home with them.
   /// False when it waits already. `leaves`, what waited before, has to be put home now if it has bits.
   MORTISE_HOT bool send(unsigned c, std::byte* at, unsigned i, Word& leaves) noexcept {
     Bin& b = bins[c];
     const std::uint64_t bit = std::uint64_t{1} << i, bits = b.out.load(Order::relaxed);
+    if (b.base == at) {
+      const std::uint64_t word = b.word.load(Order::relaxed);
+      b.word.store(word | bit, Order::relaxed);
+      return !(word & bit);
+    }
     if (b.out_at == at && out_room[c]) [[likely]] {
       b.out.store(bits | bit, Order::relaxed);
       --out_room[c];
@@ -159,6 +167,17 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     return false;
   }
 
+  /// Asks for the lines of a span that its owner touches, but for words beyond the first ones.
+  static void ask_for(const Span* s) noexcept {
+    s->bin.ask_for(0);
+    prefetch_to_write(&s->opened);
+  }
+  /// Asks for what the next refill from `b` touches.
+  static void ask_ahead(const Bin& b) noexcept {
+    if (b.current) b.current->bin.ask_for(b.marks ? static_cast<unsigned>(std::countr_zero(b.marks)) * 64 : 0);
+    if (b.list.first()) ask_for(b.list.first());
+  }
+
   /// Makes a span that nobody uses this slot's, for class `c`.
   void adopt(Span* s, std::byte* base, unsigned c) noexcept {
     s->opened.store(0, Order::relaxed);
@@ -199,15 +218,18 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     if (!s) return nullptr;
     spare[kind] = s->next;
     spares[kind].store(spares[kind].load(Order::relaxed) - 1, Order::relaxed);
-    if (s->next) prefetch_to_write(s->next);
+    if (s->next) ask_for(s->next);
     return s;
   }
 
   /// Puts blocks of word `w` of span `s`, which starts at `base`, back where they came from; returns which were there already.
   /// Any thread. `slot_of(n)` is slot number n; `mine` a slot that the caller holds, or null: its own spans need no hint to be listed.
-  /// At most seven shared accesses.
+  /// At most nine shared accesses.
   template <class SlotOf> MORTISE_HOT static std::uint64_t put_home(Span* s, const std::byte* base, unsigned w, std::uint64_t bits,
                                                             unsigned c, SlotOf slot_of, WaitFreeSlot* mine = nullptr) noexcept {
+    if (s->bin.is_empty(w)) {  // it will wake: the owner's lines are asked for while ours are changed
+      if (const unsigned soon = s->owner.load(Order::relaxed); !mine || soon != mine->number) slot_of(soon).hints.ask_for(bucket_of(base));
+    }
     const auto put = s->bin.put(w, bits, Geometry::capacity(c));
     if (put.woke || put.completed) [[unlikely]] {
       const unsigned owner = s->owner.load(Order::relaxed);
@@ -239,30 +261,34 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
       s->is_listed = true;
     }
   }
-  /// Finds the span that will be looked at next, and asks for its line.
-  void look_ahead() noexcept {
-    if (!pending)
-      if (const unsigned bucket = next_hint(); bucket != kBuckets) pending = buckets[bucket];
-    if (pending) prefetch_to_write(pending);
-  }
   bool is_current(const Span* s) const noexcept { return bins[s->size_class.load(Order::relaxed)].current == s; }
 
-  /// Looks at one span that may have been put into: lists it if it has something, and returns it if it is complete and can go.
-  /// `more` becomes false when nothing is left to look at. O(1).
+  /// One step of each kind on the way from a hint to its span, which is listed if it has something, and returned if it is complete: taken
+  /// out of the slot, nobody uses it any more. `more` becomes false when nothing is on its way. What a step touches the one before it has
+  /// asked for, a call ago: no call waits for memory twice. O(1).
   Span* look(bool& more) noexcept {
-    if (!pending) {
-      const unsigned bucket = next_hint();
-      if (bucket == kBuckets) return more = false, nullptr;
-      pending = buckets[bucket];
+    if (!leaving && !pending && hinted == kBuckets && !hint_word && !hint_marks && !hints.is_marked()) {
+      hints.ask_for(0);
+      more = false;
+      return nullptr;
     }
-    Span* const s = pending;
-    if (!s) return nullptr;
-    pending = s->bucket_next;
-    const unsigned c = s->size_class.load(Order::relaxed);
-    if (bins[c].current == s) return nullptr;  // it leaves `current` only when its bin has no marks
-    if (s->bin.is_complete(Geometry::words(c))) return s;
-    if (s->bin.is_marked()) list(s, c);
-    return nullptr;
+    Span* const s = leaving ? leaving : pending;
+    Span* gone = nullptr;
+    if (leaving) {
+      leaving = nullptr;
+      if (is_complete(s)) gone = leave(s);
+    } else if (s) {
+      pending = s->bucket_next;
+      if (is_complete(s)) ask_for_neighbours(leaving = s);
+      else if (s->bin.is_marked()) list(s, s->size_class.load(Order::relaxed));
+      if (pending) ask_for(pending);
+    }
+    if (!pending && hinted != kBuckets) {
+      if ((pending = buckets[hinted])) ask_for(pending);
+      hinted = kBuckets;
+    }
+    if (hinted == kBuckets) next_hint();
+    return gone;
   }
 
  private:
@@ -277,22 +303,36 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     to.word.store(bits, Order::relaxed);
     return true;
   }
-  /// A bucket that was hinted at, or kBuckets.
-  unsigned next_hint() noexcept {
-    if (!hint_word) {
-      if (!hint_marks) {
-        if (!hints.is_marked()) return kBuckets;
-        hint_marks = hints.take_marks();
-      }
-      if (!hint_marks) return kBuckets;
+  /// A bucket that was hinted at; or nothing yet, and one step nearer to it.
+  void next_hint() noexcept {
+    if (hint_word) {
+      hinted = hint_at * 64 + static_cast<unsigned>(std::countr_zero(hint_word));
+      hint_word &= hint_word - 1;
+      prefetch_to_write(&buckets[hinted]);
+    }
+    if (hint_word) return;
+    if (hint_marks) {
       hint_at = static_cast<unsigned>(std::countr_zero(hint_marks));
       hint_marks &= hint_marks - 1;
-      hint_word = hints.take(hint_at, kBuckets);
-      if (!hint_word) return kBuckets;  // a late mark; another may follow, at the next look
+      hint_word = hints.take(hint_at, kBuckets);  // nothing, if the mark was late
+    } else if (hints.is_marked()) {
+      hint_marks = hints.take_marks();
     }
-    const auto bit = static_cast<unsigned>(std::countr_zero(hint_word));
-    hint_word &= hint_word - 1;
-    return hint_at * 64 + bit;
+    hints.ask_for(hint_marks ? static_cast<unsigned>(std::countr_zero(hint_marks)) * 64 : 0);
+  }
+
+  /// All blocks of span `s` are in its bin, and stay there: words come from another.
+  bool is_complete(const Span* s) const noexcept {
+    return !is_current(s) && s->bin.is_complete(Geometry::words(s->size_class.load(Order::relaxed)));
+  }
+  Span* leave(Span* s) noexcept {
+    if (pending == s) pending = s->bucket_next;
+    disown(s);
+    return s;
+  }
+  static void ask_for_neighbours(const Span* s) noexcept {
+    if (s->next) prefetch_to_write(&s->next->prev);
+    if (s->prev) prefetch_to_write(&s->prev->next);
   }
 };
 

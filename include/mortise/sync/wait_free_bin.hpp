@@ -114,6 +114,14 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     marks_.exchange(0, Order::release);  // whoever marks from here on sees the new owner
   }
 
+  /// Whether word `w` holds nothing: a look that may be old.
+  bool is_empty(unsigned w) const noexcept { return words_[w].load(Order::relaxed) == 0; }
+  /// Asks for the marks' line and that of `number`, which will be changed soon. Any thread; waits for nothing.
+  void ask_for(unsigned number) const noexcept {
+    prefetch_to_write(this);
+    prefetch_to_write(&words_[number / kWordBits]);
+  }
+
   /// How many of the first `n` words' numbers are in the bin: exact when nobody puts or takes.
   unsigned count(unsigned n) const noexcept {
     unsigned sum = 0;
