@@ -1,10 +1,12 @@
-// latency [--threads N] [--operations N] [--reserve MIB] [--warm-up SHARE]: the time of every single malloc and free, in threads that
-// free each other's blocks. One line of JSON: for each kind of call its histogram in nanoseconds.
+// latency [--threads N] [--operations N] [--reserve MIB] [--warm-up SHARE] [--fence 0|1]: the time of every single malloc and free, in
+// threads that free each other's blocks. One line of JSON: for each kind of call its histogram in nanoseconds.
 //
 //   each thread   slot[random]: full? half of the time free it here (own), else hand it to the next thread
 //                 ─► malloc a new block into the slot ─► free one block that was handed over (remote) ─► time nothing (empty)
 //
 // The empty operation is timed as often as malloc, in the same loop: what it shows, the machine adds to every figure.
+// The clock is read when all loads before it have ended: a call's own are in its time, and those of this loop, which looks at each block
+// just before it frees it, are not. Without that (--fence 0) an empty operation "takes" what the loop's last cache miss takes.
 // Before, so that every allocator has what it will need (warm): the threads together take MIB of such blocks, touch every page, and
 // free them in random order, half of them each other's; then a part of the work is done untimed. A call during which the kernel took
 // the CPU from its thread is torn and counted apart, for all kinds and all allocators alike.
@@ -26,6 +28,20 @@ namespace {
 
 using Buckets = mortise::LogBuckets<6>;
 using mortise::os::ticks;
+
+/// The clock, behind every load before it and ahead of everything after it.
+std::uint64_t fenced_ticks() {
+#if defined(__x86_64__)
+  asm volatile("lfence" : : : "memory");
+  const std::uint64_t now = ticks();
+  asm volatile("lfence" : : : "memory");
+#else
+  asm volatile("dsb ld" : : : "memory");
+  const std::uint64_t now = ticks();
+  asm volatile("isb" : : : "memory");
+#endif
+  return now;
+}
 
 enum Kind { kMalloc, kFreeOwn, kFreeRemote, kEmpty, kKinds };
 constexpr const char* kNames[] = {"malloc", "free own", "free remote", "empty"};
@@ -70,7 +86,7 @@ struct Worker {
   Tally* tally = nullptr;
   std::uint64_t operations = 0, slow_ticks = 0, fresh_ticks = 0, known_at = 0;
   long preemptions = 0;
-  bool is_timing = false;
+  bool is_timing = false, is_fenced = true;
   std::uint64_t checksum = 0, timed = 0, faults = 0;
   Block slots[kSlots] = {};
   std::vector<Block> reserve;
@@ -84,11 +100,12 @@ struct Worker {
 
   /// The moment before a timed call. What is known of preemptions is refreshed first if it is old.
   std::uint64_t begin() {
-    const std::uint64_t now = ticks();
+    const std::uint64_t now = clock();
     if (now - known_at < fresh_ticks) return now;
     look(now);
-    return ticks();
+    return clock();
   }
+  std::uint64_t clock() const { return is_fenced ? fenced_ticks() : ticks(); }
 
   void end(Kind kind, std::uint64_t begun, std::uint64_t ended) {
     if (!is_timing) return;
@@ -113,14 +130,14 @@ struct Worker {
       if (b.at[at] != static_cast<char>(b.size)) bench::fail("a block does not hold what was written to it");
     const std::uint64_t begun = begin();
     std::free(b.at);
-    end(kind, begun, ticks());
+    end(kind, begun, clock());
   }
 
   Block malloc_timed() {
     const std::size_t size = random.size(kSmallest, kLargest);
     const std::uint64_t begun = begin();
     auto* const at = static_cast<char*>(std::malloc(size));
-    end(kMalloc, begun, ticks());
+    end(kMalloc, begun, clock());
     if (at == nullptr) bench::fail("no memory");
     at[0] = at[size - 1] = static_cast<char>(size);
     return {at, size};
@@ -133,7 +150,7 @@ struct Worker {
     if (Block b; from->pop(b)) free_timed(kFreeRemote, b);
     const std::uint64_t begun = begin();
     asm volatile("" : : : "memory");
-    end(kEmpty, begun, ticks());
+    end(kEmpty, begun, clock());
   }
 
   /// Takes blocks of `bytes` in all, and brings their pages in.
@@ -246,16 +263,17 @@ void print(const Worker* workers, unsigned threads, double per_ns) {
 
 int main(int argc, char** argv) {
   unsigned threads = 2;
-  double operations = 20e6, warm_up = 0.1, reserve_mib = 256;
+  double operations = 20e6, warm_up = 0.1, reserve_mib = 256, fence = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--threads") == 0) threads = static_cast<unsigned>(std::atoi(argv[i + 1]));
     else if (std::strcmp(argv[i], "--operations") == 0) operations = std::atof(argv[i + 1]);
     else if (std::strcmp(argv[i], "--warm-up") == 0) warm_up = std::atof(argv[i + 1]);
     else if (std::strcmp(argv[i], "--reserve") == 0) reserve_mib = std::atof(argv[i + 1]);
+    else if (std::strcmp(argv[i], "--fence") == 0) fence = std::atof(argv[i + 1]);
     else threads = 0;
   }
   if (argc % 2 == 0 || threads < 1 || threads > 256 || operations < 1 || warm_up < 0 || reserve_mib < 0) {
-    std::fprintf(stderr, "latency: expected [--threads 1..256] [--operations N] [--reserve MIB] [--warm-up SHARE]\n");
+    std::fprintf(stderr, "latency: expected [--threads 1..256] [--operations N] [--reserve MIB] [--warm-up SHARE] [--fence 0|1]\n");
     return 2;
   }
   const double rate = ticks_per_second();
@@ -269,6 +287,7 @@ int main(int argc, char** argv) {
     w.from = &rings[t];
     w.to = &rings[(t + 1) % threads];
     w.tally = &tallies[t];
+    w.is_fenced = fence != 0;
     w.operations = static_cast<std::uint64_t>(operations / threads);
     w.slow_ticks = static_cast<std::uint64_t>(kSlowSeconds * rate);
     w.fresh_ticks = static_cast<std::uint64_t>(kFreshSeconds * rate);

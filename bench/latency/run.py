@@ -38,6 +38,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--operations", type=float, default=20e6, help="timed calls a run (default: 20 million)")
     parser.add_argument("--warm-up", type=float, default=0.1, help="share of the work done untimed before (default: 0.1)")
     parser.add_argument("--reserve", type=float, default=256, metavar="MIB", help="taken, touched and freed before (default: 256)")
+    parser.add_argument("--no-fence", action="store_true", help="read the clock while loads of the loop itself are under way")
     parser.add_argument("--conf", action="append", default=[], metavar="ARM:K=V,...", help="settings of an arm of ours")
     parser.add_argument("--json", type=pathlib.Path, default=OUT)
     parser.add_argument("--no-setup", action="store_true", help="install nothing, build nothing")
@@ -57,6 +58,7 @@ def arms_of(given: argparse.Namespace, say) -> tuple[dict[str, peers.Arm], dict[
 def one(arm: peers.Arm, given: argparse.Namespace) -> dict:
     words = [session.PROGRAMS / "latency", "--threads", str(given.threads)]
     words += ["--operations", str(given.operations), "--warm-up", str(given.warm_up), "--reserve", str(given.reserve)]
+    words += ["--fence", str(int(not given.no_fence))]
     environment = os.environ | arm.environment | ({"LD_PRELOAD": arm.library} if arm.name != "glibc" else {})
     done = subprocess.run(words, env=environment, text=True, capture_output=True, check=False)
     if done.returncode:
@@ -148,7 +150,8 @@ def main() -> None:
             results[name].append(one(arms[name], given))
     document = {
         "schema": "mortise.bench-latency/1", "threads": given.threads, "operations": given.operations,
-        "warm_up": given.warm_up, "reserve_mib": given.reserve, "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
+        "warm_up": given.warm_up, "reserve_mib": given.reserve, "fenced": not given.no_fence,
+        "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
         "arms": {
             name: {"version": arms[name].version, "library": arms[name].library, "environment": arms[name].environment,
                    "minor_faults": sum(r["minor_faults"] for r in results[name]), "kinds": merged(results[name])}
