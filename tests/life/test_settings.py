@@ -142,6 +142,12 @@ def test_a_reserve_is_filled_and_kept() -> None:
         assert "reserve exhausted" not in done.err
 
 
+@pytest.mark.parametrize("prefault, locked_kib", [("1", 0), ("lock", 1024)])
+def test_a_reserve_may_be_locked(prefault: str, locked_kib: int) -> None:
+    done = run(["/bin/sh", "-c", "grep VmLck /proc/$$/status"], "wfslab", env={"MORTISE_CONF": f"reserve_mb=1,prefault={prefault}"}).ok()
+    assert int(done.out.split()[1]) == locked_kib
+
+
 def test_a_reserve_that_may_not_grow_gives_no_memory() -> None:
     conf = "reserve_mb=8,on_exhausted=fail"
     assert run([program("life", "limits"), 100], "wfslab", env={"MORTISE_CONF": conf}).status != 0
