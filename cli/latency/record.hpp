@@ -48,7 +48,7 @@ struct Sum {
 };
 
 /// What every timed call touches comes first: one cache line, the half of one, and that of its bucket. A call counts for
-/// one, or for 2 or 4 where calls are so dense that fewer are timed (pace).
+/// one, or for 2, 4 or 8 where calls are so dense that fewer are timed (pace).
 struct Record {
   std::uint64_t examine_from;                     // calls from so many ticks on are looked at
   std::uint64_t backwards;                        // readings of the clock that were before the one before

@@ -65,10 +65,10 @@ void note_slow(Thread& t, Kind kind, unsigned stretch, std::uint64_t begun, std:
 void time_nothing(Thread& t) noexcept;
 inline constexpr unsigned kEmptyEvery = 16;  // one beside each timed call would double the cost
 
-/// Timing may take a 256th of a thread's time: where the last `kPaceEvery` timed calls came closer, gaps double, up to
-/// four times as long as was asked; where they came four times as far, they halve.
+/// Timing may take a 512th of a thread's time: where the last `kPaceEvery` timed calls came closer, gaps double, up to
+/// eight times as long as was asked; where they came four times as far, they halve.
 void pace(Thread& t) noexcept;
-inline constexpr unsigned kPaceEvery = 64, kPaceShare = 256, kStretchMost = 2;
+inline constexpr unsigned kPaceEvery = 64, kPaceShare = 512, kStretchMost = 3;
 
 /// What `refresh` takes here, and what a timed call does, at best.
 std::uint64_t refresh_ticks() noexcept;

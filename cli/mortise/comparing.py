@@ -19,6 +19,8 @@ def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[l
         found.findings.append(doctor.Finding(doctor.WARNS, "unverified-knob", text))
     for text in sweeps.too_short(settings.sweeps):
         found.findings.append(doctor.Finding(doctor.NOTES, "few-values", text))
+    for text in sweeps.unseen(settings.sweep_texts, settings.memory):
+        found.findings.append(doctor.Finding(doctor.NOTES, "unseen-memory", text))
     for text in settings.fail_if:
         gates.parse(text, [arm.name for arm in arms])
     if len(arms) < 2 and not settings.sweeps:

@@ -105,6 +105,15 @@ def too_short(sweeps: list[Sweep]) -> list[str]:
     ]
 
 
+def unseen(texts: list[str], memory: str) -> list[str]:
+    """One line for each preset whose effect the chosen memory would not show: what goes back earlier lowers no peak."""
+    return [
+        f"--sweep {text}: when memory is given back shows in its average, hardly in its peak: --mem avg"
+        for text in texts
+        if memory == "peak" and any(":" in line.partition("=")[0] for line in PRESETS.get(text, []))
+    ]
+
+
 def expand(text: str, where: str) -> tuple[str, ...]:
     """The values in their order, `unset` first and once."""
     found: list[str] = []

@@ -188,21 +188,21 @@ def test_an_alternating_program_has_its_mallocs_sampled_too(program):
     _, few = timed(program, "pairs", 2_560_000, every=64)
     assert calls(few, "malloc") >= 2_560_000
     for kind in ("malloc", "free"):
-        assert abs(counted(few, kind) - 40_000) < 3200, kind  # eight standard deviations of 10 000 calls that count for four
+        assert abs(counted(few, kind) - 40_000) < 4600, kind  # eight standard deviations of 5 000 calls that count for eight
 
 
 def test_where_calls_are_dense_fewer_are_timed_and_each_counts_for_more(program, slow):
-    """Of a program that does nothing but ask for memory every fourth call that was wanted is timed, of one that rests between calls every one."""
+    """Of a program that does nothing but ask for memory every eighth call that was wanted is timed, of one that rests between calls every one."""
     _, dense = timed(program, "pairs", 2_560_000, every=64)
     _, sparse = timed(program, "sparse", 40, every=64)
     for index, kind in enumerate(latency_file.KINDS[:-1]):
         seen, stands_for = int(dense[0].timed[index]), counted(dense, kind)
-        assert kind not in ("malloc", "free") or 3 * seen < stands_for < 4 * seen, "one in 256, but for the first"
+        assert kind not in ("malloc", "free") or 5 * seen < stands_for < 8 * seen, "one in 512, but for the first"
         assert counted(sparse, kind) == int(sparse[0].timed[index]), "one in 64, and it counts for one"
     assert int(sparse[0].timed[0]) > 64 * 2 and calls(sparse, "malloc") >= 40 * 1000
     malloc = latency.kind_of(0, timed(program, "mixed", 300_000, every=64, library=slow)[1], PRECISE)
     rare = sum(n for ns, n in malloc["histogram"] + malloc["torn_histogram"] if ns > 20_000) / (sum(n for _, n in malloc["histogram"]) + malloc["torn"])
-    assert 0.003 < rare < 0.022, "3200 of 303 200: those that come seldom do not gain a share by being timed more often"
+    assert 0.002 < rare < 0.03, "3200 of 303 200: those that come seldom do not gain a share by being timed more often"
 
 
 def test_blocks_given_before_the_allocator_was_known_are_resized_and_freed(program, tmp_path):

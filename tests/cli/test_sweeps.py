@@ -58,6 +58,12 @@ def test_a_preset_knows_whom_it_is_about(texts, arms):
     assert sweeps.arms_for(texts, "glibc") == arms
 
 
+def test_a_knob_that_the_peak_does_not_show_is_said_to_be_one():
+    (said,) = sweeps.unseen(["jemalloc", "ocaml", "K={1,2}"], "peak")
+    assert said.startswith("--sweep jemalloc: ") and said.endswith("--mem avg")
+    assert sweeps.unseen(["jemalloc"], "avg") == []
+
+
 def test_a_preset_needs_no_arms(cli, static_program):
     done = cli("compare", "--sweep", "go", "--rounds", "1", "--warmup", "0", "--", str(static_program))
     assert done.returncode in (0, 3) and "as-shipped" in done.stdout, done.stderr
