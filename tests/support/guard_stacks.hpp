@@ -24,6 +24,8 @@ inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false};
 inline constexpr Traits kDelayed{.align_max = 1_MiB, .is_exact = false, .hits = false};  // no malloc has what was released just now
 using BatchQuarantine = DelayedBatches<8_KiB, fills::Untouched, 1_KiB>;
 using ZeroingBatches = DelayedBatches<8_KiB, fills::Zeroed<>, 1_KiB>;
+using ZeroingEnds = DelayedBatches<8_KiB, fills::ZeroedEnds<1_KiB>, 1_KiB>;
+using SlabsWalled = Bypass<LargerThan<16_KiB>, SmallSlab, GuardPages<16384, false>>;
 using Quarantine = DelayedFree<8_KiB, order::Fifo, fills::Untouched, 64>;
 using ZeroingQuarantine = DelayedFree<8_KiB, order::Randomised, fills::Zeroed<>, 64>;
 
@@ -43,10 +45,12 @@ using GuardStacks = ::testing::Types<
     Entry<"delayed_free_zeroing", Guarded<ZeroingQuarantine>, kAligns>,
     Entry<"delayed_batches", Guarded<BatchQuarantine>, kAligns>,
     Entry<"delayed_batches_zeroing", Guarded<ZeroingBatches>, kAligns>,
+    Entry<"delayed_batches_zeroing_ends", Guarded<ZeroingEnds>, kAligns>,
     Entry<"delayed_reuse", Layers<DelayedReuse<8_KiB, 8_KiB, classes::Geometric<16, 4_KiB>, 256>, Tlsf<FutexLock>, MmapHeap<>>, kDelayed>,
     Entry<"zero_on_free", Guarded<ZeroOnFree<>>, kAligns>,
     Entry<"random_slots", OverSpans<Aligned, ThreadCache<>, RandomSlots, SmallBypass>, kAligns>,
     Entry<"guard_pages", OverSpans<Aligned, ThreadCache<>, SmallBypass, GuardPages<>>, kGuardPages>,
+    Entry<"guard_pages_behind_slabs", OverSpans<Aligned, ThreadCache<>, SlabsWalled>, kGuardPages>,
     Entry<"sampled_guards", Guarded<SampledGuards<50, 16, 0>>, kSampled>,
     Entry<"size_check", Guarded<SizeCheck<>>, kAligns>,
     Entry<"encoded_links", Layers<Tlsf<FutexLock, fit::EncodedGoodFit>, MmapHeap<>>, kTags>,

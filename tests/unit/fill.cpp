@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace mortise {
 namespace {
@@ -25,6 +26,28 @@ TEST(Fill, EveryByteOfEverySizeIsZeroedAndLookedAt) {
       ASSERT_FALSE(fills::Zeroed<>::are_whole(both, 2, n)) << n << ' ' << i;
       block[i] = std::byte{0};
     }
+    ASSERT_EQ(block[n], std::byte{0x5A}) << "nothing behind the block is written";
+  }
+}
+
+/// The ends, and nothing else; of large blocks all.
+TEST(Fill, TheEndsOfEverySizeAreZeroedAndLookedAt) {
+  using Fill = fills::ZeroedEnds<512>;
+  alignas(16) std::byte block[1024 + 16];
+  alignas(16) static const std::byte zeros[1024] = {};
+  const std::byte* const both[] = {zeros, block};
+  for (std::size_t n = 16; n <= 1024; n += 16) {
+    std::memset(block, 0x5A, sizeof block);
+    Fill::fill(block, n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool is_seen = i < Fill::kStart || i + Fill::kEnd >= n || n >= 512;
+      ASSERT_EQ(block[i], is_seen ? std::byte{0} : std::byte{0x5A}) << n << ' ' << i;
+      const std::byte was = std::exchange(block[i], std::byte{1});
+      ASSERT_EQ(Fill::is_whole(block, n), !is_seen) << n << ' ' << i;
+      ASSERT_EQ(Fill::are_whole(both, 2, n), !is_seen) << n << ' ' << i;
+      block[i] = was;
+    }
+    ASSERT_TRUE(Fill::is_whole(block, n)) << n;
     ASSERT_EQ(block[n], std::byte{0x5A}) << "nothing behind the block is written";
   }
 }

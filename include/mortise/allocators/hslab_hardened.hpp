@@ -3,10 +3,13 @@
 //   malloc   SampledGuards: one in 20000 alone on a page ─ HeaderMagic: marked as held ─ TailChecksum: a word behind the block
 //            ─ hslab
 //   free(p)  SizeCheck, where the delete names a size ─ HeaderMagic: is p held? ─ TailChecksum: is it whole?
-//            ─ DelayedBatches: zeroed, into this thread's quarantine; must be zero when it leaves
-//   memory   GuardPages: a page without access behind each slab and large block; all bookkeeping out of line
+//            ─ DelayedBatches: zeroed at both ends, into this thread's quarantine; must be zero there when it leaves
+//   memory   GuardPages: a page without access behind each slab; all bookkeeping out of line
 //
 // Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
+//
+// Large blocks have no page behind them: it took three system calls each time that one was made, resized or released, and a tail tells of
+// the same writes when they are.
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
@@ -28,13 +31,13 @@ using HslabHardenedLayers = Layers<
     SizeCheck<>,                                                               // delete as what was made
     HeaderMagic<>,                                                             // a mark out of line: held or released
     TailChecksum<>,                                                            // a keyed word behind each block
-    DelayedBatches<64_KiB, fills::Zeroed<>>,                                   // zeroed, and still zero when it leaves
+    DelayedBatches<64_KiB, fills::ZeroedEnds<>>,                               // zeroed at both ends, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,
            BatchedFree<1024, 128_KiB>,
-           Slab<classes::Coloured<classes::Geometric<8, 256_KiB>>, FutexLock, fit::FullestFirst>>,
-    GuardPages<>,                                                              // a wall behind each span
+           Slab<classes::Coloured<classes::Geometric<8, 256_KiB>>, FutexLock, fit::FullestFirst>,
+           GuardPages<16384, false>>,                                          // a wall behind each slab
     SpanCache<purge::AfterDelay<100>>,
     PageIndex,
     LimitedTo<>,                                                               // ENOMEM at the limit that was set, if any

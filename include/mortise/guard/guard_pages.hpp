@@ -10,8 +10,11 @@
 // further ones go without. There, too, a limit on memory (RLIMIT_DATA) may keep a page from being opened again; its span then stays out
 // of use.
 //
+// Programs that resize and release large blocks all the time pay three system calls for each: inside Bypass (kBehindLarge off) only slabs,
+// which stay, have a wall.
+//
 // Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
-// Placement: between the backbone and the span cache, under Bypass.
+// Placement: between the backbone and the span cache: under Bypass, or, for slabs alone, the last of the layers inside it.
 #pragma once
 
 #include "mortise/core/core.hpp"
@@ -24,11 +27,14 @@
 namespace mortise {
 
 /// `kGuardsMax` (1..65536): spans beyond so many go without.
-template <std::size_t kGuardsMax = 16384> struct GuardPages {
+/// `kBehindLarge`: large blocks have a page behind them, too. Without, they pass this layer by.
+template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct GuardPages {
   static constexpr const char* kName = "GuardPages";
-  static constexpr const char* kWhat = "a page without access behind every slab and large block";
+  static constexpr const char* kWhat = "a page without access behind every slab, and every large block that it serves";
   static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex)";
-  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("guards_max", kGuardsMax); }
+  template <class Out> static void describe(Out& out) { 
+    out.layer(kName, kWhat).number("guards_max", kGuardsMax).number("behind_large", kBehindLarge);
+  }
 
   template <Indexed Below> requires Locates<Below> class Over : public Passthrough<Below> {
    public:
@@ -43,9 +49,12 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
     void release(Thread& t, Block b) noexcept {
       if (const Block outer = opened(whole(b))) this->below.release(t, outer);
     }
-    Block measure(Block b) noexcept { return this->below.measure({b.ptr, 0}).shrunk_by(page_); }
+    Block measure(Block b) noexcept {
+      const Block outer = this->below.measure({b.ptr, 0});
+      return kBehindLarge ? outer.shrunk_by(page_) : outer;  // slabs are not measured
+    }
 
-    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> && kBehindLarge {
       if (n > SIZE_MAX / 2) return {};
       const Block old = opened(whole(b));
       if (!old) return {};
@@ -53,7 +62,7 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
       const Block now = guarded(resized ? resized : old);
       return resized ? now : Block{};
     }
-    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> && kBehindLarge {
       if (n > SIZE_MAX / 2) return {};
       const Block old = opened(whole(b));
       if (!old) return {};
@@ -67,7 +76,7 @@ template <std::size_t kGuardsMax = 16384> struct GuardPages {
       if (!this->holds(p)) return false;
       auto& index = this->page_index();
       const Span* const s = index.span_of(p);  // true for the last granule of a span, where its guard lies
-      if (s->state != SpanState::slab && s->state != SpanState::large) return false;
+      if (s->state != SpanState::slab && !(kBehindLarge && s->state == SpanState::large)) return false;
       if (p < index.base_of(s) + index.used_bytes_of(s) - page_) return false;
       crime = {.fault = Fault::out_of_bounds, .block = {const_cast<std::byte*>(p), 0}};
       return true;

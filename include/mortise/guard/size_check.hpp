@@ -10,6 +10,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/on_fault.hpp"
 
 namespace mortise {
@@ -58,7 +59,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
       } else {
         const std::size_t enlarged = align > kMinAlign ? round_up(size, align) : size;
         if (b.size_class == kNoClass) return enlarged <= b.size;
-        return enlarged <= Below::Classes::kMaxBytes && Below::Classes::class_of(enlarged) == b.class_index();
+        return enlarged <= Below::Classes::kMaxBytes && Below::Classes::class_of(enlarged) == plain_class<typename Below::Classes>(b.class_index());
       }
     }
     MORTISE_COLD static void accuse(Fault fault, Block b, const void* site) noexcept {

@@ -25,6 +25,31 @@ concept QuarantineFill = requires {
 
 namespace fills {
 
+namespace detail {
+using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
+MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
+MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
+
+/// Four words at a time; before the last four the end is reached, and they fall on it.
+MORTISE_HOT void fill_rest(std::byte* p, std::size_t n) noexcept {
+  auto* const last = reinterpret_cast<Word*>(p + n) - 4;
+  for (auto* at = reinterpret_cast<Word*>(p) + 4;; at += 4) {
+    Word* const to = at < last ? at : last;
+    to[0] = to[1] = to[2] = to[3] = Word{};
+    if (at >= last) return;
+  }
+}
+MORTISE_HOT Word rest(const std::byte* p, std::size_t n) noexcept {
+  const auto* const last = reinterpret_cast<const Word*>(p + n) - 4;
+  Word seen{};
+  for (const auto* at = reinterpret_cast<const Word*>(p) + 3;; at += 4) {  // from where is_whole has looked
+    const Word* const from = at < last ? at : last;
+    seen |= (from[0] | from[1]) | (from[2] | from[3]);
+    if (at >= last) return seen;
+  }
+}
+}  // namespace detail
+
 /// Blocks stay as the program left them.
 struct Untouched {
   static constexpr const char* kName = "Untouched";
@@ -50,7 +75,7 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     word(p) = word(p + l.second) = word(p + l.third) = word(p + l.last) = Word{};
-    if (l.bytes > kAtOnce) [[unlikely]] fill_rest(p, l.bytes);
+    if (l.bytes > kAtOnce) [[unlikely]] detail::fill_rest(p, l.bytes);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept {
@@ -58,7 +83,7 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
     Word seen = *last;
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kAtOnce / sizeof(Word) - 1; ++i) seen |= *no_further(reinterpret_cast<const Word*>(p) + i, last);
-    if (n > kAtOnce) [[unlikely]] seen |= rest(p, n);
+    if (n > kAtOnce) [[unlikely]] seen |= detail::rest(p, n);
     return (seen[0] | seen[1]) == 0;
   }
   /// The same for `count` blocks of `n` bytes each: one glance at all of them.
@@ -68,41 +93,67 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
       const std::size_t last = n - sizeof(Word), second = last < 16 ? last : 16, third = last < 32 ? last : 32;
       for (unsigned i = 0; i < count; ++i) seen |= (word(p[i]) | word(p[i] + second)) | (word(p[i] + third) | word(p[i] + last));
     } else {
-      for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | rest(p[i], n);
+      for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | detail::rest(p[i], n);
     }
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
-  using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
+  using Word = detail::Word;
   static constexpr std::size_t kAtOnce = 64;
 
-  MORTISE_HOT static Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
-  MORTISE_HOT static Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
+  MORTISE_HOT static Word word(const std::byte* p) noexcept { return detail::word(p); }
+  MORTISE_HOT static Word& word(std::byte* p) noexcept { return detail::word(p); }
 
   /// The lower of the two, without a jump: the compiler shall not see that one of them is a step from the one before.
   template <class W> MORTISE_HOT static W* no_further(W* at, W* last) noexcept {
     asm("" : "+r"(at));
     return at < last ? at : last;
   }
-  /// Four words at a time; before the last four the end is reached, and they fall on it.
-  MORTISE_HOT static void fill_rest(std::byte* p, std::size_t n) noexcept {
-    auto* const last = reinterpret_cast<Word*>(p + n) - 4;
-    for (auto* at = reinterpret_cast<Word*>(p) + 4;; at += 4) {
-      Word* const to = at < last ? at : last;
-      to[0] = to[1] = to[2] = to[3] = Word{};
-      if (at >= last) return;
-    }
+};
+
+/// Zeroed at both ends: the first 64 bytes, where objects have their links and tables of functions, and the last 32. So a release costs
+/// six stores whatever the size, up to `kWholeFrom`. In the middle of blocks between 96 bytes and that, a write after free is not found, and
+/// a read finds what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer than zeroing takes, are zeroed whole.
+/// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed whole.
+template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
+  static constexpr const char* kName = "ZeroedEnds";
+  static constexpr std::size_t kFillBytes = 32_KiB;
+  static constexpr std::size_t kStart = 64, kEnd = 32;
+
+  /// Where the words lie beside the first; where the block is shorter they fall on its end. `whole`: its bytes, 0 for the ends alone.
+  struct Length {
+    std::uint16_t at[5], whole;
+  };
+  static constexpr Length length(std::size_t n) noexcept {
+    const std::size_t last = n - sizeof(Word), before = last < sizeof(Word) ? 0 : last - sizeof(Word);
+    const auto no_further = [=](std::size_t at) { return static_cast<std::uint16_t>(at < last ? at : last); };
+    return {{no_further(16), no_further(32), no_further(48), static_cast<std::uint16_t>(before), static_cast<std::uint16_t>(last)},
+            static_cast<std::uint16_t>(n < kWholeFrom ? 0 : n)};
   }
-  MORTISE_HOT static Word rest(const std::byte* p, std::size_t n) noexcept {
-    const auto* const last = reinterpret_cast<const Word*>(p + n) - 4;
+  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+    detail::word(p) = Word{};
+#pragma GCC unroll 5
+    for (const std::uint16_t at : l.at) detail::word(p + at) = Word{};
+    if (l.whole) [[unlikely]] detail::fill_rest(p, l.whole);
+  }
+  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, length(n)); }
+  MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
+  static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
+    const Length l = length(n);
     Word seen{};
-    for (const auto* at = reinterpret_cast<const Word*>(p) + 3;; at += 4) {  // from where is_whole has looked
-      const Word* const from = at < last ? at : last;
-      seen |= (from[0] | from[1]) | (from[2] | from[3]);
-      if (at >= last) return seen;
+    for (unsigned i = 0; i < count; ++i) {
+      Word here = detail::word(p[i]);
+#pragma GCC unroll 5
+      for (const std::uint16_t at : l.at) here |= detail::word(p[i] + at);
+      if (l.whole) [[unlikely]] here |= detail::rest(p[i], n);
+      seen |= here;
     }
+    return (seen[0] | seen[1]) == 0;
   }
+
+ private:
+  using Word = detail::Word;
 };
 
 }  // namespace fills
