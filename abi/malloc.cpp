@@ -186,6 +186,9 @@ template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size,
   if constexpr (ChecksSizes<H>) {
     auto* ptr = static_cast<std::byte*>(p);
     H& h = heap;
+    if constexpr (HitsBySize<H>)
+      if (typename H::Thread* const t = thread_if_ready(); t && align <= kMinAlign && h.holds(ptr))
+        if (h.release_hit_of_size(*t, h.block_of(ptr), size)) [[likely]] return;
     if (ptr && h.holds(ptr)) h.check_size(ptr, size, align);
   }
   release(p);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mortise/allocators/hslab.hpp"
+#include "mortise/allocators/hslab_hardened.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -28,6 +28,26 @@ TEST(SizeCheck, WhatWasAskedForIsRightInEveryColour) {
         accused = 0;
         h.release(t, b);
       });
+}
+
+/// The short way of a sized delete takes whole blocks of that very size, and leaves all others as they are for the long one to judge.
+TEST(SizeCheck, ASizedHitIsOfThatSizeAndWhole) {
+  using H = HslabHardenedHeap;
+  Stage<H> stage;
+  for (std::size_t n = 1; n < 3000; n = n * 9 / 8 + 1)
+    stage.as(0, [n](H& h, auto& t) {
+      h.release(t, h.allocate(t, {.size = n}));  // so that there is a place for one more
+      const Block b = h.allocate(t, {.size = n});
+      const auto hit = [&](std::size_t size) { return h.release_hit_of_size(t, h.block_of(b.ptr), size); };
+      for (const std::size_t wrong : {std::size_t{0}, n - 1, n + 1, n + 8, std::size_t{1} << 40})
+        ASSERT_FALSE(hit(wrong)) << n << ' ' << wrong;
+      b.ptr[n] ^= std::byte{1};
+      ASSERT_FALSE(hit(n)) << n;
+      b.ptr[n] ^= std::byte{1};
+      ASSERT_EQ(h.measure({b.ptr, 0}).size, n) << "nothing has happened to it";
+      if (!hit(n)) h.release(t, b);  // its batch was full
+      else ASSERT_FALSE(hit(n)) << "released once";
+    });
 }
 
 }  // namespace

@@ -235,6 +235,12 @@ template <class H> concept ChecksSizes = requires(H& h, std::byte* p, std::size_
 /// Can tell at a glance whether a block with a class was asked for with `n` bytes; no when it is not whole.
 template <class H> concept KnowsSizes = requires(H& h, Block b, std::size_t n) { { h.has_size(b, n) } noexcept -> std::same_as<bool>; };
 
+/// Releases a hit whose size the program has named: yes when the block was asked for with just that, is whole and has a place; else nothing
+/// has happened.
+template <class H> concept HitsBySize = Hits<H> && requires(H& h, typename H::Thread& t, Block b, std::size_t n) {
+  { h.release_hit_of_size(t, b, n) } noexcept -> std::same_as<bool>;
+};
+
 /// Its `release` takes blocks that nobody has measured.
 template <class H> inline constexpr bool kTakesUnsizedBlocks = requires { requires H::kTakesUnsized; };
 

@@ -57,6 +57,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       return false;
     }
 
+    MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
+      if (!is_held(b.ptr)) [[unlikely]] return false;
+      mark(b.ptr) = kReleased;
+      if (this->below.release_hit_of_size(t, b, n)) [[likely]] return true;
+      mark(b.ptr) = kHeld;
+      return false;
+    }
+
     /// A pointer that no held block starts at is reported: it is about to be resized, or believed.
     Block measure(Block b) noexcept {
       if (!is_held(b.ptr)) [[unlikely]] {

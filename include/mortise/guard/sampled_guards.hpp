@@ -63,6 +63,10 @@ struct SampledGuards {
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
 
+    MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
+      return this->below.release_hit_of_size(t.below, b, n);
+    }
+
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if constexpr (!Hits<Below>) --t.left;
       if (t.left <= 0) [[unlikely]]

@@ -25,10 +25,15 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
   template <Locates Below> requires Classed<Below> || kSizesExactly<Below> class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
+    using typename Passthrough<Below>::Classes;
     static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t, r); }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }
+
+    MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
+      return this->below.release_hit_of_size(t, b, n);
+    }
 
     /// Reports a size or an alignment that the block at `p` was not made with. `size` 0: none was named.
     MORTISE_HOT void check_size(std::byte* p, std::size_t size, std::size_t align) noexcept {
@@ -59,7 +64,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
       } else {
         const std::size_t enlarged = align > kMinAlign ? round_up(size, align) : size;
         if (b.size_class == kNoClass) return enlarged <= b.size;
-        return enlarged <= Below::Classes::kMaxBytes && Below::Classes::class_of(enlarged) == plain_class<typename Below::Classes>(b.class_index());
+        return enlarged <= Classes::kMaxBytes && Classes::class_of(enlarged) == plain_class<Classes>(b.class_index());
       }
     }
     MORTISE_COLD static void accuse(Fault fault, Block b, const void* site) noexcept {

@@ -100,6 +100,17 @@ struct TailChecksum {
       return this->below.release_hit(t, outer);
     }
 
+    /// What is behind a block of known size is known as well: two comparisons.
+    MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept
+        requires(kToTheByte && kWatched == 8) && Hits<Below> && Classed<Below> {
+      if (b.size_class == kNoClass) [[unlikely]] return false;
+      const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+      const std::size_t room = outer.size - kTail, slack = room - n;
+      if (slack >= room || slack_told_by(outer) != slack) [[unlikely]] return false;
+      if ((load(b.ptr + n) ^ canary_) & kMask[slack < 8 ? slack : 8]) [[unlikely]] return false;
+      return this->below.release_hit(t, outer);
+    }
+
     Block block_of(std::byte* p) noexcept {
       const Block outer = this->below.block_of(p);
       return {p, 0, outer.class_index()};
