@@ -34,10 +34,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     using typename Passthrough<Below>::Thread;
     static constexpr bool kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
 
-    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return held(this->below.allocate(t, r)); }
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
+      const Block b = this->below.allocate(t, r);
+      if (b) [[likely]] mark_of(b) = kHeld;
+      return b;
+    }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {
-      if (!is_held(b.ptr)) [[unlikely]] return accuse(b, call_site());
-      mark(b.ptr) = kReleased;
+      if (!is_held(b)) [[unlikely]] return accuse(b, call_site());
+      mark_of(b) = kReleased;
       if constexpr (!kTakesUnsizedBlocks<Below>)
         if (b.is_unsized() && b.size_class == kNoClass) b = this->below.measure(b);
       this->below.release(t, b);
@@ -46,7 +50,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
       const Block b = this->below.allocate_hit(t, r);
       if (!b) [[unlikely]] return {};
-      return held(b);
+      mark(b.ptr) = kHeld;
+      return b;
     }
     /// Marked before it goes: afterwards it may be anybody's.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
@@ -67,7 +72,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
     /// A pointer that no held block starts at is reported: it is about to be resized, or believed.
     Block measure(Block b) noexcept {
-      if (!is_held(b.ptr)) [[unlikely]] {
+      if (!is_held(b)) [[unlikely]] {
         accuse(b, nullptr);
         return {b.ptr, 0, b.class_index()};
       }
@@ -92,9 +97,9 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       this->below.release_batch(t, c, in, kept);
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
-      mark(b.ptr) = kReleased;  // while it is ours: when it has moved, the place may be somebody else's
+      mark_of(b) = kReleased;  // while it is ours: when it has moved, the place may be somebody else's
       const Block moved = this->below.resize_by_moving(t, b, n);
-      mark(moved ? moved.ptr : b.ptr) = kHeld;
+      mark_of(moved ? moved : b) = kHeld;
       return moved;
     }
 
@@ -102,12 +107,18 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
    private:
     MORTISE_HOT std::uint8_t& mark(const std::byte* p) noexcept { return this->block_marks().template mark<kPlane>(p); }
-    MORTISE_HOT Block held(Block b) noexcept {
-      if (b) [[likely]] mark(b.ptr) = kHeld;
-      return b;
+    /// Large blocks have theirs elsewhere; whoever does not know the class of a block that might be one asks.
+    MORTISE_HOT std::uint8_t& mark_of(Block b) noexcept {
+      if constexpr (Classed<Below>) {
+        constexpr std::size_t kGranule = std::remove_reference_t<decltype(this->block_marks())>::kGranule;
+        if (b.size_class == kNoClass && is_aligned(b.ptr, kGranule) && this->below.block_of(b.ptr).size_class == kNoClass)
+          return this->block_marks().template large_mark<kPlane>(b.ptr);
+      }
+      return mark(b.ptr);
     }
+    MORTISE_HOT bool is_held(Block b) noexcept { return is_aligned(b.ptr, kMinAlign) && mark_of(b) == kHeld; }
     MORTISE_COLD void accuse(Block b, const void* seen_at) noexcept {
-      const std::uint8_t found = is_aligned(b.ptr, kMinAlign) ? mark(b.ptr) : 0;
+      const std::uint8_t found = is_aligned(b.ptr, kMinAlign) ? mark_of(b) : 0;
       Crime crime{.fault = Fault::invalid_free, .block = {b.ptr, 0}, .seen_at = seen_at};
       if (found == kReleased) {
         crime.fault = Fault::double_free;

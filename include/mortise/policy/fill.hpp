@@ -113,8 +113,8 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
 };
 
 /// Zeroed at both ends: the first 64 bytes, where objects have their links and tables of functions, and the last 32. So a release costs
-/// six stores whatever the size, up to `kWholeFrom`. In the middle of blocks between 96 bytes and that, a write after free is not found, and
-/// a read finds what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer than zeroing takes, are zeroed whole.
+/// six stores, up to `kWholeFrom`. In the middle of blocks between 96 bytes and that, a write after free is not found, and a read finds
+/// what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer than zeroing takes, are zeroed whole.
 /// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed whole.
 template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
   static constexpr const char* kName = "ZeroedEnds";

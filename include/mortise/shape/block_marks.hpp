@@ -6,6 +6,9 @@
 // that the source gets back are cleared, and so are whole pages of them with the pages that they are of: a block that was released in
 // memory that went back since is one that was never there. Nothing the program writes past a block reaches them.
 //
+// Large blocks, those without a size class that begin with a granule, have marks in a table of their own, a byte for each granule:
+// in the other one theirs would lie 4 KiB apart, a page for each.
+//
 // Progress: looking up wait-free; growth blocking, under one lock. Source: out-of-line metadata as in [Evans06]; a shadow byte as in
 // [Serebryany12]. Placement: directly above a source with one window of addresses, under PageIndex or a backbone.
 #pragma once
@@ -41,8 +44,10 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       if (!start_below(this->below, facts)) return false;
       Held held(this->lock_);
       if (table_) return true;
+      large_ = this->below.side(kPlanes * kLargeBytes);
       table_ = this->below.side(kPlanes * kPlaneBytes);
-      if (!table_) return false;
+      if (!table_ || !large_) return false;
+      large_bias_ = address_of(large_) - address_of(this->below.origin()) / kGranule;
       bias_ = address_of(table_) - address_of(this->below.origin()) / kMinAlign;
       return true;
     }
@@ -54,7 +59,10 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       return {};
     }
     void release(Thread& t, Block b) noexcept {
-      for (unsigned plane = 0; plane < kPlanes; ++plane) clear_marks(&mark<0>(b.ptr) + plane * kPlaneBytes, b.size / kMinAlign);
+      for (unsigned plane = 0; plane < kPlanes; ++plane) {
+        clear_marks(&mark<0>(b.ptr) + plane * kPlaneBytes, b.size / kMinAlign);
+        clear_marks(&large_mark<0>(b.ptr) + plane * kLargeBytes, b.size / kGranule);
+      }
       this->below.release(t, b);
     }
 
@@ -76,6 +84,12 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       return reinterpret_cast<std::uint8_t*>(bias_ + address_of(p) / kMinAlign)[kPlane * kPlaneBytes];
     }
 
+    /// The mark of a large block, by its granule; otherwise as `mark`.
+    template <unsigned kPlane> std::uint8_t& large_mark(const std::byte* p) const noexcept {
+      static_assert(kPlane < kPlanes, "each guard that keeps marks needs a plane of its own: BlockMarks<2>");
+      return reinterpret_cast<std::uint8_t*>(large_bias_ + address_of(p) / kGranule)[kPlane * kLargeBytes];
+    }
+
     /// Clears the marks of `n` bytes from `p` on. O(n), and a system call for long ones.
     template <unsigned kPlane> void clear(const std::byte* p, std::size_t n) const noexcept {
       clear_marks(&mark<kPlane>(p), n / kMinAlign);
@@ -84,18 +98,21 @@ template <unsigned kPlanes = 1> struct BlockMarks {
 
    private:
     static constexpr std::size_t kPlaneBytes = kReach / kMinAlign;
+    static constexpr std::size_t kLargeBytes = round_up(kReach / kGranule, 64_KiB);
     static constexpr std::size_t kStep = kGranule < 64_KiB ? kGranule : 64_KiB;  // the tables grow by this much at least
     static constexpr std::size_t kPurgeBytes = 64_KiB;  // a stretch of marks this long goes back to the system instead
     static constexpr std::size_t kPage = 4_KiB;  // where pages are larger the system refuses, and the marks are overwritten
 
     bool cover(std::size_t extent) noexcept {
-      const std::size_t bytes = round_up(extent / kMinAlign, kStep);
       Held held(this->lock_);
-      for (std::size_t& covered : covered_) {
-        if (covered >= bytes) continue;
-        const auto plane = static_cast<std::size_t>(&covered - covered_);
-        if (!this->below.back_side(table_ + plane * kPlaneBytes + covered, bytes - covered)) return false;
-        covered = bytes;
+      return cover(table_, kPlaneBytes, covered_, extent / kMinAlign) && cover(large_, kLargeBytes, large_covered_, extent / kGranule);
+    }
+    bool cover(std::byte* table, std::size_t plane_bytes, std::size_t (&covered)[kPlanes], std::size_t marks) noexcept {
+      const std::size_t bytes = round_up(marks, kStep);
+      for (unsigned plane = 0; plane < kPlanes; ++plane) {
+        if (covered[plane] >= bytes) continue;
+        if (!this->below.back_side(table + plane * plane_bytes + covered[plane], bytes - covered[plane])) return false;
+        covered[plane] = bytes;
       }
       return true;
     }
@@ -107,9 +124,10 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     }
 
     // The first word is what guards read.
-    std::uintptr_t bias_ = 0;
+    std::uintptr_t bias_ = 0, large_bias_ = 0;
     std::byte* table_ = nullptr;
-    std::size_t covered_[kPlanes] = {};
+    std::byte* large_ = nullptr;
+    std::size_t covered_[kPlanes] = {}, large_covered_[kPlanes] = {};
   };
 };
 
