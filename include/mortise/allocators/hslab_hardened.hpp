@@ -46,6 +46,8 @@ using HslabHardenedLayers = Layers<
 
 using HslabHardenedHeap = Stack<HslabHardenedLayers>;
 
+static_assert(Moves<HslabHardenedHeap>, "guards keep large blocks that grow from being copied");
+
 namespace allocators {
 struct hslab_hardened {
   using List = HslabHardenedLayers;

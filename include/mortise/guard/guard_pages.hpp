@@ -54,7 +54,8 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       return kBehindLarge ? outer.shrunk_by(page_) : outer;  // slabs are not measured
     }
 
-    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> && kBehindLarge {
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      if (!kBehindLarge) return this->below.resize_in_place(t, b, n);
       if (n > SIZE_MAX / 2) return {};
       const Block old = opened(whole(b));
       if (!old) return {};
@@ -62,7 +63,8 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       const Block now = guarded(resized ? resized : old);
       return resized ? now : Block{};
     }
-    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> && kBehindLarge {
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      if (!kBehindLarge) return this->below.resize_by_moving(t, b, n);
       if (n > SIZE_MAX / 2) return {};
       const Block old = opened(whole(b));
       if (!old) return {};
