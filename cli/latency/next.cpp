@@ -40,7 +40,7 @@ void look_out_for_early_blocks() noexcept {
 
 }  // namespace
 
-[[gnu::section(".data")]] constinit Front front{};
+constinit Front front{};
 alignas(kAlign) constinit unsigned char early[kEarlyBytes] = {};
 
 bool search_next() noexcept {
