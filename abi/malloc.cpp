@@ -194,11 +194,16 @@ template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size,
   release(p);
 }
 
+/// Whether a block of a size class serves so many bytes as well: it is large enough, and at least half of it is wanted.
+MORTISE_HOT bool serves(Block b, std::size_t size) noexcept {
+  return !kSizesExactly<Heap> && b.size_class != kNoClass && size <= b.size && size >= b.size / 2;
+}
+
 /// The next step up when a block is too small or much too large: in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
   if (size > kRequestMax) return fail(ENOMEM);
   const Block old = heap.measure(heap.block_of(p));
-  if (!kSizesExactly<Heap> && size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
+  if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   if (kSizesExactly<Heap> || old.size_class == kNoClass) {
     if (const Block b = resize_below(heap, thread(), old, size)) {
@@ -232,6 +237,8 @@ MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
     if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
     return next_realloc(p, size);
   }
+  if constexpr (!kSizesExactly<Heap>)
+    if (const Block b = heap.block_of(ptr); b.size_class != kNoClass && serves(heap.measure(b), size)) return p;
   return reallocate(ptr, size);
 }
 
