@@ -20,6 +20,10 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   void set(HugePages pages) noexcept { pages_ = pages; }
   /// Whether a heap that has grown by so much asks for huge pages for what it grows by next.
   bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= Huge::kFromBytes && pages_ == HugePages::automatic; }
+  /// At least so many bytes more, up to where a huge page would end: the next growth begins with a whole one.
+  static std::size_t to_boundary(const Index& index, std::size_t bytes) noexcept {
+    return round_up(reach_of(index) + bytes, huge::kPageBytes) - reach_of(index);
+  }
   void ask(Block b) noexcept {
     os::advise_huge(b.ptr, b.size);
     asked_ = true;

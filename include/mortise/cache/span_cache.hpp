@@ -326,7 +326,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       std::size_t wish = grown_bytes_ / 8;
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
       const bool is_huge = advice_.asks_from(grown_bytes_);
-      if (is_huge) wish = round_up(wish, huge::kPageBytes);
+      if (is_huge) wish = advice_.to_boundary(index(), wish > least ? wish : least);
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
       if (!b) b = this->below.allocate(t, {.size = least});
