@@ -245,31 +245,33 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     /// Takes back those of the blocks that lie in spans of class `c` and moves the others to the front of `in`; returns how many.
     unsigned release_own(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       PerClass& k = classes_[c];
-      unsigned strays = 0, taken = 0;
+      const auto cut = Geometry::cut_of(c);
+      std::byte** const end = in + n;
+      std::byte** strays = in;
       Held held(k.lock);
-      for (unsigned i = 0; i < n;) {  // a drained magazine is mostly runs of blocks of one span: lists move once a run
-        Span* s = index().span_of(in[i]);
-        std::byte* const base = index().base_of(s);
-        const unsigned first = i, of = s->size_class;
-        MORTISE_CHECK(s->state == SpanState::slab && plain_class<Classes>(of) == plain_class<Classes>(c), Fault::invalid_free,
-                      Block(in[i], 0));
-        if (of != c) [[unlikely]] {
-          in[strays++] = in[i++];
+      for (std::byte** next = in; next != end;) {
+        if (index().class_at(*next) != c) [[unlikely]] {
+          expect_colour_of(c, *next);
+          *strays++ = *next++;
           continue;
         }
-        const std::size_t bytes = Index::bytes_of(s);
-        do i += mark_free(s, c, base, in + i, n - i);
-        while (i < n && static_cast<std::size_t>(in[i] - base) < bytes);
-        const bool was_full = s->free == 0;
-        s->free += i - first;
+        const std::uint32_t head = index().spans()[index().number_of(*next)].head;
+        Span* const s = &index().spans()[head];
+        const unsigned before = s->free, some = mark_free(s, cut, index().granule_at(head), next, end, index().bits_at(head));
+        next += some;
         s->purged_in = 0;
-        taken += i - first;
-        if (was_full) enlist(k, s, c);
-        else refile(k, s, c);
+        s->free = before + some;
+        if (!before) enlist(k, s, c);
+        else if (Fit::kBins > 1 && Fit::bin_of(s->free, cut.per_capacity) != s->bin) refile(k, s, c);
         if (s->free == s->capacity) retire(t, k, s);
       }
-      k.live -= taken;
-      return strays;
+      k.live -= static_cast<std::size_t>(end - strays);
+      return static_cast<unsigned>(strays - in);
+    }
+    /// What is not of class `c` must be of the same size in another colour.
+    MORTISE_COLD void expect_colour_of(unsigned c, std::byte* p) noexcept {
+      const unsigned of = plain_class<Classes>(index().class_at(p));
+      MORTISE_CHECK(of == plain_class<Classes>(c), Fault::invalid_free, Block(p, 0));
     }
 
     /// A span with room of another colour of this class, if that colour can do without: it has served nobody since it was last
@@ -314,42 +316,40 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       if (s->free) enlist(k, s, c);
     }
 
-    /// Sets the bits of the first blocks at `in`, as many as share a word of the span's bitmap; returns how many those are. What can
-    /// be wrong with them is gathered and looked at once for all.
-    static unsigned mark_free(Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n, std::uint64_t* words) noexcept {
-      const auto cut = Geometry::cut_of(c);
-      const std::size_t w = cut.index_of(static_cast<std::size_t>(in[0] - base)) / 64;
-      const std::size_t start = w * 64 * cut.size, end = start + 64 * cut.size, bytes = Index::bytes_of(s);
+    /// Sets the bits of the first blocks of [in, end), as many as share a word of the span's bitmap; returns how many those are.
+    /// What can be wrong with them is gathered and looked at once for all.
+    static unsigned mark_free(Span* s, const typename Geometry::Cut& cut, const std::byte* base, std::byte* const* in,
+                              std::byte* const* end, std::uint64_t* words) noexcept {
+      const auto first = cut.place_of(static_cast<std::size_t>(*in - base));
+      const std::size_t w = first.index / 64, start = w * 64 * cut.size, left = Index::bytes_of(s) - start;
+      const std::size_t window = left < 64 * cut.size ? left : 64 * cut.size;
       const std::byte* const from = base + start;
-      const std::size_t window = (end < bytes ? end : bytes) - start;
-      std::uint64_t word = words[w], again = 0, parts = 0;
-      unsigned i = 0;
-      do {
-        const auto offset = static_cast<std::size_t>(in[i] - from);
+      std::uint64_t word = words[w], again = 0, parts = first.part;
+      set_bit(word, first.index % 64, again);
+      std::byte* const* next = in + 1;
+      for (; next != end; ++next) {
+        const auto offset = static_cast<std::size_t>(*next - from);
         if (offset >= window) break;
         const auto place = cut.place_of(offset);
         parts |= place.part;
         set_bit(word, place.index, again);
-      } while (++i < n);
-      const std::size_t known = s->bump > w * 64 ? s->bump - w * 64 : 0;  // blocks of this word that were ever handed out
-      if (again || Geometry::is_inside(parts) || (known < 64 && word >> known)) [[unlikely]] blame(s, c, base, in, i, words);
+      }
+      if (again || Geometry::is_inside(parts) || w * 64 + top_bit(word) >= s->bump) [[unlikely]] blame(s, base, in, next, words);
       words[w] = word;
       if (w < s->hint) s->hint = static_cast<std::uint16_t>(w);
-      return i;
-    }
-    unsigned mark_free(Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n) noexcept {
-      return mark_free(s, c, base, in, n, index().bits_of(s));
+      return static_cast<unsigned>(next - in);
     }
     /// One of these blocks is not the program's to free: which, and what is wrong with it?
-    MORTISE_COLD static void blame(const Span* s, unsigned c, const std::byte* base, std::byte* const* in, unsigned n,
+    MORTISE_COLD static void blame(const Span* s, const std::byte* base, std::byte* const* in, std::byte* const* end,
                                    const std::uint64_t* words) noexcept {
-      for (unsigned i = 0; i < n; ++i) {
-        const auto offset = static_cast<std::size_t>(in[i] - base);
+      const unsigned c = s->size_class;
+      for (std::byte* const* p = in; p != end; ++p) {
+        const auto offset = static_cast<std::size_t>(*p - base);
         const unsigned at = Geometry::index_of(c, offset);
-        const Block b{in[i], Classes::size_of(c), c};
-        MORTISE_CHECK(at * Classes::size_of(c) == offset && at < s->bump, Fault::invalid_free, b);
+        const Block b{*p, Classes::size_of(c), c};
+        MORTISE_CHECK(at * b.size == offset && at < s->bump, Fault::invalid_free, b);
         bool again = words[at / 64] >> (at % 64) & 1;
-        for (unsigned j = 0; j < i; ++j) again |= in[j] == in[i];
+        for (std::byte* const* other = in; other != p; ++other) again |= *other == *p;
         MORTISE_CHECK(!again, Fault::double_free, b);
       }
     }

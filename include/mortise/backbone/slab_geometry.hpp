@@ -32,13 +32,13 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
   struct Cut {
     std::size_t size;
     std::uint64_t reciprocal;
-    std::size_t index_of(std::size_t offset) const noexcept { return offset * reciprocal >> kShift; }
+    std::uint32_t per_capacity;
     Place place_of(std::size_t offset) const noexcept { return {offset * reciprocal >> kShift, offset * reciprocal}; }
   };
   /// Whether any of the `parts`, or-ed together, is that of an offset inside a block, not at its start. The reciprocal is rounded up
   /// by less than 1: at the start of a block the low bits are below the span's length, one byte further above 2^kShift / size.
   static constexpr bool is_inside(std::uint64_t parts) noexcept { return parts & ((std::uint64_t{1} << kShift) - kInside); }
-  static constexpr Cut cut_of(unsigned c) noexcept { return {Classes::size_of(c), kFacts[c].reciprocal}; }
+  static constexpr Cut cut_of(unsigned c) noexcept { return {Classes::size_of(c), kFacts[c].reciprocal, kFacts[c].per_capacity}; }
 
  private:
   static constexpr unsigned kShift = 40;

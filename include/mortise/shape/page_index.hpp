@@ -127,7 +127,10 @@ struct PageIndex {
 
     /// The block at `p`, which `holds`: its class from the class map; unsized when it is a large one.
     MORTISE_HOT Block block_of(std::byte* p) const noexcept {
-      return {p, 0, glance(reinterpret_cast<const std::uint8_t*>(class_map_.at)[static_cast<std::size_t>(p - origin_) >> kGranuleLog2])};
+      return {p, 0, class_at(p)};
+    }
+    MORTISE_HOT std::uint8_t class_at(const std::byte* p) const noexcept {
+      return glance(reinterpret_cast<const std::uint8_t*>(class_map_.at)[static_cast<std::size_t>(p - origin_) >> kGranuleLog2]);
     }
 
     /// The same with its size. Reports invalid_free for a pointer into memory that no span covers.
