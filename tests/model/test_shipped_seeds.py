@@ -20,7 +20,7 @@ SEEDS = {
                 (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;"),
                 ("int32_t>(now / 2 + 1)", "int32_t>(once() / 2 + 1)")], "has outgrown", "core_cache"),
     "blocks of a slab that was taken over are freed into the colour they were taken for": (
-        SLAB, [("if (of != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
+        SLAB, [("if (index().class_at(*next) != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a slab is taken over without its owner's lock": (
         SLAB, [("|| !from.lock.try_lock()) continue;", ") continue;"), ("          from.lock.unlock();\n", "")],
         "lost|handed out twice|free and with the program|live blocks is wrong|heap_inconsistent|double"),

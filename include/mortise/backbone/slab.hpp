@@ -79,7 +79,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
 
     /// Takes back `n` blocks of class `c`, from any spans, in any order. Reports double and invalid frees.
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
-      while ((n = release_own(t, c, in, n))) c = index().span_of(in[0])->size_class;  // spans that another colour took over
+      while ((n = release_own(t, c, in, n))) c = index().class_at(in[0]);  // spans that another colour took over
     }
 
     Block measure(Block b) noexcept {
@@ -194,7 +194,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       return n;
     }
 
-    Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
+    [[gnu::noinline]] Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
       const Block b = this->below.allocate(t, {.size = Geometry::span_bytes(c)});
       if (!b) return nullptr;
       k.span_bytes = b.size;

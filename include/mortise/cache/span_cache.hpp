@@ -309,7 +309,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     static constexpr unsigned kLooks = 16, kNearLimit = 64;
     /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none. In a bin
     /// of mixed sizes it looks at the first `looks`; the next bin fits for sure.
-    Span* take(std::uint32_t need, unsigned looks = kLooks) noexcept {
+    [[gnu::noinline]] Span* take(std::uint32_t need, unsigned looks = kLooks) noexcept {
       Span* s = dirty_.find(need, looks);
       if (!s) s = clean_.find(need, looks);
       if (s) remove(s);
