@@ -32,7 +32,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
   static constexpr const char* kName = "GuardPages";
   static constexpr const char* kWhat = "a page without access behind every slab, and every large block that it serves";
   static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex)";
-  template <class Out> static void describe(Out& out) { 
+  template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).number("guards_max", kGuardsMax).number("behind_large", kBehindLarge);
   }
 
