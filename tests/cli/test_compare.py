@@ -187,8 +187,11 @@ def test_the_programs_own_number(compare):
     )
     result = document["arms"]["high"]["vs_reference"]["time"]
     assert result["ratio"] == pytest.approx(100 / 150, rel=1e-4) and result["verdict"] == "faster"
-    assert "50 % more" in done.stdout and "x1.500 [1.500,1.500]" in done.stdout and "less" not in done.stdout.partition("verdict")[2]
-    assert "verdict: high has a number of its own that is 50 % more than low (between 50 % and 50 %)" in done.stdout
+    assert "x1.500 [1.500,1.500]" in done.stdout
+    said = done.stdout.partition("verdict: ")[2]
+    # What follows the comma is of memory: two arms of one shell may differ there by chance, though rarely.
+    assert said.startswith("high has a number of its own that is 50 % more than low (between 50 % and 50 %), ")
+    assert "less" not in said.partition("), ")[0] and said.count("\n") == 1
     done, document = compare(
         "--metric-regex", r"nothing (\d+)", "--arms", "low=env:R=1,high=env:R=1", "--", "sh", "-c", "echo rate $R"
     )
