@@ -76,7 +76,8 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     } else if (key.is("affinity_overhead")) {
       if (!parse(value, o.overhead_only)) warn("affinity_overhead", "0 or 1");
     } else if (key.is("affinity_huge")) {
-      if (!parse(value, o.huge_pages)) warn("affinity_huge", "0 or 1");
+      if (bool asks; parse(value, asks)) o.huge_pages = asks ? HugePages::madvise : HugePages::never;
+      else warn("affinity_huge", "0 or 1");
     } else if (key.is("affinity_sites")) {
       if (!parse(value, o.patches_sites)) warn("affinity_sites", "0 or 1");
     } else if (key.is("affinity_dump")) {
@@ -91,7 +92,7 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
   static void hand_over(H& h) noexcept {
     affinity_options<H>.malloc_in_pool = malloc_in_pool;
     h.chooser().configure(affinity_options<H>);
-    h.pools().set_huge(affinity_options<H>.huge_pages);
+    if (affinity_options<H>.huge_pages != HugePages::automatic) h.pools().set_huge(affinity_options<H>.huge_pages);
     h.open();
   }
   static void at_exit(H& h) noexcept { h.chooser().dump(); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "affinity/observe/wrapper.hpp"
+#include "mortise/core/core.hpp"
 
 namespace mortise::affinity {
 
@@ -31,7 +32,7 @@ struct Options {
   std::uint32_t object_bytes_max = 128;
   WrapperRule wrappers = WrapperRule::strict;
   Mixing mixing = Mixing::off;
-  bool huge_pages = false;
+  HugePages huge_pages = HugePages::automatic;  ///< of pools; automatic: as of the heap
   bool patches_sites = false;             ///< write the pool into the program's calls of malloc
   void* (*malloc_in_pool)(std::size_t, std::uint32_t) noexcept = nullptr;  ///< what such calls lead to
   char dump[256] = {};  ///< file to which what was found is written at the end; %p in it is the process id

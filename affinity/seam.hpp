@@ -46,7 +46,7 @@ struct NodeView {
 };
 
 /// Why two nodes share a pool: for the dump and the viewer.
-enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, part, same_chain };
+enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, part, same_chain, one_structure };
 
 // -- the run-time half calls (weak: without the analysis half nobody is told; hidden: nobody else is meant)
 #pragma GCC visibility push(hidden)

@@ -9,6 +9,8 @@
 //
 // And the rule for pairs: two nodes allocated in turn, of one size class, that are linked, are visited together; one pool gives
 // them one line, two pools would tear them apart. An object and its part of another size, likewise: one pool of mixed sizes.
+// And for structures: two nodes of one exact size, one of which leads to the other through a third, are one type of object, allocated
+// in the order in which it will be visited; pools of their own would make two streams of one.
 // Source: co-allocation in HALO [SavageJones20], adapted. Not synchronised.
 #pragma once
 
@@ -40,6 +42,18 @@ inline bool linked(const ShapeGraph& graph, NodeId a, NodeId b) noexcept {
   for (std::uint32_t m = graph.first_to(b); m; m = graph.edge(m).next_to)
     if (graph.edge(m).from == a) return true;
   return false;
+}
+
+/// The node through which a leads to b, a ─► it ─► b, of those that `may_lead`: a text names its attribute, and that its element. An owner
+/// of both does not count: what hangs on it may be two structures. kNoNode if there is none.
+template <class MayLead> NodeId between(const ShapeGraph& graph, NodeId a, NodeId b, MayLead&& may_lead) noexcept {
+  for (std::uint32_t n = graph.first_from(a); n; n = graph.edge(n).next_from) {
+    const NodeId middle = graph.edge(n).to;
+    if (middle == a || middle == b || !may_lead(middle)) continue;
+    for (std::uint32_t m = graph.first_from(middle); m; m = graph.edge(m).next_from)
+      if (graph.edge(m).to == b) return middle;
+  }
+  return kNoNode;
 }
 
 class AdaptiveSwitch {

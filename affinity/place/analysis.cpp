@@ -121,6 +121,18 @@ void Analysis::join_sizes_of(const NodeView& node) noexcept {
   }
 }
 
+/// Nodes of one exact size of which one leads to the other through a third, of which there are many as well. O(nodes).
+void Analysis::join_structure_of(const NodeView& node) noexcept {
+  const std::uint32_t size = rules_.size_of(node.id);
+  if (size == 0 || size == AffinityRules::kVaries) return;
+  const auto are_many = [&](NodeId middle) { return view(middle).objects * 4 >= node.objects; };
+  for (NodeId n = 1; n <= last_node() && n < kNodesMax; ++n) {
+    if (n == node.id || rules_.size_of(n) != size || !view(n).pool) continue;
+    if (!between(graph_, n, node.id, are_many) && !between(graph_, node.id, n, are_many)) continue;
+    if (rules_.unite(n, node.id)) merge(n, node.id, Why::one_structure);
+  }
+}
+
 void Analysis::decide(const NodeView& node) noexcept {
   if (node.id >= kNodesMax) return;
   if (node.previous) {
@@ -130,6 +142,7 @@ void Analysis::decide(const NodeView& node) noexcept {
     if (mixing() != Mixing::off && accompanies(node, before) && linked(graph_, node.id, before.id) && rules_.unite(node.id, before.id))
       merge(before.id, node.id, Why::part);
   }
+  join_structure_of(node);
   if (mixing() == Mixing::chains) join_sizes_of(node);
   switch_.heavy(rules_, node.id, node.size_class);
   if (!view(node.id).pool) fold_back_.made_pool([](NodeId n) { fold_back(n); });

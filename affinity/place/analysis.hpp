@@ -50,6 +50,7 @@ class Analysis {
   GraphNode variable_at(std::uintptr_t address, const Start& start) noexcept;
   void add(GraphNode from, NodeId to, std::int32_t offset, Seen by) noexcept;
   void join_sizes_of(const NodeView& node) noexcept;
+  void join_structure_of(const NodeView& node) noexcept;
   void merge(NodeId a, NodeId b, Why why) noexcept;
 
   Code code_;

@@ -66,6 +66,15 @@ def test_pairs_allocated_in_turn_and_linked_share_lines(watch):
     assert any(v["type"] == "global" for v in found["variable"]), "the head of the list is a global"
 
 
+def test_nodes_of_one_size_that_lead_to_each_other_through_a_third_share_a_pool_and_two_lists_of_one_owner_do_not(watch):
+    done, found = watch(program("affinity", "branches"))
+    assert done.ok().out == run([program("affinity", "branches")]).out
+    assert [m["why"] for m in found["merge"]] == ["one structure"]
+    both, *others = pools(found)
+    assert {n["bytes"] for n in both} == {48} and len(both) == 2, "elements and texts, in the order of the document"
+    assert sorted((len(nodes), nodes[0]["bytes"]) for nodes in others) == [(1, 80), (1, 96), (1, 96)]
+
+
 @pytest.mark.parametrize("mixing", ["off", "parts", "chains"])
 def test_an_object_and_its_part_of_another_size_share_a_pool_where_that_is_asked_for(watch, mixing):
     done, found = watch(program("affinity", "parts"), conf=f"affinity_mixing={mixing}")

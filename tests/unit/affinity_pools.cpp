@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "tests/support/advice.hpp"
 #include "tests/support/each_instruction.hpp"
 #include "tests/support/stage.hpp"
 
@@ -94,6 +95,28 @@ TEST(AffinityPools, ObjectsOfOneChainLieTogether) {
     EXPECT_TRUE(is_pooled(h, a[0]));
     for (const Block x : a) h.release(t, x);
     for (const Block x : b) h.release(t, x);
+    h.audit();
+  });
+}
+
+TEST(AffinityPools, LargeOnesAskForHugePagesUntilSomeOfThemGoBack) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls one(kFirst);
+    std::vector<Block> all;
+    for (std::size_t i = 0; i < 24_MiB / 128; ++i) all.push_back(ask(h, t, one, 128));
+    EXPECT_EQ(advice_at(all.front().ptr), "");
+    EXPECT_EQ(advice_at(all[15_MiB / 128].ptr), "");
+    EXPECT_EQ(advice_at(all[17_MiB / 128].ptr), "hg");
+    EXPECT_EQ(advice_at(all.back().ptr), "hg");
+    for (std::size_t i = 20_MiB / 128; i < all.size(); ++i)
+      if (i % 4096) h.release(t, all[i]);
+    h.trim(t);
+    EXPECT_EQ(advice_at(all[17_MiB / 128].ptr), "hg") << "nothing of this one went back";
+    EXPECT_EQ(advice_at(all[22_MiB / 128].ptr), "nh");
+    h.set_huge_pages(HugePages::never);
+    while (all.size() < 32_MiB / 128) all.push_back(ask(h, t, one, 128));
+    EXPECT_EQ(advice_at(all.back().ptr), "nh");
     h.audit();
   });
 }

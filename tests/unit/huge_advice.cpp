@@ -7,34 +7,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <sstream>
-#include <string>
 #include <vector>
 
 #include "mortise/backbone/slab.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "tests/support/advice.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
 namespace {
 
 using H = Stack<Layers<SpanCache<purge::AfterDelay<>, huge::After<2_MiB>>, PageIndex, MmapHeap<>>>;
-
-/// What was last said of the mapping at `p`: "hg", "nh", or nothing.
-std::string advice_at(const std::byte* p) {
-  std::ifstream smaps("/proc/self/smaps");
-  std::string line, word;
-  for (bool is_ours = false; std::getline(smaps, line);) {
-    std::uintptr_t from, to;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) is_ours = reinterpret_cast<std::uintptr_t>(p) - from < to - from;
-    if (!is_ours || line.rfind("VmFlags:", 0) != 0) continue;
-    for (std::istringstream flags(line); flags >> word;)
-      if (word == "hg" || word == "nh") return word;
-  }
-  return "";
-}
 
 TEST(HugeAdvice, IsTakenBackWhileTheHeapRests) {
   Stage<H> stage;

@@ -251,6 +251,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
     Chooser& chooser() noexcept { return chooser_; }
     Pools& pools() noexcept { return pools_; }
+    void set_huge_pages(HugePages p) noexcept { pools_.set_huge(p), set_huge_pages_below(this->below, p); }
    private:
     /// Marks a thread as being inside, for signal handlers of its own.
     class Inside {
@@ -348,10 +349,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     /// The way once more, now that the caller's registers are known, and steps that have become invalid are forgotten.
     PoolHead* find_again(Thread& t, const Request& r, CallSite& site) noexcept {
       const std::uint32_t epoch = chooser_.epoch();
-      if (t.epoch != epoch) {
-        t.ways.clear();
-        t.epoch = epoch;
-      }
+      if (std::exchange(t.epoch, epoch) != epoch) t.ways.clear();
       site = site_of(t, r);
       PoolHead* const h = t.ways.follow(site.address, class_of(r.size), site.frame, t.stack_end);
       return h && !h->pool->successor.load(Order::acquire) ? h : nullptr;

@@ -32,7 +32,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     return ground_.range.start(page_bytes, meter);
   }
   MORTISE_HOT const Range& range() const noexcept { return ground_.range; }
-  void set_huge(bool on) noexcept { ground_.range.set_huge(on); }
+  void set_huge(HugePages pages) noexcept { ground_.range.set_huge(pages); }
 
   MORTISE_HOT static std::byte* pop(PoolSegment& s) noexcept {
     std::byte* p = s.free;

@@ -8,6 +8,8 @@
 //
 // Nothing is reserved, so limits on address space count what is used. The range lies where no heap's window does (os/window.hpp).
 // Free segments are handed out again one by one once there are some; their pages go back to the system when they stay free.
+// Chunks beyond the first 16 MiB ask for huge pages, until segments of theirs go back: pools then are large enough for a step of
+// 2 MiB to be a small part, and for first touches and TLB misses to matter.
 #pragma once
 
 #include "mortise/core/core.hpp"
@@ -69,8 +71,9 @@ template <std::size_t kSegmentBytes> class PoolRange {
     origin_ = at;
     return true;
   }
-  /// Extents of half a chunk and more are asked to be huge pages from now on.
-  void set_huge(bool on) noexcept { huge_ = on; }
+  /// What chunks that are mapped from now on say about huge pages: nothing but beyond `kHugeFrom` of them, never any, or all of them, and
+  /// extents as large as they are.
+  void set_huge(HugePages pages) noexcept { huge_ = pages; }
 
   /// The next segment for `h`: of its extent, one that is free again, or the first of a new extent, twice as large as the last.
   /// Null when the system or the meter refuses.
@@ -135,6 +138,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
     std::size_t given = unmap_empty(rounds);
     for (PoolSegment* s = free_; s && can_purge_segments_ && dirty_bytes(); s = s->next) {
       if (s->state != SegmentState::free_dirty || static_cast<std::uint16_t>(round_ - s->stamp) < rounds) continue;
+      calm(static_cast<std::uint32_t>(s - segments_) / kPerChunk);
       if (!os::purge(memory_of(s), kSegmentBytes)) continue;
       s->state = SegmentState::free_clean;
       given += kSegmentBytes;
@@ -170,6 +174,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   static constexpr std::uint32_t kChunks = kReach / kChunk;
   static constexpr std::uint16_t kHole = 0xffff, kForeign = 0xfffe;
   static constexpr std::uint32_t kKept = 64;  ///< so many free ones before new extents give way to them
+  static constexpr std::uint32_t kHugeFrom = 16_MiB / kChunk;
 
   void add_dirty(std::size_t n) noexcept { dirty_bytes_.store(dirty_bytes() + n, Order::relaxed); }
   void pop_free() noexcept {
@@ -191,7 +196,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
     show(s->head, &h);
   }
   bool take_extent(PoolHead& h) noexcept {
-    const std::uint32_t most = huge_ ? kPerChunk : kExtentMax;
+    const std::uint32_t most = huge_ == HugePages::madvise ? kPerChunk : kExtentMax;
     if (next_ == chunk_end_ && !take_chunk()) return false;
     std::uint32_t n = h.extent_segments ? h.extent_segments : 1;
     if (n > chunk_end_ - next_) n = chunk_end_ - next_;
@@ -221,12 +226,20 @@ template <std::size_t kSegmentBytes> class PoolRange {
     if (!back_table(reinterpret_cast<std::byte*>(segments_) + (c + 1) * kBytes)) return os::MapAt::refused;
     const os::MapAt result = os::map_at(at, kChunk);
     if (result != os::MapAt::done) return result;
-    if (huge_) os::advise_huge(at, kChunk);
+    asks_[c] = huge_ == HugePages::madvise || (huge_ == HugePages::automatic && c >= kHugeFrom);
+    if (asks_[c]) os::advise_huge(at, kChunk);
+    if (huge_ == HugePages::never) os::advise_no_huge(at, kChunk);
     mapped_bytes_ += kChunk;
     used_[c] = 0;
     next_ = c * kPerChunk;
     chunk_end_ = next_ + kPerChunk;
     return os::MapAt::done;
+  }
+  /// Pages of the chunk go back: the kernel is not to make a huge one of what is left.
+  void calm(std::uint32_t c) noexcept {
+    if (!asks_[c] || huge_ == HugePages::madvise) return;
+    os::advise_no_huge(origin_ + c * kChunk, kChunk);
+    asks_[c] = false;
   }
   /// Unmaps chunks of which every segment is free.
   std::size_t unmap_empty(std::uint16_t rounds) noexcept {
@@ -278,8 +291,10 @@ template <std::size_t kSegmentBytes> class PoolRange {
   Atomic<std::size_t> dirty_bytes_{0};  ///< read by whoever asks whether purging is worth it
   std::size_t mapped_bytes_ = 0, table_bytes_ = 0;
   std::uint16_t round_ = 0;
-  bool huge_ = false, can_purge_segments_ = false;
+  bool can_purge_segments_ = false;
+  HugePages huge_ = HugePages::automatic;
   std::uint16_t used_[kChunks] = {};  ///< of each chunk: segments that heads have or may still take from their extents
+  bool asks_[kChunks] = {};           ///< of each chunk: whether it asks for huge pages
 };
 
 }  // namespace mortise
