@@ -80,9 +80,10 @@ extern "C" void* fused_wfslab_malloc(std::size_t n) {
     bin.count.store(count - 1, Order::relaxed);
     return bin.slots[count - 1];
   }
-  const std::uint64_t word = bin.word.load(Order::relaxed);
+  const std::uint64_t word = bin.word.load(Order::relaxed), rest = word & (word - 1);
   if (!word) [[unlikely]] return nullptr;
-  bin.word.store(word & (word - 1), Order::relaxed);
+  bin.word.store(rest, Order::relaxed);
+  if (!rest) [[unlikely]] slot->wanted = c;
   return bin.base + static_cast<unsigned>(std::countr_zero(word)) * Classes::size_of(c);
 }
 extern "C" bool fused_wfslab_free(std::byte* p) {

@@ -14,7 +14,7 @@ namespace {
 using Classes = classes::PowerOfTwo<64_KiB>;
 using Slot = WaitFreeSlot<Classes>;
 constexpr unsigned kClass = Classes::class_of(64_KiB), kBlocks = 4;  // four blocks a span: one word
-constexpr unsigned kFreeSteps = 9, kLookSteps = 8, kRefillSteps = 6;
+constexpr unsigned kFreeSteps = 6, kAskSteps = 3, kLookSteps = 8, kRefillSteps = 6, kRestockSteps = 8;
 
 /// Two slots and a span of four blocks, all handed out by slot 0.
 struct Heap {
@@ -60,6 +60,10 @@ struct Heap {
       const StepLimit bound("refill", kRefillSteps);
       if (!Slot::refill(bin, bin, kClass)) return 0;
     }
+    return own_word(s);
+  }
+  unsigned own_word(Slot& s) {
+    auto& bin = s.bins[kClass];
     unsigned got = 0;
     for (std::uint64_t word = bin.word.load(Order::relaxed); word; word &= word - 1, ++got)
       own(static_cast<unsigned>(std::countr_zero(word)));
@@ -219,17 +223,25 @@ struct SentTogether : Heap {
     const std::uint64_t twice = Slot::put_home(&span, base(), 0, word.bits, kClass, [this](unsigned n) -> Slot& { return slot[n]; });
     require(!twice, "a block was there twice");
   }
+  void depart(const Slot::Word& word) {
+    if (const WaitFreeDeparture last = slot[1].departures.last(); last.word.bits) {
+      const StepLimit bound("ask", kAskSteps);
+      slot[1].ask_for_owner(last, [this](unsigned n) -> Slot& { return slot[n]; });
+    }
+    if (const WaitFreeDeparture due = slot[1].departures.pass({word, &span, base(), 0}); due.word.bits) put(due.word);
+  }
   void send(unsigned i) {
     owned[i].set(0);
     slot[1].out_room[kClass] = i % 2;  // as for smaller blocks: the second joins the first
     Slot::Word leaves;
     require(slot[1].send(kClass, base(), i, leaves), "a block waits twice");
-    if (leaves.bits) put(leaves);
+    if (leaves.bits) depart(leaves);
   }
   void run(unsigned thread) {
     if (thread == 0) {
       for (unsigned i = 0; i < kBlocks; ++i) send(i);
-      if (const Slot::Word out = Slot::take_out(slot[1].bins[kClass], kClass); out.bits) put(out);
+      if (const Slot::Word out = Slot::take_out(slot[1].bins[kClass], kClass); out.bits) depart(out);
+      for (unsigned stage = 0; stage < WaitFreeDepartures::kStages; ++stage) depart({});
       return;
     }
     bool more = true;
@@ -279,6 +291,37 @@ struct KeptAndUsedAgain : Heap {
   void finish() { find_all(); }
 };
 
+/// The owner has used up a word of the span and fetches the next one ahead of need, while blocks come home.
+template <bool kIsCurrent> struct Restocked : Heap {
+  static constexpr unsigned kThreads = 3;
+  Restocked() {
+    if (!kIsCurrent) {
+      slot[0].bins[kClass].current = nullptr;
+      free(3, &slot[0]);  // and so it is listed
+    }
+  }
+  void restock() {
+    slot[0].wanted = kClass;
+    for (unsigned steps = 0; steps < 3; ++steps) {
+      const StepLimit bound("restock", kRestockSteps);
+      slot[0].restock();
+    }
+  }
+  void run(unsigned thread) {
+    if (thread < 2) return free(thread);
+    restock();
+    restock();  // of a class that has its word
+    own_word(slot[0]);
+    bool more = true;
+    look(slot[0], more);
+  }
+  void finish() { find_all(); }
+};
+
+TEST(WaitFreeSlot, Restocked) {
+  check<Restocked<true>>("two frees while the next word of the span is fetched");
+  check<Restocked<false>>("... of a span that is listed");
+}
 TEST(WaitFreeSlot, TwoFrees) { check<TwoFrees>("two frees against look and refill"); }
 TEST(WaitFreeSlot, AroundCurrent) { check<AroundCurrent>("two frees against an owner that leaves the span"); }
 TEST(WaitFreeSlot, CompleteWhileCurrent) { check<CompleteWhileCurrent>("four frees while words come from the span"); }

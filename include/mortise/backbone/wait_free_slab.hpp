@@ -5,16 +5,16 @@
 //                 └─ a span that the slot keeps or of the reserve, or what a thread that has ended left ── done     refill
 //                 └─ grow: the layer below is asked, which may wait; counted                                        grow
 //   free    ── this thread's slot, while it has room ── done                                                        hit
-//                 └─ waits for its neighbours in the slot; what waited goes home ── done                            hit
-//                       └─ one atomic addition to the bitmap of their span, whoever's it is
+//                 └─ waits for its neighbours in the slot; what waited departs ── done                              hit
+//                       └─ two departures later: one atomic addition to the bitmap of their span, whoever's it is
 //
 // 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one atomic
 // addition; there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a
 // span that had none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed
-// at once. 3. Each refill goes one step on the way from hints to spans: those with something are listed, those that are complete are kept
-// for the next refill that needs a span, a few of them, or go to the reserve. What a step touches was asked for by the one before, a call
-// ago, and so are the bitmaps that a refill or a free will change next: no call waits for memory more often than it must. Nothing is done
-// in batches.
+// at once. 3. Each refill, and each free that leaves the hit path and puts nothing home, goes one step on the way from hints to spans -
+// those with something are listed, those that are complete are kept for the next refill that needs a span, a few of them, or go to the
+// reserve - or towards the next word of a class that has used up its own. What a step touches was asked for by the one before, some dozens
+// of calls ago: no call waits for memory more often than it must. Nothing is done in batches.
 //
 // Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that
 // is kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the
@@ -29,8 +29,8 @@
 
 #include <cstring>
 
-#include "mortise/backbone/wait_free_slot.hpp"
 #include "mortise/backbone/wait_free_slots.hpp"
+#include "mortise/backbone/wait_free_usage.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/size_classes.hpp"
@@ -171,15 +171,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         u.large -= bytes;
         u.large_count -= 1;
       });
-      for (unsigned i = 0; i < slots_.used(); ++i) {
-        const Slot* const slot = slots_.at(i);
-        for (unsigned c = 1; slot && c <= Classes::kCount; ++c) {
-          const auto& bin = slot->bins[c];
-          const int words = std::popcount(bin.word.load(Order::relaxed)) + std::popcount(bin.out.load(Order::relaxed));
-          u.in_cache(kNoCore, c, Classes::size_of(c), bin.count.load(Order::relaxed) + static_cast<unsigned>(words));
-        }
-        if (slot) tell_spares(*slot, u);
-      }
+      for (unsigned i = 0; i < slots_.used(); ++i)
+        if (const Slot* const slot = slots_.at(i)) tell_slot(*slot, u);
     }
     /// Walks every span and reports heap_inconsistent when a count and a bitmap disagree. O(granules of the heap).
     void audit() noexcept {
@@ -193,8 +186,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
 
    private:
-    static constexpr unsigned kNoCore = ~0u;  ///< slots are threads', not cores'
-
     /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time: whoever has it holds `guests_`,
     /// so that it is nobody's in the child of a fork.
     struct Guest {
@@ -214,16 +205,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       Guest(const Guest&) = delete;
       Guest& operator=(const Guest&) = delete;
     };
-
-    static void tell_spares(const Slot& slot, Usage& u) noexcept {
-      for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
-        const std::size_t n = slot.spares[kind].load(Order::relaxed), bytes = n * kSpanKindBytes[kind];
-        u.live -= bytes;  // below counts a span as one large block
-        u.large -= bytes;
-        u.large_count -= n;
-        u.dirty += bytes;
-      }
-    }
 
     Index& index() noexcept { return this->below.page_index(); }
     /// Visits every span in a slot: at rest all of them, otherwise those of the moment it came by.
@@ -258,38 +239,59 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       typename Slot::Word leaves;
       const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
-      if (leaves.size_class == kNoClass) return;
-      const WaitFreeSpan* const home = record_of(base_of(c, p));  // of those that wait from now on
-      home->bin.ask_for(0);
-      __builtin_prefetch(&home->opened);
-      if (leaves.bits) put(&slot, leaves);
+      if (leaves.bits) depart(slot, leaves);
+      else chore(slot);
+    }
+    /// One word sets out, and one that did before is home.
+    void depart(Slot& slot, const typename Slot::Word& word) noexcept {
+      const WaitFreeDeparture leaves = departure_of(word);
+      leaves.span->bin.ask_for(leaves.number * 64);
+      __builtin_prefetch(&leaves.span->opened);
+      if (const WaitFreeDeparture last = slot.departures.last(); last.word.bits) slot.ask_for_owner(last, slot_of());
+      if (const WaitFreeDeparture due = slot.departures.pass(leaves); due.word.bits) put(&slot, due);
+    }
+    WaitFreeDeparture departure_of(const typename Slot::Word& word) noexcept {
+      std::byte* const base = base_of(word.size_class, word.at);
+      const unsigned w = Geometry::index_of(word.size_class, static_cast<std::size_t>(word.at - base)) / 64;
+      return {word, record_of(base), base, w};
+    }
+    /// What a free does that has left the hit path and had nothing else to do: a step of a look that is under way, up to where a span
+    /// leaves, or of a restock.
+    void chore(Slot& slot) noexcept {
+      bool more;
+      if (slot.is_looking() && !slot.leaving) return void(slot.look(more));
+      slot.hints.ask_for_marks();
+      if (const unsigned c = slot.restock()) ask_to_adopt(slot, c);
+    }
+    /// Asks for what the adoption of a spare for class `c` will touch.
+    void ask_to_adopt(const Slot& slot, unsigned c) noexcept {
+      const WaitFreeSpan* const s = slot.spare[Geometry::kind(c)];
+      if (!s) return;
+      Slot::ask_for(s);
+      index().ask_for_class(index().number_of(s->base));
+      prefetch_to_write(&slot.buckets[Slot::bucket_of(s->base)]);
     }
     void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
       const unsigned i = number_in_word(c, p);
       put_home(mine, {p - i * Classes::size_of(c), std::uint64_t{1} << i, c});
     }
     /// One atomic addition; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.
-    MORTISE_HOT void put(Slot* mine, typename Slot::Word word) noexcept {
-      const unsigned c = word.size_class;
+    MORTISE_HOT void put(Slot* mine, const WaitFreeDeparture& due) noexcept {
+      const unsigned c = due.word.size_class;
       const auto block = [&](std::uint64_t bits) {
-        return Block(word.at + static_cast<unsigned>(std::countr_zero(bits)) * Classes::size_of(c), Classes::size_of(c), c);
+        return Block(due.word.at + static_cast<unsigned>(std::countr_zero(bits)) * Classes::size_of(c), Classes::size_of(c), c);
       };
-      std::byte* const base = base_of(c, word.at);
-      WaitFreeSpan* const s = record_of(base);
-      const unsigned w = Geometry::index_of(c, static_cast<std::size_t>(word.at - base)) / 64;
-      s->bin.ask_for(w * 64);
-      MORTISE_CHECK(w < s->opened.load(Order::relaxed), Fault::invalid_free, block(word.bits));
-      const std::uint64_t twice = Slot::put_home(s, base, w, word.bits, c, slot_of(), mine);
+      MORTISE_CHECK(due.number < due.span->opened.load(Order::relaxed), Fault::invalid_free, block(due.word.bits));
+      const std::uint64_t twice = Slot::put_home(due.span, due.base, due.number, due.word.bits, c, slot_of(), mine);
       MORTISE_CHECK(!twice, Fault::double_free, block(twice));
     }
-    [[gnu::noinline]] void put_home(Slot* mine, typename Slot::Word word) noexcept { put(mine, word); }
+    [[gnu::noinline]] void put_home(Slot* mine, typename Slot::Word word) noexcept { put(mine, departure_of(word)); }
 
     /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
       look(slot, kLooks);
       if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) {
-        Slot::ask_ahead(bin);
         return slot.pop(c);
       }
       const unsigned kind = Geometry::kind(c);
@@ -372,6 +374,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         if (const auto out = Slot::take_out(bin, c); out.bits) put_home(&slot, out);
         while (bin.count.load(Order::relaxed)) send_home(&slot, c, slot.pop(c));
       }
+      for (unsigned k = 0; k < WaitFreeDepartures::kStages; ++k)
+        if (const WaitFreeDeparture due = slot.departures.pass({}); due.word.bits) put_home(&slot, due.word);
       for (unsigned c = 1; c <= Classes::kCount; ++c) slot.close(c, slot_of());
       for (bool more = true; more;)
         if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);

@@ -18,7 +18,7 @@
 
 #include <bit>
 
-#include "mortise/backbone/wait_free_span.hpp"
+#include "mortise/backbone/wait_free_departures.hpp"
 #include "mortise/data/list.hpp"
 
 namespace mortise {
@@ -46,12 +46,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   };
   static_assert(sizeof(Bin) == 256);
 
-  /// Freed blocks of one word, from `at` on.
-  struct Word {
-    std::byte* at = nullptr;
-    std::uint64_t bits = 0;
-    unsigned size_class = kNoClass;
-  };
+  using Word = WaitFreeWord;
   static constexpr unsigned kBuckets = 1024;
 
   WaitFreeBin<kBuckets / 64> hints;  ///< buckets with a span that has been put into; anybody's
@@ -64,6 +59,10 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   unsigned hinted = kBuckets;        ///< the bucket that is looked into next
   Span* pending = nullptr;           ///< the next span that is looked at
   Span* leaving = nullptr;           ///< was complete when it was looked at
+  alignas(64) WaitFreeDepartures departures;
+  unsigned wanted = kNoClass;        ///< the class that has used up a word last
+  unsigned restocking = kNoClass;    ///< the class whose next word is on its way
+  unsigned restock_steps = 0;        ///< how many more before it is taken
   Span* buckets[kBuckets] = {};
   Bin bins[Classes::kCount + 1];
 
@@ -87,10 +86,11 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     }
     return from_word(b, c);
   }
-  MORTISE_HOT static std::byte* from_word(Bin& b, unsigned c) noexcept {
-    const std::uint64_t word = b.word.load(Order::relaxed);
+  MORTISE_HOT std::byte* from_word(Bin& b, unsigned c) noexcept {
+    const std::uint64_t word = b.word.load(Order::relaxed), rest = word & (word - 1);
     if (!word) [[unlikely]] return nullptr;
-    b.word.store(word & (word - 1), Order::relaxed);
+    b.word.store(rest, Order::relaxed);
+    if (!rest) [[unlikely]] wanted = c;
     return b.base + static_cast<unsigned>(std::countr_zero(word)) * Classes::size_of(c);
   }
   MORTISE_HOT bool push(unsigned c, std::byte* p) noexcept {
@@ -140,8 +140,8 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   }
 
   /// Some free blocks of `from`'s spans of class `c`, as a word for `to`. False when it has none at hand. O(1).
-  static bool refill(Bin& to, Bin& from, unsigned c) noexcept {
-    for (unsigned tries = 0; tries < kStaleMax; ++tries) {
+  static bool refill(Bin& to, Bin& from, unsigned c, unsigned most = kStaleMax) noexcept {
+    for (unsigned tries = 0; tries < most; ++tries) {
       Span* s = from.current;
       if (!s) {
         if (!(s = from.list.first())) return false;
@@ -174,9 +174,37 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   }
   /// Asks for what the next refill from `b` touches.
   static void ask_ahead(const Bin& b) noexcept {
-    if (b.current) b.current->bin.ask_for(b.marks ? static_cast<unsigned>(std::countr_zero(b.marks)) * 64 : 0);
+    if (b.current) {
+      b.current->bin.ask_for(b.marks ? static_cast<unsigned>(std::countr_zero(b.marks)) * 64 : 0);
+      prefetch_to_write(&b.current->opened);
+    }
     if (b.list.first()) ask_for(b.list.first());
   }
+
+  /// One step towards the next word of a class that has used up its own, so that the call that needs one finds it: what the step touches
+  /// the one before it has asked for. The class, when none of its spans has a block; otherwise kNoClass. O(1).
+  unsigned restock() noexcept {
+    const unsigned c = restocking;
+    if (c == kNoClass) {
+      restocking = wanted;
+      wanted = kNoClass;
+      if (restocking != kNoClass) begin_restock(bins[restocking]);
+      return kNoClass;
+    }
+    Bin& b = bins[c];
+    if (restock_steps && --restock_steps) {
+      if (b.list.first()) ask_for_neighbours(b.list.first());
+      return kNoClass;
+    }
+    restocking = kNoClass;
+    if (b.word.load(Order::relaxed) || b.out.load(Order::relaxed) || refill(b, b, c, 1)) return kNoClass;
+    if (!b.current && b.list.is_empty()) return c;
+    restocking = c;  // the next of its spans
+    begin_restock(b);
+    return kNoClass;
+  }
+  /// Whether a look would go on with what another has found.
+  bool is_looking() const noexcept { return leaving || pending || hinted != kBuckets || hint_word || hint_marks; }
 
   /// Makes a span that nobody uses this slot's, for class `c`.
   void adopt(Span* s, std::byte* base, unsigned c) noexcept {
@@ -224,12 +252,9 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
 
   /// Puts blocks of word `w` of span `s`, which starts at `base`, back where they came from; returns which were there already.
   /// Any thread. `slot_of(n)` is slot number n; `mine` a slot that the caller holds, or null: its own spans need no hint to be listed.
-  /// At most nine shared accesses.
+  /// At most seven shared accesses.
   template <class SlotOf> MORTISE_HOT static std::uint64_t put_home(Span* s, const std::byte* base, unsigned w, std::uint64_t bits,
                                                             unsigned c, SlotOf slot_of, WaitFreeSlot* mine = nullptr) noexcept {
-    if (s->bin.is_empty(w)) {  // it will wake: the owner's lines are asked for while ours are changed
-      if (const unsigned soon = s->owner.load(Order::relaxed); !mine || soon != mine->number) slot_of(soon).hints.ask_for(bucket_of(base));
-    }
     const auto put = s->bin.put(w, bits, Geometry::capacity(c));
     if (put.woke || put.completed) [[unlikely]] {
       const unsigned owner = s->owner.load(Order::relaxed);
@@ -237,6 +262,12 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
       else slot_of(owner).hints.announce(bucket_of(base));
     }
     return put.was_there;
+  }
+
+  /// Asks for the lines of the owner of a span, if he will be told when the word is home. At most three shared accesses.
+  template <class SlotOf> void ask_for_owner(const WaitFreeDeparture& d, SlotOf slot_of) const noexcept {
+    if (!d.span->bin.would_tell(d.number, d.word.bits, Geometry::capacity(d.word.size_class))) return;
+    if (const unsigned owner = d.span->owner.load(Order::relaxed); owner != number) slot_of(owner).hints.ask_for(bucket_of(d.base));
   }
 
   /// Stops taking words from the current span of a class: what was never handed out goes into its bin, so that the span counts as
@@ -267,8 +298,8 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   /// out of the slot, nobody uses it any more. `more` becomes false when nothing is on its way. What a step touches the one before it has
   /// asked for, a call ago: no call waits for memory twice. O(1).
   Span* look(bool& more) noexcept {
-    if (!leaving && !pending && hinted == kBuckets && !hint_word && !hint_marks && !hints.is_marked()) {
-      hints.ask_for(0);
+    if (!is_looking() && !hints.is_marked()) {
+      hints.ask_for_marks();
       more = false;
       return nullptr;
     }
@@ -292,6 +323,10 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   }
 
  private:
+  void begin_restock(const Bin& b) noexcept {
+    ask_ahead(b);
+    restock_steps = b.current ? 1 : 2;
+  }
   /// Span `s` of this slot has something in its bin.
   void list(Span* s, unsigned c) noexcept {
     if (s->is_listed || bins[c].current == s) return;
@@ -333,6 +368,8 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   static void ask_for_neighbours(const Span* s) noexcept {
     if (s->next) prefetch_to_write(&s->next->prev);
     if (s->prev) prefetch_to_write(&s->prev->next);
+    if (s->bucket_next) prefetch_to_write(&s->bucket_next->bucket_prev);
+    if (s->bucket_prev) prefetch_to_write(&s->bucket_prev->bucket_next);
   }
 };
 

@@ -1,7 +1,7 @@
 // The table of wfslab's slots. A slot is held by whoever changed its state to busy: a thread for as long as it lives, or a call of a
 // thread without one, or whoever visits it meanwhile.
 //
-//   states   ┌ unused │ idle │ busy │ ... ┐   claim: exchange; visit: compare-exchange; leave: store
+//   states   ┌ unused │ idle │ busy │ ... ┐   claim, visit: exchange; leave: store
 //   slots    ┌ null   │ ●    │ ●    │ ... ┐   made at their first use, never taken back
 //
 // Progress: wait-free, but a slot's first use asks for memory, which may wait. Placement: in WaitFreeSlab.
@@ -36,8 +36,7 @@ template <class Slot, unsigned kSlots> class WaitFreeSlots {
   /// Slot number `i` for a while, if it is idle; otherwise null.
   Slot* visit(unsigned i) noexcept {
     if (states_[i].load(Order::relaxed) != kIdle) return nullptr;
-    std::uint8_t idle = kIdle;
-    return states_[i].compare_exchange_strong(idle, kBusy, Order::acquire) ? slots_[i].load(Order::relaxed) : nullptr;
+    return states_[i].exchange(kBusy, Order::acquire) == kIdle ? slots_[i].load(Order::relaxed) : nullptr;  // idle is never unused again
   }
   void leave(Slot& slot) noexcept { states_[slot.number].store(kIdle, Order::release); }
 

@@ -194,6 +194,9 @@ struct PageIndex {
           __atomic_store_n(classes + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
     }
 
+    /// Asks for the line that `change_class` will write.
+    void ask_for_class(std::uint32_t head) const noexcept { prefetch_to_write(class_map_.at + head); }
+
     /// The same for a slab that ends, in as few steps as can be: its granules have no class.
     void forget_class(Span* s) noexcept { std::memset(class_map_.at + s->head, kNoClass, s->granules); }
 

@@ -114,8 +114,13 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     marks_.exchange(0, Order::release);  // whoever marks from here on sees the new owner
   }
 
-  /// Whether word `w` holds nothing: a look that may be old.
-  bool is_empty(unsigned w) const noexcept { return words_[w].load(Order::relaxed) == 0; }
+  /// Whether a put of `bits` into word `w` would set a mark or fill the word: a look that may be old.
+  bool would_tell(unsigned w, std::uint64_t bits, unsigned capacity) const noexcept {
+    const std::uint64_t now = words_[w].load(Order::relaxed);
+    return now == 0 || (now | bits) == all_of(w, capacity);
+  }
+  /// Asks for the marks' line, to look at it.
+  void ask_for_marks() const noexcept { __builtin_prefetch(this); }
   /// Asks for the marks' line and that of `number`, which will be changed soon. Any thread; waits for nothing.
   void ask_for(unsigned number) const noexcept {
     prefetch_to_write(this);
