@@ -181,15 +181,23 @@ MORTISE_HOT void release(void* p) noexcept {
   free_slow(p);
 }
 
+template <ChecksSizes H> [[gnu::noinline]] void check_and_release(H& h, void* p, std::size_t size, std::size_t align) noexcept {
+  auto* const ptr = static_cast<std::byte*>(p);
+  if (ptr && h.holds(ptr)) h.check_size(ptr, size, align);
+  if constexpr (HitsBySize<H>) free_slow(p);  // it was no hit just now
+  else release(p);
+}
+
 /// A delete that names a size or an alignment; size 0 where it names none.
 template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size, std::size_t align) noexcept {
   if constexpr (ChecksSizes<H>) {
-    auto* ptr = static_cast<std::byte*>(p);
     H& h = heap;
-    if constexpr (HitsBySize<H>)
+    if constexpr (HitsBySize<H>) {
+      auto* ptr = static_cast<std::byte*>(p);
       if (typename H::Thread* const t = thread_if_ready(); t && align <= kMinAlign && h.holds(ptr))
         if (h.release_hit_of_size(*t, h.block_of(ptr), size)) [[likely]] return;
-    if (ptr && h.holds(ptr)) h.check_size(ptr, size, align);
+    }
+    return check_and_release(h, p, size, align);
   }
   release(p);
 }

@@ -1,8 +1,8 @@
 // hslab_hardened: hslab with every guard whose cost stays small. The safest default.
 //
-//   malloc   SampledGuards: one in 20000 alone on a page ─ HeaderMagic: marked as held ─ TailChecksum: a word behind the block
+//   malloc   SampledGuards: one in 20000 alone on a page ─ MarkedTail: marked as held; a canary behind the request and at the block's end
 //            ─ hslab
-//   free(p)  SizeCheck, where the delete names a size ─ HeaderMagic: is p held? ─ TailChecksum: is it whole?
+//   free(p)  SizeCheck, where the delete names a size ─ MarkedTail: is p held, and whole?
 //            ─ DelayedBatches: zeroed at both ends, into this thread's quarantine; must be zero there when it leaves
 //   memory   GuardPages: a page without access behind each slab; all bookkeeping out of line
 //
@@ -17,10 +17,9 @@
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/guard_pages.hpp"
-#include "mortise/guard/header_magic.hpp"
+#include "mortise/guard/marked_tail.hpp"
 #include "mortise/guard/sampled_guards.hpp"
 #include "mortise/guard/size_check.hpp"
-#include "mortise/guard/tail_checksum.hpp"
 #include "mortise/shape/block_marks.hpp"
 #include "mortise/shape/limited_to.hpp"
 
@@ -29,8 +28,7 @@ namespace mortise {
 using HslabHardenedLayers = Layers<
     SampledGuards<>,                                                           // reads, too, for a few blocks
     SizeCheck<>,                                                               // delete as what was made
-    HeaderMagic<>,                                                             // a mark out of line: held or released
-    TailChecksum<>,                                                            // a keyed word behind each block
+    MarkedTail<>,                                                              // held or released, out of line; canaries behind it
     DelayedBatches<64_KiB, fills::ZeroedEnds<>>,                               // zeroed at both ends, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,

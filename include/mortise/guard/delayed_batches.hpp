@@ -113,7 +113,8 @@ struct DelayedBatches {
         set_state(t, kOpen);
         return false;
       }
-      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengthOf[b.class_index()]);
+      if constexpr (kHitsAreShort) Fill::fill_short(b.ptr, kLengths, b.class_index());
+      else if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, b.class_index());
       put(t, batch, left - 1, b.ptr, call_site());
       set_state(t, kOpen);
       return true;
@@ -228,15 +229,21 @@ struct DelayedBatches {
     }
     static constexpr auto kFilledOf = make_filled();
     static constexpr auto make_lengths() noexcept {
+      if constexpr (Fill::kFillBytes > 0) return typename Fill::template Lengths<Classes::kCount + 1>(kFilledOf);
+      else return nullptr;
+    }
+    static constexpr auto kLengths = make_lengths();
+    /// A batch of one is full as soon as it is open, so no hit meets one: what those that take more hold may all be short.
+    static constexpr bool hits_are_short() noexcept {
       if constexpr (Fill::kFillBytes > 0) {
-        std::array<typename Fill::Length, Classes::kCount + 1> lengths{};
-        for (unsigned c = 1; c <= Classes::kCount; ++c) lengths[c] = Fill::length(kFilledOf[c]);
-        return lengths;
+        for (unsigned c = 1; c <= Classes::kCount; ++c)
+          if (slots_of(c) > 1 && kFilledOf[c] >= Fill::kLongFrom) return false;
+        return true;
       } else {
-        return nullptr;
+        return false;
       }
     }
-    static constexpr auto kLengthOf = make_lengths();
+    static constexpr bool kHitsAreShort = hits_are_short();
 
     /// Seen by signal handlers of this thread: nothing moves across it.
     MORTISE_HOT static void set_state(Thread& t, State state) noexcept {
@@ -266,7 +273,7 @@ struct DelayedBatches {
       Batch* batch = is_claimed(t) ? nullptr : glance(t.open[c]);
       if (batch && glance(batch->left) == 0) batch = close(t, c);
       if (batch) {
-        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengthOf[c]);
+        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, c);
         put(t, *batch, batch->left - 1, b.ptr, site);
       }
       set_state(t, kOpen);

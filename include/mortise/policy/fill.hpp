@@ -5,6 +5,8 @@
 // last ones fall on its end again.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +18,8 @@ namespace mortise {
 
 /// `kFillBytes`: so many bytes at the start of a block are filled when it comes, and looked at when it goes.
 /// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of
-/// 16 and at least that. `length(n)`: what `fill` takes instead of `n` from whoever knows it beforehand.
+/// 16 and at least that. `Lengths(n[])`: from whoever knows all n beforehand; `fill(p, lengths, i)` then stands for n[i], and
+/// `fill_short` is the same for an n below kLongFrom.
 template <class P>
 concept QuarantineFill = requires {
   { P::kFillBytes } -> std::convertible_to<std::size_t>;
@@ -48,6 +51,12 @@ MORTISE_HOT Word rest(const std::byte* p, std::size_t n) noexcept {
     if (at >= last) return seen;
   }
 }
+/// Whether all words are zero of `count` blocks, each looked at in `sizeof...(At)` places.
+template <class... At> bool are_zero(const std::byte* const* p, unsigned count, At... at) noexcept {
+  Word seen{};
+  for (unsigned i = 0; i < count; ++i) seen |= (word(p[i] + at) | ...);
+  return (seen[0] | seen[1]) == 0;
+}
 }  // namespace detail
 
 /// Blocks stay as the program left them.
@@ -59,25 +68,43 @@ struct Untouched {
 /// Zeroed when it comes, and zero when it goes: a write after free is found, a read after free finds nothing, what was there leaks to
 /// nobody. Beyond the first `kBytes` nothing is done or found.
 /// `kBytes` (16..1 GiB): so much of a block, from its start.
-template <std::size_t kBytes = 1_GiB> struct Zeroed {
+template <std::size_t kBytes = 1_GiB> class Zeroed {
+  using Word = detail::Word;
+  static constexpr std::size_t kAtOnce = 64;
+
+ public:
   static constexpr const char* kName = "Zeroed";
   static constexpr std::size_t kFillBytes = kBytes;
 
+  static constexpr std::size_t kLongFrom = kAtOnce + 1;
+
   /// Where the words lie that the first kAtOnce bytes are visited by, beside the one at the start.
   struct Length {
-    std::uint32_t bytes;
-    std::uint8_t second, third, last;
+    std::uint32_t bytes = 0;
+    std::uint8_t second = 0, third = 0, last = 0;
+
+    constexpr Length() = default;
+    constexpr explicit Length(std::size_t n) : bytes(static_cast<std::uint32_t>(n)) {
+      const std::size_t end = (n < kAtOnce ? n : kAtOnce) - sizeof(Word);
+      second = static_cast<std::uint8_t>(end < 16 ? end : 16);
+      third = static_cast<std::uint8_t>(end < 32 ? end : 32);
+      last = static_cast<std::uint8_t>(end);
+    }
   };
-  static constexpr Length length(std::size_t n) noexcept {
-    const std::size_t last = (n < kAtOnce ? n : kAtOnce) - sizeof(Word);
-    const auto no_further = [=](std::size_t at) { return static_cast<std::uint8_t>(at < last ? at : last); };
-    return {static_cast<std::uint32_t>(n), no_further(16), no_further(32), static_cast<std::uint8_t>(last)};
+  template <std::size_t kCount> struct Lengths {
+    std::array<Length, kCount> of{};
+    constexpr explicit Lengths(const std::array<std::uint32_t, kCount>& n) {
+      for (std::size_t i = 0; i < kCount; ++i)
+        if (n[i]) of[i] = Length(n[i]);
+    }
+  };
+  template <std::size_t kCount> MORTISE_HOT static void fill(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
+    fill(p, l.of[i]);
   }
-  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
-    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.last) = Word{};
-    if (l.bytes > kAtOnce) [[unlikely]] detail::fill_rest(p, l.bytes);
+  template <std::size_t kCount> MORTISE_HOT static void fill_short(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
+    fill_short(p, l.of[i]);
   }
-  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, length(n)); }
+  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept {
     const Word* const last = reinterpret_cast<const Word*>(p + n) - 1;
     Word seen = *last;
@@ -88,20 +115,23 @@ template <std::size_t kBytes = 1_GiB> struct Zeroed {
   }
   /// The same for `count` blocks of `n` bytes each: one glance at all of them.
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
+    const Length l(n);
+    if (n <= 16) return detail::are_zero(p, count, 0);
+    if (n <= 32) return detail::are_zero(p, count, 0, 16);
+    if (n <= kAtOnce) return detail::are_zero(p, count, 0, 16, l.third, l.last);
     Word seen{};
-    if (n <= kAtOnce) {
-      const std::size_t last = n - sizeof(Word), second = last < 16 ? last : 16, third = last < 32 ? last : 32;
-      for (unsigned i = 0; i < count; ++i) seen |= (word(p[i]) | word(p[i] + second)) | (word(p[i] + third) | word(p[i] + last));
-    } else {
-      for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | detail::rest(p[i], n);
-    }
+    for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | detail::rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
-  using Word = detail::Word;
-  static constexpr std::size_t kAtOnce = 64;
-
+  MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
+    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.last) = Word{};
+  }
+  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+    fill_short(p, l);
+    if (l.bytes > kAtOnce) [[unlikely]] detail::fill_rest(p, l.bytes);
+  }
   MORTISE_HOT static Word word(const std::byte* p) noexcept { return detail::word(p); }
   MORTISE_HOT static Word& word(std::byte* p) noexcept { return detail::word(p); }
 
@@ -121,34 +151,53 @@ template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
   static constexpr std::size_t kFillBytes = 32_KiB;
   static constexpr std::size_t kStart = 64, kEnd = 32;
 
+  static constexpr std::size_t kLongFrom = kWholeFrom;
+
   /// Where the words lie beside the first; where the block is shorter they fall on its end. `whole`: its bytes, 0 for the ends alone.
   struct Length {
     std::uint16_t at[5], whole;
+
+    constexpr explicit Length(std::size_t n) : whole(static_cast<std::uint16_t>(n < kWholeFrom ? 0 : n)) {
+      const std::size_t last = n - sizeof(Word), before = last < sizeof(Word) ? 0 : last - sizeof(Word);
+      for (std::size_t i = 0; i < 3; ++i) at[i] = static_cast<std::uint16_t>(std::min(16 * (i + 1), last));
+      at[3] = static_cast<std::uint16_t>(before);
+      at[4] = static_cast<std::uint16_t>(last);
+    }
   };
-  static constexpr Length length(std::size_t n) noexcept {
-    const std::size_t last = n - sizeof(Word), before = last < sizeof(Word) ? 0 : last - sizeof(Word);
-    const auto no_further = [=](std::size_t at) { return static_cast<std::uint16_t>(at < last ? at : last); };
-    return {{no_further(16), no_further(32), no_further(48), static_cast<std::uint16_t>(before), static_cast<std::uint16_t>(last)},
-            static_cast<std::uint16_t>(n < kWholeFrom ? 0 : n)};
-  }
-  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+  /// Each place of all lengths together: an index that needs no product finds it.
+  template <std::size_t kCount> struct Lengths {
+    std::array<std::uint16_t, kCount> at[5]{}, whole{};
+    constexpr explicit Lengths(const std::array<std::uint32_t, kCount>& n) {
+      for (std::size_t i = 0; i < kCount; ++i) {
+        if (n[i] == 0) continue;
+        const Length l(n[i]);
+        for (std::size_t k = 0; k < 5; ++k) at[k][i] = l.at[k];
+        whole[i] = l.whole;
+      }
+    }
+  };
+  template <std::size_t kCount> MORTISE_HOT static void fill_short(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
     detail::word(p) = Word{};
 #pragma GCC unroll 5
-    for (const std::uint16_t at : l.at) detail::word(p + at) = Word{};
-    if (l.whole) [[unlikely]] detail::fill_rest(p, l.whole);
+    for (const auto& at : l.at) detail::word(p + at[i]) = Word{};
   }
-  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, length(n)); }
+  template <std::size_t kCount> MORTISE_HOT static void fill(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
+    fill_short(p, l, i);
+    if (l.whole[i]) [[unlikely]] detail::fill_rest(p, l.whole[i]);
+  }
+  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept {
+    fill(p, Lengths<1>({static_cast<std::uint32_t>(n)}), 0);
+  }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
-    const Length l = length(n);
+    const Length l(n);
+    const auto& at = l.at;
+    if (n <= 16) return detail::are_zero(p, count, 0);
+    if (n <= 32) return detail::are_zero(p, count, 0, 16);
+    if (n <= kStart) return detail::are_zero(p, count, 0, 16, at[1], at[4]);
+    if (!detail::are_zero(p, count, 0, 16, 32, 48, at[3], at[4])) return false;
     Word seen{};
-    for (unsigned i = 0; i < count; ++i) {
-      Word here = detail::word(p[i]);
-#pragma GCC unroll 5
-      for (const std::uint16_t at : l.at) here |= detail::word(p[i] + at);
-      if (l.whole) [[unlikely]] here |= detail::rest(p[i], n);
-      seen |= here;
-    }
+    for (unsigned i = 0; l.whole && i < count; ++i) seen |= detail::rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
 

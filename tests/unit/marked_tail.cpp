@@ -1,0 +1,155 @@
+// If this failed, a write past the end of a block, or a second release, would go unnoticed on hslab_hardened.
+#include "mortise/guard/marked_tail.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+
+#include "mortise/allocators/hslab.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+std::optional<Fault> told;
+unsigned times = 0;
+void note(const Crime& crime) noexcept {
+  told = crime.fault;
+  ++times;
+}
+template <class... Guard> using OverHslab = Stack<Join<Layers<Guard...>, HslabOver<BlockMarks<>, MmapHeap<>>>>;
+using Noting = OverHslab<MarkedTail<on_fault::CallBack<note>>>;
+using Abiding = OverHslab<MarkedTail<>>;
+
+template <class H> bool is_told(H& h, std::byte* p, Fault fault) {
+  told.reset();
+  h.measure(h.block_of(p));
+  return told == fault;
+}
+template <class H> Block take(H& h, typename H::Thread& t, std::size_t n, bool hits) {
+  if (hits)
+    if (const Block b = h.allocate_hit(t, {.size = n})) return b;
+  return h.allocate(t, {.size = n});
+}
+template <class H> void give(H& h, typename H::Thread& t, std::byte* p, bool hits) {
+  const Block b = h.block_of(p);
+  if (hits && h.release_hit(t, b)) return;
+  h.release(t, b);
+}
+
+/// The first 8 bytes and the last 8; all sizes up to where gaps are told by the block's last word, as hits and as misses.
+TEST(MarkedTail, EveryByteBehindEverySizeIsWatched) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    for (std::size_t n = 1; n <= 6000; n += n < 300 ? 1 : 37) {
+      for (const bool hits : {false, true}) {
+        const Block b = take(h, t, n, hits);
+        ASSERT_EQ(b.size, n);
+        EXPECT_NE(b.ptr[n], std::byte{0}) << "the end of a string would not be seen behind " << n;
+        const std::size_t end = h.below.measure({b.ptr, 0, b.class_index()}).size;
+        for (std::size_t at = n; at < end; at = at == n + 7 && at < end - 8 ? end - 8 : at + 1) {
+          b.ptr[at] ^= std::byte{0x80};
+          EXPECT_TRUE(is_told(h, b.ptr, Fault::tail_overwritten)) << "byte " << at << " of a block of " << n;
+          EXPECT_FALSE(h.release_hit(t, h.block_of(b.ptr)));
+          b.ptr[at] ^= std::byte{0x80};
+        }
+        told.reset();
+        EXPECT_EQ(h.measure(h.block_of(b.ptr)).size, n);
+        EXPECT_TRUE(h.has_size(h.block_of(b.ptr), n));
+        EXPECT_FALSE(h.has_size(h.block_of(b.ptr), n + 1));
+        give(h, t, b.ptr, hits);
+        EXPECT_FALSE(told) << n;
+        EXPECT_FALSE(h.release_hit(t, h.block_of(b.ptr)));
+        give(h, t, b.ptr, hits);
+        EXPECT_EQ(told, Fault::double_free) << n;
+      }
+    }
+  });
+}
+
+TEST(MarkedTail, OnlyWhatIsHeldIsReleased) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    for (const std::size_t n : {100, 3000, 1 << 20}) {
+      const Block b = h.allocate(t, {.size = n});
+      for (const std::size_t inside : {1, 8, 16, 48}) {
+        EXPECT_FALSE(h.release_hit(t, h.block_of(b.ptr + inside)));
+        told.reset();
+        h.release(t, h.block_of(b.ptr + inside));
+        EXPECT_EQ(told, Fault::invalid_free) << n << ' ' << inside;
+      }
+      told.reset();
+      h.release(t, h.block_of(b.ptr));
+      EXPECT_FALSE(told);
+      h.release(t, h.block_of(b.ptr));
+      EXPECT_TRUE(told == Fault::double_free || (n > 1 << 18 && told == Fault::invalid_free)) << n;
+    }
+  });
+}
+
+TEST(MarkedTail, ADeleteThatNamesAnotherSizeIsNoHit) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    for (std::size_t n = 1; n <= 1000; n += 3) {
+      const Block b = h.allocate(t, {.size = n});
+      for (const std::size_t other : {n - 1, n + 1, n + 8, n + 16, std::size_t{0}, std::size_t{1} << 40})
+        EXPECT_FALSE(h.release_hit_of_size(t, h.block_of(b.ptr), other)) << n << ' ' << other;
+      EXPECT_FALSE(h.release_hit_of_size(t, h.block_of(b.ptr + 8), n));
+      EXPECT_TRUE(h.release_hit_of_size(t, h.block_of(b.ptr), n)) << n;
+      for (std::size_t other = 0; other < n + 32; ++other) EXPECT_FALSE(h.release_hit_of_size(t, h.block_of(b.ptr), other)) << n;
+    }
+  });
+}
+
+TEST(MarkedTail, ABlockThatIsResizedTakesItsTailAlong) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    told.reset();
+    for (const std::size_t from : {97, 300, 4200, 300 << 10}) {
+      Block b = h.allocate(t, {.size = from});
+      for (std::size_t n = from; n > from / 2; n -= 1 + from / 20) {
+        const Block smaller = h.resize_in_place(t, h.measure(h.block_of(b.ptr)), n);
+        if (!smaller) break;
+        b = smaller;
+        ASSERT_EQ(b.size, n);
+        EXPECT_EQ(h.measure(h.block_of(b.ptr)).size, n);
+        b.ptr[n] ^= std::byte{1};
+        EXPECT_TRUE(is_told(h, b.ptr, Fault::tail_overwritten)) << n;
+        b.ptr[n] ^= std::byte{1};
+        told.reset();
+      }
+      h.release(t, h.block_of(b.ptr));
+      EXPECT_FALSE(told) << from;
+    }
+  });
+}
+
+TEST(MarkedTail, AWalkFindsWhatNobodyHasReleasedYet) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    Block blocks[50];
+    for (std::size_t i = 0; i < 50; ++i) blocks[i] = h.allocate(t, {.size = 140 * (i + 1)});
+    const Block large = h.allocate(t, {.size = 1_MiB});
+    for (std::size_t i = 0; i < 50; i += 2) h.release(t, h.block_of(blocks[i].ptr));
+    times = 0;
+    EXPECT_EQ(h.check_all(t), 0u);
+    blocks[7].ptr[blocks[7].size] ^= std::byte{1};
+    large.ptr[large.size] ^= std::byte{1};
+    EXPECT_EQ(h.check_all(t), 2u);
+    EXPECT_EQ(times, 2u);
+  });
+}
+
+TEST(MarkedTail, TheProgramEndsUnlessItsPolicyGoesOn) {
+  Stage<Abiding> stage;
+  stage.as(0, [](Abiding& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 100});
+    b.ptr[100] = std::byte{0};
+    EXPECT_DEATH(h.release(t, h.block_of(b.ptr)), "fault=tail_overwritten");
+    EXPECT_DEATH(h.release(t, h.block_of(b.ptr + 16)), "fault=invalid_free");
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test
