@@ -106,6 +106,7 @@ bench-affinity:  ## affinity pools: simulated misses and the bars they keep, the
 	ninja -C build bench_affinity
 	build/venv/bin/python bench/affinity/run.py
 	build/venv/bin/python bench/affinity/sweeps.py
+	build/venv/bin/python bench/affinity/gain.py
 	build/venv/bin/python bench/affinity/run.py --wide --cycles
 
 bare:  ## compositions without an operating system: images on an emulated board, and what the heaps cost in ROM and RAM

@@ -1,5 +1,5 @@
 """What thresholds, segments and caches of other sizes would do to affinity pools, and how large their tables are: sweeps.py
-[--thresholds] [--segments] [--caches] [--tables] [--model] [--programs a,b]. Counted by cachegrind but for memory; each table can be made again."""
+[--thresholds] [--segments] [--caches] [--tlb] [--tables] [--model] [--programs a,b]. Counted by cachegrind but for memory; each table can be made again."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import inputs  # noqa: E402
 import wide  # noqa: E402
-from programs import CACHE, PROGRAMS, REAL, ROOT, WORK, command, environment, pools  # noqa: E402
+from programs import CACHE, INTERLEAVED, PROGRAMS, REAL, ROOT, WORK, command, environment, pools  # noqa: E402
 
 OUT = ROOT / "build/bench/affinity-sweeps.json"
 THRESHOLDS = {"objects": (1, 10, 100, 1000, 10_000), "bytes": (32, 64, 128, 256, 512, 1024)}
@@ -25,9 +25,23 @@ SEGMENTS = {"1 KiB": "-1k", "4 KiB": "", "16 KiB": "-16k", "64 KiB": "-64k"}
 CACHE_KIB = (256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 
 
+# A TLB is a cache whose lines are pages of 4 KiB: 64 entries that may hold any page, and 1536, 12-way.
+TLB = ["--tool=cachegrind", "--cache-sim=yes", "--D1=262144,64,4096", "--LL=6291456,12,4096", "--cachegrind-out-file=/dev/null"]
+
+
 def counted(program: str, arm: dict[str, str], last_level_kib: int = 1024) -> dict[str, int]:
     """Instructions and misses of one run at the counted size."""
-    words = ["valgrind", *CACHE, f"--LL={last_level_kib * 1024},16,64", *command(program, False)]
+    return simulated(program, arm, [*CACHE, f"--LL={last_level_kib * 1024},16,64"])
+
+
+def translated(program: str, arm: dict[str, str]) -> dict[str, int]:
+    """The same, of the TLB instead of the caches."""
+    found = simulated(program, arm, TLB)
+    return {"data": found["data"], "tlb": found["d1"], "second_level_tlb": found["ll"]}
+
+
+def simulated(program: str, arm: dict[str, str], options: list[str]) -> dict[str, int]:
+    words = ["valgrind", *options, *command(program, False)]
     done = subprocess.run(words, env=environment(arm), capture_output=True, check=False)
     said = done.stderr.decode(errors="replace")
     if done.returncode:
@@ -48,10 +62,10 @@ def peak_kib(program: str, arm: dict[str, str]) -> int:
     return int(done.stderr.split()[-1])
 
 
-def all_at_once(cells: dict[tuple, tuple]) -> dict[tuple, dict[str, int]]:
+def all_at_once(cells: dict[tuple, tuple], count=counted) -> dict[tuple, dict[str, int]]:
     """Counts do not depend on who else runs: two at a time."""
     with ThreadPoolExecutor(2) as workers:
-        return dict(zip(cells, workers.map(lambda cell: counted(*cell), cells.values()), strict=True))
+        return dict(zip(cells, workers.map(lambda cell: count(*cell), cells.values()), strict=True))
 
 
 def sweep_thresholds(chosen: list[str]) -> dict[str, list]:
@@ -69,6 +83,12 @@ def sweep_caches(chosen: list[str]) -> dict[str, list]:
     arms = {"glibc": {}, "size": pools("size"), "graph": pools()}
     cells = {(p, kib, arm): (p, how, kib) for p in chosen for kib in CACHE_KIB for arm, how in arms.items()}
     return {"caches": [[*cell, found] for cell, found in all_at_once(cells).items()]}
+
+
+def sweep_tlb(chosen: list[str]) -> dict[str, list]:
+    arms = {"glibc": {}, "hslab": {"LD_PRELOAD": str(ROOT / "build/lib/libmortise-hslab.so")}, "size": pools("size"), "graph": pools()}
+    cells = {(p, arm): (p, how) for p in chosen for arm, how in arms.items()}
+    return {"tlb": [[*cell, found] for cell, found in all_at_once(cells, translated).items()]}
 
 
 def list_tables(chosen: list[str]) -> dict[str, list]:
@@ -133,12 +153,12 @@ def show(document: dict[str, list], console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("thresholds", "segments", "caches", "tables", "model", "show"):
+    for name in ("thresholds", "segments", "caches", "tlb", "tables", "model", "show"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--programs", default="")
     options = parser.parse_args()
     parts = {"thresholds": (sweep_thresholds, ["k.mix", "k.cxx", "xalan", "lua"]), "segments": (sweep_segments, ["k.mix", "k.cxx", "k.astar", "xalan", "dot"]),
-             "caches": (sweep_caches, ["k.mix", "k.cxx", "k.astar", "xalan", "jq"]), "tables": (list_tables, REAL)}  # fmt: skip
+             "caches": (sweep_caches, ["k.mix", "k.cxx", "k.astar", "xalan", "jq"]), "tlb": (sweep_tlb, [*INTERLEAVED, "health", "treeadd", *REAL]), "tables": (list_tables, REAL)}  # fmt: skip
     for name, scale in (("counted", 0.12), ("timed", 1.0)):
         if not (WORK / name).exists():
             inputs.write(WORK / name, scale)
