@@ -88,8 +88,10 @@ SEEDS = {
     "a span is announced without a mark": (
         BIN, [("    marks_.fetch_or(std::uint64_t{1} << w, Order::acq_rel);\n  }\n\n  // -- the owner's", "  }\n\n  // -- the owner's")], "lost", "wait_free_bin"),
     "a number is claimed by whoever saw it": (
-        SHELF, [("if (words_[w].fetch_and(~bit, Order::acquire) & bit) return", "if (words_[w].fetch_and(~bit, Order::acquire) | bit) return")],
+        SHELF, [("if (words_[w].fetch_and(~bit, Order::acquire) & bit) {", "if (words_[w].fetch_and(~bit, Order::acquire) | bit) {")],
         "twice|race", "wait_free_pool"),
+    "a mark is cleared without a second look at its word": (
+        SHELF, [("    if (words_[w].load(Order::relaxed)) mark(w);\n", "")], "not marked", "wait_free_pool"),
     "a block of another thread's span is taken for one of its own": (
         SLOT, [("mine && owner == mine->number && !put.completed", "mine && !put.completed")], "lost|left its slot|race", "wait_free_slot"),
     "a block on its way home forgets its neighbours": (
