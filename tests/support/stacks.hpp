@@ -152,6 +152,7 @@ using Stacks = ::testing::Types<
     Entry<"latency", OverSpans<Latency, Aligned, ThreadCache<>, Latency, SmallBypass>, kAligns>,
     Entry<"counters", OverSpans<Counters<probe::Bytes>, Aligned, ThreadCache<>, Counters<>, SmallBypass>, kAligns>,
     Entry<"sampled", Join<Layers<Sampled<64_KiB>>, HslabLayers>, kRemembers>,
+    Entry<"sampled_metered", Join<Layers<Sampled<64_KiB>>, HslabWith<CoreCache<32_KiB, by_core, 1>, MmapHeap<>>>, kRemembers>,
     Entry<"sampled_often", Join<Layers<Sampled<64>>, HslabLayers>, Traits{.align_max = 1_MiB, .maps_through_source = false, .hits = false}>,
     Entry<"affinity_pools", Join<Layers<AffinityPools<>>, HslabLayers>, kPools>,
     Entry<"affinity_pools_over_malloc", Layers<AffinityPools<BySizeClass<>, 1_KiB>, SizedHeader, MallocHeap>, kPools>,

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/os/facts.hpp"
@@ -54,6 +56,29 @@ TEST(SampleChunks, PlacesNeverOverlapAndAllGoBack) {
   Usage u;
   below->tell(u);
   EXPECT_EQ(u.live, 0u);
+}
+
+TEST(SampleChunks, PagesOfFreeRoomGoBackOnce) {
+  auto below = std::make_unique<Hslab>();
+  ASSERT_TRUE(start_below(*below, os::read_facts(nullptr)));
+  Hslab::Thread t;
+  Chunks chunks;
+  constexpr std::size_t kBytes = 40'000;
+  std::vector<Chunks::Place> places;
+  std::size_t freed = 0;
+  for (int i = 0; i < 200; ++i) {
+    places.push_back(chunks.take(*below, t, kBytes, 16));
+    std::memset(places.back().ptr, 7, kBytes);
+  }
+  chunks.purge(*below);
+  for (std::size_t i = 0; freed + 2 * kBytes < Chunks::kFreedMax; i += 3, freed += 2 * kBytes)
+    for (std::size_t k = i; k < i + 2; ++k) chunks.give(*below, t, places[k].chunk, places[k].ptr, kBytes);
+  const std::size_t given = chunks.purge(*below);
+  EXPECT_GE(given, freed / 10 * 8) << "all but the pages at their ends";
+  EXPECT_LE(given, freed + chunks.count() * kBytes) << "an end of a chunk that never held a block may be given as well";
+  EXPECT_EQ(chunks.purge(*below), 0u);
+  for (std::size_t i = 2; i < places.size(); i += 3)
+    for (std::size_t k = 0; k < kBytes; ++k) ASSERT_EQ(places[i].ptr[k], std::byte{7}) << "a block that lives lost a page";
 }
 
 }  // namespace

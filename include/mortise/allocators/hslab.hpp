@@ -25,10 +25,10 @@
 
 namespace mortise {
 
-/// The layers of hslab over whatever gives it memory; the allocators that add guards put theirs above and below.
-template <class... Source> using HslabOver = Layers<
+/// The layers of hslab with a cache for each core, over whatever gives it memory.
+template <class Cache, class... Source> using HslabWith = Layers<
     Aligned,                                                       // alignment beyond 16: a class that has it
-    CoreCache<32_KiB>,                                             // hit: a magazine of this core
+    Cache,                                                         // hit: a magazine of this core
     Bypass<LargerThan<256_KiB>,                                    // larger blocks are spans of their own
            BatchedFree<1024, 128_KiB>,                             // misses and remote frees travel in batches
            Slab<classes::Coloured<classes::Geometric<8, 256_KiB>>, FutexLock, fit::FullestFirst>>,
@@ -36,6 +36,9 @@ template <class... Source> using HslabOver = Layers<
     PageIndex,                                                     // pointer -> span
     LimitedTo<>,                                                   // ENOMEM at the limit that was set, if any
     Source...>;
+
+/// The allocators that add guards put theirs above and below.
+template <class... Source> using HslabOver = HslabWith<CoreCache<32_KiB>, Source...>;
 
 using HslabLayers = HslabOver<MmapHeap<>>;
 using Hslab = Stack<HslabLayers>;

@@ -16,6 +16,8 @@
 // in a magazine of that colour and goes down whole when that is full. own_table_ points at the core's colour within its set, so
 // that this costs the hit path nothing.
 //
+// Where it is metered, a core counts the bytes of its hits down and misses when they run out, for a layer above that takes samples.
+//
 // Before start the gates are 0 and every call takes the miss path: an all-zero cache is a valid, closed one.
 //
 // Progress: hit wait-free but for restarts by preemption; misses as below. Source: [BonwickAdams01] magazines, [Desnoyers15].
@@ -38,13 +40,15 @@ namespace mortise {
 /// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or kSwingShare of a swing; never more than a magazine's
 /// slots or fewer than 2 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
-template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core> struct CoreCache {
+/// `kMetered` (0..1): a hit counts its bytes on the core's meter, at two instructions more.
+template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core, unsigned kMetered = 0> struct CoreCache {
   static constexpr const char* kName = "CoreCache";
   static constexpr const char* kWhat = "a magazine of free blocks for each core and class, changed by restartable sequences";
   static constexpr const char* kNeeds = "size classes and batches below (BatchedFree or Slab)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::Magazine::kSlots);
     out.policy("Distribution", Distribution::kName);
+    out.number("metered", kMetered);
   }
 
   template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
@@ -59,11 +63,11 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       unsigned c;
       if (r.size < own_gate_) [[likely]] {
         c = Classes::class_of(r.size);
-        p = os::magazine_pop(area_, own_table(), place_of(c));
+        p = pop(own_table(), c, r.size);
       } else {
         if (kOneColour || r.size >= gate_) [[unlikely]] return {};
         c = Classes::class_of(r.size);
-        p = os::magazine_pop(area_, table(), place_of(c));
+        p = pop(table(), c, r.size);
       }
       if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
@@ -131,6 +135,16 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return trim_below(this->below, t);
     }
 
+    /// What the meter is at that counts hits of so many bytes here and now; false when none does. A meter that nobody has set is about kMeterUnset.
+    bool read_meter(std::size_t bytes, std::int64_t& left) noexcept requires (kMetered != 0) {
+      std::byte* const set = metered_set(bytes);
+      if (set) left = os::meter_now(set);
+      return set;
+    }
+    void set_meter(std::size_t bytes, std::int64_t left) noexcept requires (kMetered != 0) {
+      if (std::byte* const set = metered_set(bytes)) os::set_meter(set, left);
+    }
+
     /// Blocks that magazines hold stay there.
     void close() noexcept {
       Held held(lock_);
@@ -192,6 +206,21 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     static constexpr std::size_t kOwnBytes = own_bytes();  ///< sizes up to here are taken in this core's colour
 
+    MORTISE_HOT std::byte* pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
+      if constexpr (kMetered) return os::magazine_pop_metered(area_, table, place_of(c), bytes);
+      else return os::magazine_pop(area_, table, place_of(c));
+    }
+    /// Small sizes are counted where the core's colour begins, others where its set does.
+    std::byte* metered_set(std::size_t bytes) noexcept {
+      if (bytes >= gate_) return nullptr;
+      std::byte* const set = own_set();
+      return set && bytes < own_gate_ ? own_part(set, os::rseq_index(area_)) : set;
+    }
+    static std::byte* own_part(std::byte* set, std::uint32_t i) noexcept {
+      if constexpr (kOneColour) return set;
+      else return set + place_of(Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
+    }
+
     MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
     MORTISE_HOT std::byte* const* own_table() noexcept {
       if constexpr (kOneColour) return table_[0].address();
@@ -213,7 +242,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     void show(std::uint32_t i, std::byte* set, Order order) noexcept {
       if constexpr (!kOneColour) {
         const bool is_closed = set == &closed_[0];
-        own_table_[i].store(is_closed ? set : set + place_of(Classes::offset_of(Distribution::spread(i, colours_of<Classes>()))), order);
+        own_table_[i].store(is_closed ? set : own_part(set, i), order);
       }
       table_[i].store(set, order);
     }
@@ -313,6 +342,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (set) return set;
       set = this->below.meta(kSetBytes);
       if (!set) return nullptr;
+      if constexpr (kMetered) {
+        os::set_meter(set, kMeterUnset);
+        os::set_meter(own_part(set, i), kMeterUnset);
+      }
       sets_[i].store(set, Order::release);
       show(i, set, Order::release);
       if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);

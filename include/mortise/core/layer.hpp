@@ -200,6 +200,14 @@ template <class H> concept Reserves = requires(H& h, typename H::Thread& t, Rese
   { h.reserve(t, r) } noexcept -> std::same_as<bool>;
 };
 
+/// Counts the bytes of hits down on meters, and misses while the one that counts is below zero. Any thread; of two that set or count one
+/// at a time, one may be lost.
+template <class H> concept Meters = requires(H& h, std::size_t n, std::int64_t left) {
+  { h.read_meter(n, left) } noexcept -> std::same_as<bool>;
+  { h.set_meter(n, left) } noexcept;
+};
+inline constexpr std::int64_t kMeterUnset = INT64_MIN / 2;
+
 /// Remembers the call stacks of sampled allocations.
 template <class H> concept Profiles = requires(H& h, std::size_t n) {
   { h.set_mean(n) } noexcept;
@@ -309,6 +317,8 @@ template <Heap Below> class Passthrough {
   }
   void tell(Usage& u) noexcept requires Tells<Below> { below.tell(u); }
   bool reserve(Thread& t, Reserve r) noexcept requires Reserves<Below> { return below.reserve(t, r); }
+  bool read_meter(std::size_t n, std::int64_t& left) noexcept requires Meters<Below> { return below.read_meter(n, left); }
+  void set_meter(std::size_t n, std::int64_t left) noexcept requires Meters<Below> { below.set_meter(n, left); }
   void set_limit_bytes(std::size_t n) noexcept requires Limits<Below> { below.set_limit_bytes(n); }
   std::size_t limit_bytes() noexcept requires Limits<Below> { return below.limit_bytes(); }
   std::size_t taken_bytes() noexcept requires Limits<Below> { return below.taken_bytes(); }

@@ -8,6 +8,8 @@
 //   │ count │ limit │ slot[0] │ slot[1] │ ... │      pop: read slot[count-1], commit count-1
 //   └───────┴───────┴─────────┴─────────┴─────┘      push: write slot[count],   commit count+1
 //
+// A metered pop counts bytes down as well, on a meter of the core, and misses while that is below zero: two instructions more.
+//
 // All of a core's magazines lie in one *set*, a magazine every kStride bytes; a table gives the set of each core index.
 // A set of zeros is a valid closed one: count 0 and limit 0 make every pop and every push miss.
 //
@@ -48,12 +50,13 @@ namespace mortise::os {
 
 /// A bounded stack of free blocks of one size class; only ever changed by sections, or while its set is out of the table.
 struct Magazine {
-  static constexpr unsigned kSlots = 255;
+  static constexpr unsigned kSlots = 254;
   static constexpr std::size_t kStride = 2048;  // a power of two: the place is on the path from free's pointer to its store
 
   std::uint32_t count;
   std::uint32_t limit;  ///< how many it may hold; 0 = closed
   std::byte* slot[kSlots];
+  std::int64_t meter;   ///< the first magazine behind where a table points: bytes that metered pops have left; below zero: none
 
   /// Both may be called while sections read the limit and others set it: each is one access.
   std::uint32_t limit_now() const noexcept { return __atomic_load_n(&limit, __ATOMIC_RELAXED); }
@@ -64,6 +67,14 @@ struct Magazine {
   void set_count(std::uint32_t blocks) noexcept { __atomic_store_n(&count, blocks, __ATOMIC_RELAXED); }
 };
 static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's place is its class times the stride");
+
+/// The meter of the set that a table's entry points to. Any thread may read and set it while pops count it down: then one of the two is lost.
+inline std::int64_t meter_now(const std::byte* set) noexcept {
+  return __atomic_load_n(&reinterpret_cast<const Magazine*>(set)->meter, __ATOMIC_RELAXED);
+}
+inline void set_meter(std::byte* set, std::int64_t bytes) noexcept {
+  __atomic_store_n(&reinterpret_cast<Magazine*>(set)->meter, bytes, __ATOMIC_RELAXED);
+}
 
 /// What stands in for the kernel's area where restartable sequences are not to be had. One a thread, in its thread record.
 struct OwnArea {
@@ -136,12 +147,13 @@ inline bool order_all_threads() noexcept {
 // The flag `?` keeps what belongs to a function in its group, so that the linker drops or keeps both.
 // r10 and r11 are scratch. No output of an asm with jumps is a variable that the compiler may place: gcc before 12.4 and 13.3 copies
 // such outputs on each edge after what that edge assigns itself, and the null of `empty` is overwritten (PR113921).
-#define MORTISE_RSEQ_OPEN                                                                     \
+#define MORTISE_RSEQ_OPEN_SET                                                                 \
   ".pushsection __rseq_cs,\"aw?\"\n .balign 32\n 9: .long 0,0\n .quad 1f,2f-1f,4f\n .popsection\n" \
   ".pushsection .text.rseq_abort,\"ax?\"\n .long 0x53053053\n 4: jmp 3f\n .popsection\n"           \
   "3: leaq 9b(%%rip), %%r10\n movq %%r10, %%fs:8(%[area])\n"                                  \
   "1: movl %%fs:(%[index]), %%r10d\n"                                                        \
-  "movq (%[table],%%r10,8), %%r10\n addq %[bin], %%r10\n"
+  "movq (%[table],%%r10,8), %%r10\n"
+#define MORTISE_RSEQ_OPEN MORTISE_RSEQ_OPEN_SET "addq %[bin], %%r10\n"
 
 /// Takes one block out of this core's magazine at byte `bin` of its set; null when it is empty.
 /// No lock, no atomic read-modify-write. Wait-free but for restarts, of which there is one per preemption or signal at most.
@@ -158,6 +170,28 @@ MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* tab
   {
     std::byte* const block = top;
     if (!block) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
+    return block;
+  }
+empty:
+  return nullptr;
+}
+
+/// The same, and counts `bytes` down on the core's meter; null also while that is below zero. A pop that is interrupted counts twice.
+MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept {
+  register std::byte* top asm("rax");
+  register const std::ptrdiff_t index asm("r8") = where.index_at;
+  asm goto volatile(MORTISE_RSEQ_OPEN_SET
+      "subq %[bytes], %c[meter](%%r10)\n js %l[empty]\n addq %[bin], %%r10\n"
+      "movl (%%r10), %%r11d\n subl $1, %%r11d\n jb %l[empty]\n"
+      "movq 8(%%r10,%%r11,8), %[top]\n"
+      "movl %%r11d, (%%r10)\n 2:\n"
+      : [top] "=&r"(top)
+      : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [bin] "d"(bin), [bytes] "r"(bytes),
+        [meter] "i"(offsetof(Magazine, meter))
+      : "r10", "r11", "memory", "cc" : empty);
+  {
+    std::byte* const block = top;
+    if (!block) __builtin_unreachable();
     return block;
   }
 empty:
@@ -214,6 +248,7 @@ inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, st
   return static_cast<unsigned>(i);
 }
 #undef MORTISE_RSEQ_OPEN
+#undef MORTISE_RSEQ_OPEN_SET
 
 #else
 
@@ -230,6 +265,12 @@ MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* tab
   if (!count) return nullptr;
   m.set_count(count - 1);
   return m.slot[count - 1];
+}
+MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept {
+  std::byte* const set = table[rseq_index(where)];
+  const std::int64_t left = meter_now(set) - static_cast<std::int64_t>(bytes);
+  set_meter(set, left);
+  return left < 0 ? nullptr : magazine_pop(where, table, bin);
 }
 MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);

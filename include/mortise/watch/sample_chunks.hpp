@@ -5,8 +5,9 @@
 //           └────┴────────┴─────────────┴────┘
 //   used    1110 00000000 1111111111111 0000       a bit for 64 bytes, in bookkeeping memory
 //
-// First fit within a chunk, next fit among chunks. A chunk that is empty goes back. Blocks of several pages give them back at once.
-// Bound: kChunksTried bitmaps of 1 KiB. Not synchronised: the layer that owns it holds its lock.
+// First fit within a chunk, next fit among chunks. A chunk that is empty goes back; pages of free room in others go back when asked for,
+// or when blocks of kFreedMax bytes were freed: faults, not samples, would be most of the cost if each went back at once.
+// Bound: kChunksTried bitmaps of 1 KiB; all of them once in kFreedMax bytes. Not synchronised: the layer that owns it holds its lock.
 #pragma once
 
 #include <bit>
@@ -19,12 +20,14 @@ template <Classed Below> class SampleChunks {
  public:
   static constexpr std::size_t kGrain = 64, kChunkBytes = 2 * Below::Classes::kMaxBytes;
   static constexpr std::size_t kAlignMax = 64_KiB;  ///< chunks start there at least
+  static constexpr std::size_t kFreedMax = 4_MiB;  ///< so much free room may lie about with its pages
   static constexpr unsigned kGrains = kChunkBytes / kGrain, kChunksTried = 8;
 
   struct Chunk {
     Chunk *next, *prev;
     std::byte* base;
     unsigned free_grains;
+    bool is_dirty;  ///< something was freed since its free pages went back
     std::uint64_t used[kGrains / 64];
   };
   struct Place {
@@ -46,18 +49,39 @@ template <Classed Below> class SampleChunks {
     set(*c, static_cast<unsigned>(static_cast<std::size_t>(p - c->base) / kGrain), n, false);
     c->free_grains += n;
     if (c->free_grains == kGrains) return drop(below, t, c);
-    if constexpr (PurgesPages<Below>) {
-      constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
-      std::byte* const first = c->base + round_up(static_cast<std::size_t>(p - c->base), kPage);
-      std::byte* const last = c->base + round_down(static_cast<std::size_t>(p - c->base) + n * kGrain, kPage);
-      if (first < last) below.purge_pages(first, static_cast<std::size_t>(last - first));
-    }
+    c->is_dirty = true;
+    if ((freed_bytes_ += n * kGrain) > kFreedMax) purge(below);
+  }
+
+  /// Gives the pages of free room back to the system; returns their bytes. O(chunks).
+  std::size_t purge(Below& below) noexcept {
+    std::size_t given = 0;
+    freed_bytes_ = 0;
+    Chunk* c = cursor_;
+    if constexpr (PurgesPages<Below>)
+      for (unsigned i = 0; i < count_; ++i, c = c->next) {
+        if (!c->is_dirty) continue;
+        c->is_dirty = false;
+        for (unsigned at = 0; (at = next_bit(*c, at, false)) < kGrains;) {
+          const unsigned end = next_bit(*c, at, true);
+          given += purge_between(below, c->base + at * kGrain, c->base + end * kGrain);
+          at = end;
+        }
+      }
+    return given;
   }
 
   std::size_t bytes() const noexcept { return count_ * kChunkBytes; }
   unsigned count() const noexcept { return count_; }
 
  private:
+  static std::size_t purge_between(Below& below, std::byte* first, std::byte* last) noexcept {
+    constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
+    first += round_up(address_of(first), kPage) - address_of(first);
+    last -= address_of(last) % kPage;
+    const bool is_given = first < last && below.purge_pages(first, static_cast<std::size_t>(last - first));
+    return is_given ? static_cast<std::size_t>(last - first) : 0;
+  }
   static constexpr unsigned grains_of(std::size_t bytes) noexcept {
     return static_cast<unsigned>((bytes + kGrain - 1) / kGrain) + (bytes == 0);
   }
@@ -109,7 +133,7 @@ template <Classed Below> class SampleChunks {
       spare_ = c;
       return nullptr;
     }
-    *c = {.next = c, .prev = c, .base = b.ptr, .free_grains = kGrains, .used = {}};
+    *c = {.next = c, .prev = c, .base = b.ptr, .free_grains = kGrains, .is_dirty = false, .used = {}};
     if (cursor_) {
       c->next = cursor_;
       c->prev = cursor_->prev;
@@ -133,6 +157,7 @@ template <Classed Below> class SampleChunks {
   Chunk* cursor_ = nullptr;  ///< in the ring of all chunks
   Chunk* spare_ = nullptr;
   unsigned count_ = 0;
+  std::size_t freed_bytes_ = 0;  ///< since free pages last went back
 };
 
 }  // namespace mortise

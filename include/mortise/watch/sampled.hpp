@@ -1,8 +1,9 @@
 // A heap profile by samples: one allocation in so many bytes is remembered with its call stack until it is freed.
 //
-//   malloc(n)  ── bytes left -= n ── below zero? ── the layer below                                3 instructions more
+//   malloc(n)  ── bytes left -= n ── below zero? ── the layer below                     2 instructions more over a metered CoreCache,
+//                                        │                                              which counts by core; else 3, counting by thread
 //                                        │ yes: draw the next distance; room in a chunk of samples; its stack into the table
-//   free(p)    ── the layer below                                                                  none more
+//   free(p)    ── the layer below                                                       none more
 //                     │ a miss, for a chunk has no size class: take it out of the table
 //
 // Distances are drawn from an exponential distribution, so that each byte is as likely to be sampled as any other (a Poisson
@@ -41,8 +42,9 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
    public:
     static constexpr bool kTakesUnsized = true;
     struct Thread {
-      std::int64_t left = 0;     ///< bytes to the next sample; below zero: the next allocation is one
+      std::int64_t left = 0;     ///< bytes to the next sample, of those that no meter counts; below zero: the next allocation is one
       std::uint64_t random = 0;
+      bool has_distance = false; ///< `left` was drawn
       bool is_inside = false;    ///< taking a sample, for which the unwinder might want memory
       [[no_unique_address]] typename Below::Thread below;
       static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
@@ -50,14 +52,14 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     using Classes = typename Below::Classes;
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
-      if ((t.left -= static_cast<std::int64_t>(r.size)) < 0) [[unlikely]] return {};
+      if constexpr (!Meters<Below>)
+        if ((t.left -= static_cast<std::int64_t>(r.size)) < 0) [[unlikely]] return {};
       return this->below.allocate_hit(t.below, r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
 
     Block allocate(Thread& t, Request r) noexcept {
-      if constexpr (!Hits<Below>) t.left -= static_cast<std::int64_t>(r.size);
-      if (t.is_inside || (t.left >= 0 && t.random)) [[likely]] return this->below.allocate(t.below, r);
+      if (t.is_inside || !is_due(t, r.size)) [[likely]] return this->below.allocate(t.below, r);
       return sample(t, r);
     }
     void release(Thread& t, Block b) noexcept {
@@ -72,12 +74,9 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;  // would go past the count
     void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
 
-    Block measure(Block b) noexcept {
-      if (b.size_class == kNoClass) {
-        Held held(lock_);
-        if (const auto* l = profile_.look_up(b.ptr); l && l->place) return {b.ptr, l->place_bytes};
-      }
-      return this->below.measure(b);
+    MORTISE_HOT Block measure(Block b) noexcept {
+      if (b.size_class != kNoClass) [[likely]] return this->below.measure(b);
+      return measure_unclassed(b);
     }
 
     /// What a block grows by counts as allocated here.
@@ -97,7 +96,11 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     void attach(Thread& t) noexcept { attach_below(this->below, t.below); }
     void detach(Thread& t) noexcept { detach_below(this->below, t.below); }
-    std::size_t trim(Thread& t) noexcept requires Trims<Below> { return this->below.trim(t.below); }
+    std::size_t trim(Thread& t) noexcept requires Trims<Below> {
+      const std::size_t given = this->below.trim(t.below);  // first: a heap at rest asks for no huge pages, which would bring pages back
+      Held held(lock_);
+      return given + chunks_.purge(this->below);
+    }
     void lock_all() noexcept {
       lock_.lock();
       lock_below(this->below);
@@ -147,15 +150,34 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     void close_below() noexcept {
       if constexpr (Closes<Below>) this->below.close();
     }
-    MORTISE_COLD Block sample(Thread& t, Request r) noexcept {
-      const bool is_first = !t.random;
-      if (is_first) {
-        t.random = os::entropy() | 1;
-        if (t.left == 0) t.left -= static_cast<std::int64_t>(r.size);  // the call that made this record tried no hit
+    [[gnu::noinline]] Block measure_unclassed(Block b) noexcept {
+      {
+        Held held(lock_);
+        if (const auto* l = profile_.look_up(b.ptr); l && l->place) return {b.ptr, l->place_bytes};
       }
-      t.left += distance(t);
-      if (is_first && t.left >= 0) return this->below.allocate(t.below, r);  // where a thread starts is no sample by itself
-      if (t.left < 0) t.left = distance(t);  // a block larger than its distance is one sample
+      return this->below.measure(b);
+    }
+    /// After a miss: whether this allocation is a sample; the next distance is drawn then. Where a count begins is no sample by itself, and
+    /// a block larger than its distance is one.
+    bool is_due(Thread& t, std::size_t bytes) noexcept {
+      std::int64_t left;
+      if constexpr (Meters<Below>)
+        if (this->below.read_meter(bytes, left)) {
+          if (left >= 0) [[likely]] return false;
+          this->below.set_meter(bytes, distance(t));
+          return left > kMeterUnset / 2;
+        }
+      if (!t.has_distance) {
+        t.has_distance = true;
+        t.left = distance(t) - static_cast<std::int64_t>(bytes);
+      } else if (!Hits<Below> || Meters<Below>) {
+        t.left -= static_cast<std::int64_t>(bytes);
+      }
+      if (t.left >= 0) [[likely]] return false;
+      t.left = distance(t);
+      return true;
+    }
+    MORTISE_COLD Block sample(Thread& t, Request r) noexcept {
       std::uintptr_t address[HeapProfile::kDepthMax];
       const unsigned depth = capture(t, address);
       if (!is_exact_ && r.size <= Classes::kMaxBytes) {
@@ -228,6 +250,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     /// Minus the logarithm of a random number of (0, 1], times the mean.
     std::int64_t distance(Thread& t) noexcept {
       if (mean_ == 1) return 0;
+      if (!t.random) t.random = os::entropy() | 1;
       t.random ^= t.random << 13;
       t.random ^= t.random >> 7;
       t.random ^= t.random << 17;

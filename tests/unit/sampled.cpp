@@ -1,0 +1,94 @@
+// If this failed, a heap profile would show some call sites larger than they are and others smaller, or miss a whole range of sizes.
+#include "mortise/watch/sampled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "mortise/allocators/hslab.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+constexpr std::size_t kMean = 64_KiB;
+template <unsigned kMetered>
+using Profiled = Stack<Layers<Sampled<kMean>>, HslabWith<CoreCache<32_KiB, by_core, kMetered>, MmapHeap<>>>;
+
+template <class H> class Sampling : public ::testing::Test {};
+using Kinds = ::testing::Types<Profiled<0>, Profiled<1>>;
+TYPED_TEST_SUITE(Sampling, Kinds);
+
+/// As malloc does.
+template <class H> Block take(H& h, typename H::Thread& t, std::size_t bytes) {
+  const Block hit = hit_below(h, t, {.size = bytes});
+  return hit ? hit : h.allocate(t, {.size = bytes});
+}
+template <class H> void give(H& h, typename H::Thread& t, Block b) {
+  if (!hit_below(h, t, b.ptr)) h.release(t, h.measure(h.block_of(b.ptr)));
+}
+/// Samples by how many bytes were asked for.
+template <class H> std::map<std::size_t, std::uint64_t> samples(H& h) {
+  std::map<std::size_t, std::uint64_t> found;
+  h.each_stack([&](const HeapProfile::Stack& s) { found[s.allocated_bytes / s.allocated_blocks] += s.allocated_blocks; });
+  return found;
+}
+/// How many of `n` blocks are samples: within five standard deviations.
+void expect_share(std::uint64_t seen, std::size_t bytes, std::size_t n) {
+  const double share = 1 - std::exp(-static_cast<double>(bytes) / static_cast<double>(kMean)), mean = share * static_cast<double>(n);
+  EXPECT_NEAR(static_cast<double>(seen), mean, 5 * std::sqrt(mean)) << n << " blocks of " << bytes;
+}
+
+template <class H, std::size_t kBytes> [[gnu::noinline]] Block site(H& h, typename H::Thread& t) {
+  const Block b = take(h, t, kBytes);
+  asm volatile("" ::: "memory");  // no tail call: each size has a stack of its own
+  return b;
+}
+
+TYPED_TEST(Sampling, TakesBlocksThatComeAgainAndBlocksThatStayAlike) {
+  using H = TypeParam;
+  Stage<H> stage(2);
+  constexpr std::size_t kRounds = 400'000;
+  std::vector<Block> kept;
+  for (std::size_t i = 0; i < kRounds; ++i)
+    stage.as(i / 1000 % 2, [&](H& h, auto& t) {  // blocks of 48 stay, those of 40 are freed at once: of one class, and one misses more
+      const Block stays = site<H, 48>(h, t), goes = site<H, 40>(h, t);
+      give(h, t, goes);
+      kept.push_back(stays);
+    });
+  auto seen = samples(stage.heap());
+  expect_share(seen[48], 48, kRounds);
+  expect_share(seen[40], 40, kRounds);
+  for (const Block b : kept) stage.as(0, [&](H& h, auto& t) { give(h, t, b); });
+  stage.heap().each_stack([](const HeapProfile::Stack& s) { EXPECT_EQ(s.live_blocks, 0u); });
+}
+
+TYPED_TEST(Sampling, TakesEverySizeByItsBytes) {
+  using H = TypeParam;
+  Stage<H> stage;
+  constexpr std::size_t kRounds = 30'000;
+  stage.as(0, [&](H& h, auto& t) {
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      const Block blocks[] = {site<H, 16>(h, t), site<H, 1000>(h, t), site<H, 5000>(h, t), site<H, 60000>(h, t), site<H, 400000>(h, t)};
+      for (const Block b : blocks) give(h, t, b);
+    }
+  });
+  auto seen = samples(stage.heap());
+  for (const std::size_t bytes : {16ul, 1000ul, 5000ul, 60000ul, 400000ul}) expect_share(seen[bytes], bytes, kRounds);
+}
+
+TYPED_TEST(Sampling, TheFirstBlockOfAThreadIsNoSampleByItself) {
+  using H = TypeParam;
+  std::uint64_t seen = 0;
+  for (int i = 0; i < 200; ++i) {
+    Stage<H> stage(3);
+    for (unsigned thread = 0; thread < 3; ++thread) stage.as(thread, [](H& h, auto& t) { give(h, t, site<H, 100>(h, t)); });
+    for (const auto& [bytes, n] : samples(stage.heap())) seen += n;
+  }
+  EXPECT_LE(seen, 8u) << "of 600 blocks, of which 0.9 are samples in the mean";
+}
+
+}  // namespace
+}  // namespace mortise::test
