@@ -11,4 +11,5 @@
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/cache/span_reserve.hpp"
 #include "mortise/cache/span_tails.hpp"
+#include "mortise/cache/swing.hpp"
 #include "mortise/cache/thread_cache.hpp"

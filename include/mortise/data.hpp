@@ -3,6 +3,7 @@
 
 #include "mortise/data/bitmap.hpp"
 #include "mortise/data/hole_list.hpp"
+#include "mortise/data/idle_numbers.hpp"
 #include "mortise/data/links.hpp"
 #include "mortise/data/list.hpp"
 #include "mortise/data/log_histogram.hpp"

@@ -30,7 +30,7 @@ SEEDS = {
                ("          from.lock.unlock();\n          if (s) return s;", "          if (s) return s;")],
         "lost|handed out twice|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a drain leaves the way to a core's own colour open": (
-        CACHE, [("own_table_[i].store(is_closed ? set : set +", "if (!is_closed) own_table_[i].store(set +")], "race"),
+        CACHE, [("own_table_[i].store(is_closed ? set : own", "if (!is_closed) own_table_[i].store(own")], "race"),
     "a set comes back before it is drained": (
         CACHE, [("if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);\n      show(i, set, Order::release);",
                  "os::rseq_restart_all();\n      show(i, set, Order::release);\n      drain_set(t, set);\n     ")], "race"),

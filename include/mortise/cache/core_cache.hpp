@@ -26,7 +26,9 @@
 
 #include <cstring>
 
+#include "mortise/cache/swing.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/data/idle_numbers.hpp"
 #include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
@@ -47,8 +49,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
   static constexpr const char* kNeeds = "size classes and batches below (BatchedFree or Slab)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::Magazine::kSlots);
-    out.policy("Distribution", Distribution::kName);
-    out.number("metered", kMetered);
+    out.policy("Distribution", Distribution::kName).number("metered", kMetered);
   }
 
   template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
@@ -135,7 +136,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return trim_below(this->below, t);
     }
 
-    /// What the meter is at that counts hits of so many bytes here and now; false when none does. A meter that nobody has set is about kMeterUnset.
+    /// What the meter that counts hits of so many bytes here and now is at; false when none does. One that nobody has set: kMeterUnset.
     bool read_meter(std::size_t bytes, std::int64_t& left) noexcept requires (kMetered != 0) {
       std::byte* const set = metered_set(bytes);
       if (set) left = os::meter_now(set);
@@ -189,12 +190,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const std::size_t fit = kBytesPerClass / Classes::size_of(c);
       return static_cast<unsigned>(fit < kLeast ? kLeast : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
     }
-    /// How many blocks went one way (below zero: down) since a miss went the other way, and how many went before that.
-    struct Swing {
-      Atomic<std::int32_t> now, before;
-    };
     static constexpr unsigned kSwingShare = 24, kSwingLeast = 4;  ///< a magazine may hold a part of a swing so long or longer, not less
-    static constexpr unsigned kSwingMost = 1'000'000;  ///< longer ones are not counted to their end
     static constexpr std::size_t kSwingsAt = (Classes::kCount + 1) * os::Magazine::kStride;
     static constexpr std::size_t kSetBytes = round_up(kSwingsAt + (Classes::kCount + 1) * sizeof(Swing), os::Magazine::kStride);
     MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
@@ -305,7 +301,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned now = m.limit_now();  // read once: others of this core may double it meanwhile
       unsigned most = limit_max(c);
       if (slots_of(c) < os::Magazine::kSlots) {
-        const unsigned swung = longest_swing(swing(set, c), way * static_cast<std::int32_t>(now / 2 + 1));
+        const unsigned swung = swing(set, c).count(way * static_cast<std::int32_t>(now / 2 + 1));
         const unsigned part = swung / kSwingShare / share_, wish = swung < kSwingShare ? 0 : part < kSwingLeast ? kSwingLeast : part;
         most = wish <= most ? most : wish < os::Magazine::kSlots ? wish : os::Magazine::kSlots;
       }
@@ -314,20 +310,6 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       m.set_limit(limit);
       return limit;
     }
-    /// Counts the blocks of a miss; the longer of this swing and the last. Other threads of this core may count between: then a
-    /// swing is off by their blocks.
-    [[gnu::noinline]] static unsigned longest_swing(Swing& s, std::int32_t moved) noexcept {
-      std::int32_t now = s.now.load(Order::relaxed), before = s.before.load(Order::relaxed);
-      if ((now < 0) != (moved < 0)) {
-        s.before.store(before = now, Order::relaxed);
-        now = 0;
-      }
-      if (magnitude(now) < kSwingMost) now += moved;
-      s.now.store(now, Order::relaxed);
-      return magnitude(now) > magnitude(before) ? magnitude(now) : magnitude(before);
-    }
-    static unsigned magnitude(std::int32_t n) noexcept { return static_cast<unsigned>(n < 0 ? -n : n); }
-
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
     std::byte* own_set() noexcept {
       std::uint32_t i = os::rseq_index(area_);
@@ -342,10 +324,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (set) return set;
       set = this->below.meta(kSetBytes);
       if (!set) return nullptr;
-      if constexpr (kMetered) {
-        os::set_meter(set, kMeterUnset);
-        os::set_meter(own_part(set, i), kMeterUnset);
-      }
+      for (std::byte* part : {set, own_part(set, i)}) if constexpr (kMetered) os::set_meter(part, kMeterUnset);
       sets_[i].store(set, Order::release);
       show(i, set, Order::release);
       if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
@@ -359,16 +338,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     MORTISE_COLD std::uint32_t take_index() noexcept {
       if (own_area().index) return static_cast<std::uint32_t>(own_area().index);
-      std::uint32_t i = 0;
-      {
-        Held held(lock_);
-        if (idle_index_) {
-          i = idle_index_;
-          idle_index_ = next_idle_[i];
-        } else if (last_index_ + 1 < kSetsMax) {
-          i = ++last_index_;
-        }
-      }
+      const std::uint32_t i = [&] { Held held(lock_); return indices_.take(); }();
       if (!i) return 0;
       own_area().index = i;
       if (watch_thread_) watch_thread_();
@@ -380,8 +350,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (!i || i == kEnded) return;
       if (std::byte* set = sets_[i].load(Order::acquire)) drain_set(t, set);
       Held held(lock_);
-      next_idle_[i] = static_cast<std::uint16_t>(idle_index_);
-      idle_index_ = i;
+      indices_.give(i);
     }
 
     // -- draining
@@ -404,8 +373,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         os::Magazine& m = magazine(set, c);
         if (m.limit_now()) m.set_limit(kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
-        swing(set, c).now.store(0, Order::relaxed);
-        swing(set, c).before.store(0, Order::relaxed);
+        swing(set, c).forget();
         const unsigned n = m.count;
         if (!n) continue;
         m.set_count(0);
@@ -425,8 +393,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     FutexLock lock_;
     Atomic<std::uint32_t> used_{0};
     Atomic<std::byte*> sets_[kSetsMax] = {};
-    std::uint32_t last_index_ = 0, idle_index_ = 0;
-    std::uint16_t next_idle_[kSetsMax] = {};
+    IdleNumbers<kSetsMax> indices_;
   };
 };
 

@@ -68,7 +68,7 @@ struct Magazine {
 };
 static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's place is its class times the stride");
 
-/// The meter of the set that a table's entry points to. Any thread may read and set it while pops count it down: then one of the two is lost.
+/// The meter of the set that a table's entry points to. Any thread may read and set it while pops count it down: one of the two is lost.
 inline std::int64_t meter_now(const std::byte* set) noexcept {
   return __atomic_load_n(&reinterpret_cast<const Magazine*>(set)->meter, __ATOMIC_RELAXED);
 }
