@@ -125,6 +125,26 @@ struct WhileTrimming : Interrupted<3> {
     interrupt(number, [this] { heap.trim(thread[0]); });
   }
 };
+/// Statistics and reports look at another thread's batches, under the lock, with their own thread's quarantine open.
+struct WhileLooking : Interrupted<2> {
+  WhileLooking() {
+    heap.attach(thread[0]);
+    heap.attach(thread[1]);
+    release(1, kOwn - 1);
+  }
+  void run(unsigned number) {
+    interrupt(number, [this] {
+      require(in_transit() <= 3, "more wait than were released");
+      heap.freed_at(reinterpret_cast<std::byte*>(&heap.below.block[0]));
+      for (unsigned i = 0; i < kOwn - 1; ++i) release(0, i);
+    });
+  }
+  void finish() {
+    heap.trim(thread[1]);
+    heap.detach(thread[1]);
+    Interrupted<2>::finish();
+  }
+};
 struct WhileBeginningAndEnding : Interrupted<3> {
   void run(unsigned number) {
     interrupt(number, [this] {
@@ -194,6 +214,7 @@ template <class Scenario> void run(const char* what) {
 
 TEST(DelayedBatches, InterruptedWhileReleasing) { run<WhileReleasing>("a handler releases while its thread releases"); }
 TEST(DelayedBatches, InterruptedWhileTrimming) { run<WhileTrimming>("... trims"); }
+TEST(DelayedBatches, InterruptedWhileLooking) { run<WhileLooking>("... is counted and looked at"); }
 TEST(DelayedBatches, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends"); }
 TEST(DelayedBatches, TwoThreadsComeAndGo) { run<TwoThreadsComeAndGo>("two threads come and go"); }
 TEST(DelayedBatches, EmptiedWhileReleasing) { run<EmptiedFromOutside<false>>("emptied from outside while its thread releases"); }

@@ -11,7 +11,7 @@ LOCK, SYNCH = "sync/flat_combining_lock.hpp", "sync/cc_synch_lock.hpp"
 FUTEX, SLEEPS_AT_ONCE = "sync/futex_lock.hpp", ("kSpins = 100;", "kSpins = 0;")
 POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
-DEPARTURES = "backbone/wait_free_departures.hpp"
+DEPARTURES, REUSE = "backbone/wait_free_departures.hpp", "guard/delayed_reuse.hpp"
 BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
@@ -68,10 +68,18 @@ SEEDS = {
         BATCHES, [("        set_state(t, kClosed);  // first: what a signal handler releases from here on goes below\n"
                    "        Held held(this->lock_);  // and nobody claims it\n        empty(t, t);",
                    "        Held held(this->lock_);\n        empty(t, t);\n        set_state(t, kClosed);")], "lost|twice|wrong", "delayed_batches"),
-    "a quarantine opens before its thread has let its lock go": (
-        BATCHES, [("        first_ = &t;\n      }\n      set_state(t, kOpen);", "        first_ = &t;\n        set_state(t, kOpen);\n      }")], "wait", "delayed_batches"),
     "batches are shared out without the quarantine's lock": (
-        BATCHES, [("Batch* more(Thread& t) noexcept {\n      Held held(this->lock_);", "Batch* more(Thread& t) noexcept {")], "race", "delayed_batches"),
+        BATCHES, [("if (!this->lock_.try_lock()) return;\n", "\n"), ("      this->lock_.unlock();\n    }\n", "    }\n")], "race", "delayed_batches"),
+    "a release into the quarantine waits for its lock": (
+        BATCHES, [("if (!this->lock_.try_lock()) return;\n", "this->lock_.lock();\n")], "wait", "delayed_batches"),
+    "a release into the quarantine that gives out again does not say that it is at work": (
+        REUSE, [("      set_state(t, kAtWork);\n      const bool fits", "      const bool fits")], "lost|twice|counted", "delayed_reuse"),
+    "a malloc out of the quarantine does not say that it is at work": (
+        REUSE, [("      set_state(t, kAtWork);\n      const Index at", "      const Index at")], "lost|twice", "delayed_reuse"),
+    "the quarantine that gives out again is open while its thread ends": (
+        REUSE, [("        set_state(t, kAtWork);  // what a signal handler releases from here on goes below\n", "")], "lost|twice", "delayed_reuse"),
+    "a block of that quarantine is given out and still waits": (
+        REUSE, [("      show(t.entry[at].block, static_cast<std::byte*>(nullptr));\n", "")], "twice|lost|counted", "delayed_reuse"),
     "what a miss brings and does not fit goes below from the wrong end": (
         CACHE, [("this->below.release_batch(t, c, batch + 1, got - 1 - kept);", "this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);")],
         "twice", "core_cache"),

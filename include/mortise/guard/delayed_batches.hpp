@@ -12,7 +12,8 @@
 // A use after free meets memory that is nobody's; with a fill it is found as well. A block of which not one more than half of kBytes
 // would fit does not stay.
 //
-// A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine.
+// A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine, as does
+// a release that needs more batches while the layer's lock is held, for which it does not wait.
 //
 // `trim` also empties the quarantines of threads that sleep. A hit asks nobody: whoever trims claims a thread, points its open batches
 // at one that is always full, and orders that before what the thread does next by membarrier. So a hit either was seen at work, and
@@ -175,7 +176,7 @@ struct DelayedBatches {
         if (first_) first_->prev = &t;
         first_ = &t;
       }
-      set_state(t, kOpen);  // from here on a signal handler may come to the lock
+      set_state(t, kOpen);
     }
     /// The batches stay for another thread.
     void detach(Thread& t) noexcept {
@@ -235,13 +236,10 @@ struct DelayedBatches {
     static constexpr auto kLengths = make_lengths();
     /// A batch of one is full as soon as it is open, so no hit meets one: what those that take more hold may all be short.
     static constexpr bool hits_are_short() noexcept {
-      if constexpr (Fill::kFillBytes > 0) {
+      if constexpr (Fill::kFillBytes > 0)
         for (unsigned c = 1; c <= Classes::kCount; ++c)
           if (slots_of(c) > 1 && kFilledOf[c] >= Fill::kLongFrom) return false;
-        return true;
-      } else {
-        return false;
-      }
+      return Fill::kFillBytes > 0;
     }
     static constexpr bool kHitsAreShort = hits_are_short();
 
@@ -291,7 +289,8 @@ struct DelayedBatches {
         queue_open(t, c, *full, t.clock);
         while (t.clock - t.oldest->closed_at >= kBytes) leave(t, t);
       }
-      Batch* const batch = t.idle ? t.idle.get() : more(t);
+      if (!t.idle || !t.idle->next) more(t);  // before the last one is needed: who is refused asks again
+      Batch* const batch = t.idle;
       if (!batch) return nullptr;
       t.idle = batch->next.get();
       batch->cost = cost_of(c);
@@ -366,19 +365,21 @@ struct DelayedBatches {
       os::order_all_threads();
       each_claimed([](Thread& t) { show(t.is_claimed, false); });
     }
-    Batch* more(Thread& t) noexcept {
-      Held held(this->lock_);
+    /// More idle batches; none while the lock is held: perhaps by the very call that the signal handler has interrupted.
+    void more(Thread& t) noexcept {
+      if (!this->lock_.try_lock()) return;
       Group* group = spare_;
       if (group) spare_ = group->next.get();
       else group = reinterpret_cast<Group*>(this->below.meta(sizeof(Group)));
-      if (!group) return nullptr;
-      for (Batch& batch : group->batch) {
-        batch.next = t.idle.get();
-        t.idle = &batch;
+      if (group) {
+        for (Batch& batch : group->batch) {
+          batch.next = t.idle.get();
+          t.idle = &batch;
+        }
+        group->next = t.groups.get();
+        t.groups = group;
       }
-      group->next = t.groups.get();
-      t.groups = group;
-      return t.idle;
+      this->lock_.unlock();
     }
 
     static void check(const Batch& batch, unsigned c, unsigned at) noexcept {

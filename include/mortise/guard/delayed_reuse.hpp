@@ -161,7 +161,7 @@ struct DelayedReuse {
         if (first_) first_->prev = &t;
         first_ = &t;
       }
-      set_state(t, kOpen);  // from here on a signal handler may come to the lock
+      set_state(t, kOpen);
     }
     /// What waits goes below; the record may be used for another thread.
     void detach(Thread& t) noexcept {
