@@ -256,12 +256,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return {word, record_of(base), base, w};
     }
     /// What a free does that has left the hit path and had nothing else to do: a step of a look that is under way, up to where a span
-    /// leaves, or of a restock.
+    /// leaves, or, every other time at least, of a restock.
     void chore(Slot& slot) noexcept {
       bool more;
-      if (slot.is_looking() && !slot.leaving) return void(slot.look(more));
-      slot.hints.ask_for_marks();
-      if (const unsigned c = slot.restock()) ask_to_adopt(slot, c);
+      slot.looks_next = !slot.looks_next;
+      if (!slot.looks_next && slot.is_looking() && !slot.leaving) slot.look(more);
+      else if (const unsigned c = slot.restock()) ask_to_adopt(slot, c);
     }
     /// Asks for what the adoption of a spare for class `c` will touch.
     void ask_to_adopt(const Slot& slot, unsigned c) noexcept {
@@ -290,7 +290,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
-      look(slot, kLooks);
+      if (slot.begin_look()) look(slot, kLooks);
       if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) {
         return slot.pop(c);
       }

@@ -119,8 +119,6 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     const std::uint64_t now = words_[w].load(Order::relaxed);
     return now == 0 || (now | bits) == all_of(w, capacity);
   }
-  /// Asks for the marks' line, to look at it.
-  void ask_for_marks() const noexcept { __builtin_prefetch(this); }
   /// Asks for the marks' line and that of `number`, which will be changed soon. Any thread; waits for nothing.
   void ask_for(unsigned number) const noexcept {
     prefetch_to_write(this);
