@@ -240,7 +240,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
       if (leaves.bits) depart(slot, leaves);
-      else chore(slot);
+      else if (slot.has_chores()) chore(slot);
     }
     /// One word sets out, and one that did before is home.
     void depart(Slot& slot, const typename Slot::Word& word) noexcept {
@@ -257,10 +257,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     /// What a free does that has left the hit path and had nothing else to do: a step of a look that is under way, up to where a span
     /// leaves, or, every other time at least, of a restock.
-    void chore(Slot& slot) noexcept {
+    [[gnu::noinline]] void chore(Slot& slot) noexcept {
       bool more;
       slot.looks_next = !slot.looks_next;
-      if (!slot.looks_next && slot.is_looking() && !slot.leaving) slot.look(more);
+      if (!slot.looks_next && slot.looking && !slot.leaving) slot.look(more);
       else if (const unsigned c = slot.restock()) ask_to_adopt(slot, c);
     }
     /// Asks for what the adoption of a spare for class `c` will touch.

@@ -58,7 +58,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   Atomic<std::uint32_t> spares[kSpanKinds];
   unsigned hinted = kBuckets;        ///< the bucket that is looked into next
   bool looks_next = false;           ///< whose turn it is, a look's or a restock's
-  bool asked = false;                ///< for the line of `hints` that tells whether there are any
+  bool looking = false;              ///< until no hint is found
   Span* pending = nullptr;           ///< the next span that is looked at
   Span* leaving = nullptr;           ///< was complete when it was looked at
   alignas(64) WaitFreeDepartures departures;
@@ -205,15 +205,15 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     begin_restock(b);
     return kNoClass;
   }
-  /// Whether a look would go on with what another has found, or find the line of `hints` that was asked for.
-  bool is_looking() const noexcept { return asked || is_on_its_way(); }
-  /// The same; if not, asks for that line: whoever tells of a span would have to wait for it if it were looked at more often.
+  /// Whether a look is under way. If not it begins, by asking for the line of `hints`: were it looked at more often, whoever tells of a
+  /// span would have to wait for it.
   bool begin_look() noexcept {
-    if (is_looking()) return true;
+    if (looking) return true;
     hints.ask_for(0);
-    asked = true;
+    looking = true;
     return false;
   }
+  bool has_chores() const noexcept { return looking || wanted != kNoClass || restocking != kNoClass; }
 
   /// Makes a span that nobody uses this slot's, for class `c`.
   void adopt(Span* s, std::byte* base, unsigned c) noexcept {
@@ -307,9 +307,8 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   /// out of the slot, nobody uses it any more. `more` becomes false when nothing is on its way. What a step touches the one before it has
   /// asked for, a call ago: no call waits for memory twice. O(1).
   Span* look(bool& more) noexcept {
-    asked = false;
-    if (!is_on_its_way() && !hints.is_marked()) {
-      more = false;
+    if (!leaving && !pending && hinted == kBuckets && !hint_word && !hint_marks && !hints.is_marked()) {
+      more = looking = false;
       return nullptr;
     }
     Span* const s = leaving ? leaving : pending;
@@ -332,7 +331,6 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   }
 
  private:
-  bool is_on_its_way() const noexcept { return leaving || pending || hinted != kBuckets || hint_word || hint_marks; }
   void begin_restock(const Bin& b) noexcept {
     ask_ahead(b);
     restock_steps = b.current ? 1 : 2;
