@@ -29,6 +29,7 @@ using BatchQuarantine = DelayedBatches<8_KiB, fills::Untouched, 1_KiB>;
 using ZeroingBatches = DelayedBatches<8_KiB, fills::Zeroed<>, 1_KiB>;
 using ZeroingEnds = DelayedBatches<8_KiB, fills::ZeroedEnds<1_KiB>, 1_KiB>;
 using SlabsWalled = Bypass<LargerThan<16_KiB>, SmallSlab, GuardPages<16384, false>>;
+using FewSlabsWalled = Bypass<LargerThan<16_KiB>, SmallSlab, GuardPages<2, false>>;
 using Quarantine = DelayedFree<8_KiB, order::Fifo, fills::Untouched, 64>;
 using ZeroingQuarantine = DelayedFree<8_KiB, order::Randomised, fills::Zeroed<>, 64>;
 
@@ -55,6 +56,7 @@ using GuardStacks = ::testing::Types<
     Entry<"random_slots", OverSpans<Aligned, ThreadCache<>, RandomSlots, SmallBypass>, kAligns>,
     Entry<"guard_pages", OverSpans<Aligned, ThreadCache<>, SmallBypass, GuardPages<>>, kGuardPages>,
     Entry<"guard_pages_behind_slabs", OverSpans<Aligned, ThreadCache<>, SlabsWalled>, kGuardPages>,
+    Entry<"guard_pages_behind_few_slabs", OverSpans<Aligned, ThreadCache<>, FewSlabsWalled>, kGuardPages>,
     Entry<"sampled_guards", Guarded<SampledGuards<50, 16, 0>>, kSampled>,
     Entry<"size_check", Guarded<SizeCheck<>>, kAligns>,
     Entry<"encoded_links", Layers<Tlsf<FutexLock, fit::EncodedGoodFit>, MmapHeap<>>, kTags>,

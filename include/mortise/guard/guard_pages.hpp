@@ -11,7 +11,7 @@
 // of use.
 //
 // Programs that resize and release large blocks all the time pay three system calls for each: inside Bypass (kBehindLarge off) only slabs,
-// which stay, have a wall.
+// which stay, have a wall; those beyond kGuardsMax then take no granule for one, either.
 //
 // Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
 // Placement: between the backbone and the span cache: under Bypass, or, for slabs alone, the last of the layers inside it.
@@ -45,8 +45,15 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       page_ = facts.page_bytes;
       return start_below(this->below, facts);
     }
-    Block allocate(Thread& t, Request r) noexcept { return guarded(this->below.allocate(t, r.grown_by(page_))); }
+    Block allocate(Thread& t, Request r) noexcept {
+      if constexpr (!kBehindLarge) {  // spans of slabs: whole granules, so that a part of one tells of a wall
+        r.size = round_up(r.size, IndexOf<Below>::kGranule);
+        if (spans_.load(Order::relaxed) >= kGuardsMax) return this->below.allocate(t, r);
+      }
+      return guarded(this->below.allocate(t, r.grown_by(page_)));
+    }
     void release(Thread& t, Block b) noexcept {
+      if (!has_wall(b.ptr)) return this->below.release(t, b);
       if (const Block outer = opened(whole(b))) this->below.release(t, outer);
     }
     Block measure(Block b) noexcept {
@@ -79,6 +86,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       auto& index = this->page_index();
       const Span* const s = index.span_of(p);  // true for the last granule of a span, where its guard lies
       if (s->state != SpanState::slab && !(kBehindLarge && s->state == SpanState::large)) return false;
+      if (!has_wall(p)) return false;
       if (p < index.base_of(s) + index.used_bytes_of(s) - page_) return false;
       crime = {.fault = Fault::out_of_bounds, .block = {const_cast<std::byte*>(p), 0}};
       return true;
@@ -93,6 +101,10 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     }
 
    private:
+    bool has_wall(const std::byte* p) noexcept {
+      auto& index = this->page_index();
+      return kBehindLarge || index.used_bytes_of(index.span_of(p)) % IndexOf<Below>::kGranule != 0;
+    }
     Block whole(Block b) noexcept { return this->below.measure({b.ptr, 0}); }
     Block guarded(Block outer) noexcept {
       if (!outer) return outer;
