@@ -101,7 +101,7 @@ TEST(WaitFreePool, HandedOn) {
   std::printf("one number, three threads, one puts it back: %s", report.text().c_str());
   if (!std::getenv("MORTISE_TEST_ALL")) return;
   const Report whole = explore<HandedOn<3, 3>>({.executions_max = 4'000'000});
-  EXPECT_TRUE(whole.passed()) << whole.text();
+  EXPECT_EQ(whole.failure, "") << whole.text();  // the first four million orders: there are more than can be tried
   std::printf("one number, three threads: %s", whole.text().c_str());
 }
 
