@@ -114,6 +114,14 @@ def test_a_preloaded_library_that_does_not_serve_is_no_arm(stage):
         stage.peers.prove(arm(stage, "none", "/lib/x86_64-linux-gnu/libm.so.6"), stage.session.PROGRAMS)
 
 
+def test_the_pairs_are_those_of_the_arm_or_none(stage, programs):
+    (stage.session.PROGRAMS / "pair").symlink_to(programs / "pair")
+    arms = {"hslab": arm(stage, "hslab", library("hslab")), "gone": arm(stage, "gone", "/nowhere/libgone.so")}
+    table = stage.session.pairs_table(arms)
+    assert set(table) == {"hslab"}, "a library that is not there leaves glibc to be measured in its name"
+    assert all(row["lifo_ns"] > 0 for row in table["hslab"])
+
+
 def test_the_suite_names_programs_that_exist(bench):
     suite = tomllib.loads((BENCH / "suite.toml").read_text())
     assert {source.stem for source in (BENCH / "workloads").glob("*.cpp")} == set(suite["synthetic"])
