@@ -79,6 +79,21 @@ bool parse(Text t, char (&path)[256]) noexcept {
   return true;
 }
 
+/// The machine's nodes, none, or each one's CPUs.
+bool parse_nodes(Text t, Settings& s) noexcept {
+  using Nodes = Settings::Nodes;
+  if (t.is("auto") || t.is("off")) return s.which_nodes = t.is("off") ? Nodes::off : Nodes::machine, true;
+  char text[512];
+  os::NodeMap map;
+  if (t.length >= sizeof text) return false;
+  memcpy(text, t.at, t.length);
+  text[t.length] = 0;
+  if (!os::parse_nodes(text, map)) return false;
+  s.nodes = map;
+  s.which_nodes = Nodes::named;
+  return true;
+}
+
 /// How many single-letter changes lead from one word to the other; words are short.
 unsigned distance(Text a, const char* b) noexcept {
   constexpr std::size_t kMax = 24;
@@ -153,6 +168,9 @@ bool apply_to_memory(Text key, Text value) noexcept {
     else if (value.is("madvise")) settings.huge = HugePages::madvise;
     else if (value.is("auto")) settings.huge = HugePages::automatic;
     else warn_value("huge", "never, madvise or auto");
+  } else if (key.is("nodes")) {
+    if (!parse_nodes(value, settings))
+      warn_value("nodes", "auto, off, or the CPUs of each of at most 8 nodes such as 0-3+8;4-7, each CPU once");
   } else {
     return false;
   }

@@ -16,6 +16,7 @@
 #endif
 
 #include "abi/thread_record.hpp"
+#include "mortise/os/nodes.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise::abi {
@@ -97,6 +98,8 @@ struct Settings {
   char profile[256] = {};         ///< where the heap profile goes at the end; empty: nowhere
   std::uint64_t sample_bytes = 0; ///< 0: as composed
   HugePages huge = HugePages::automatic;
+  os::NodeMap nodes;              ///< of the user
+  enum class Nodes : std::uint8_t { machine, off, named } which_nodes = Nodes::machine;
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;

@@ -134,10 +134,16 @@ template <class H> MORTISE_HOT typename H::Thread* thread_for_hit() noexcept {
   else return thread_if_ready();
 }
 
+/// Heaps that are several (PerNode) hold more than what is worth an inlined try.
+template <class H> MORTISE_HOT bool may_hit(H& h, const std::byte* p) noexcept {
+  if constexpr (requires { h.may_hit(p); }) return h.may_hit(p);
+  else return h.holds(p);
+}
+
 template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
   typename H::Thread* const t = thread_if_ready();
-  return t && h.holds(p) && hit_below(h, *t, p);
+  return t && may_hit(h, p) && hit_below(h, *t, p);
 }
 
 /// A hit is inlined into every entry point; a miss is a jump to `Miss`, so that a hit needs no frame.
@@ -157,9 +163,15 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   return allocate<Miss>(r);
 }
 
+/// A hit in a heap that was not tried.
+template <class H> bool hit_away(H& h, std::byte* p) noexcept {
+  if constexpr (requires(typename H::Thread& t) { h.release_hit_away(t, p); }) return h.release_hit_away(*thread_if_ready(), p);
+  return false;
+}
+
 [[gnu::noinline]] void free_slow(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
-  if (!ptr) return;
+  if (!ptr || hit_away(heap, ptr)) return;
   const int error = errno;  // free leaves errno alone
   if (!heap.holds(ptr)) {
     if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());

@@ -160,6 +160,21 @@ template <class H> void set_limits(H& h) noexcept {
   }
 }
 
+/// A heap for each memory node that the program runs on. A hard limit is one for all: with it there is one heap.
+template <class H> void split_by_node([[maybe_unused]] H& h) noexcept {
+  if constexpr (requires { h.split(settings.nodes, facts); }) {
+    using Nodes = Settings::Nodes;
+    if (settings.limit || settings.which_nodes == Nodes::off) return;
+    if (settings.which_nodes == Nodes::machine) settings.nodes = os::nodes_allowed(os::read_nodes());
+    h.split(settings.nodes, facts);
+  }
+}
+
+template <class H> void tell_nodes([[maybe_unused]] os::Line<>& line, [[maybe_unused]] H& h) noexcept {
+  if constexpr (requires { h.node_count(); })
+    if (h.node_count()) line.text(" nodes=").number(h.node_count());
+}
+
 template <class H> void set_sampling(H& h) noexcept {
   if constexpr (Profiles<H>)
     if (settings.sample_bytes) h.set_mean(settings.sample_bytes);
@@ -190,6 +205,7 @@ void say_hello() noexcept {
   line.text(" stats=").text(kStats[static_cast<int>(settings.stats_at_exit)]);
   if (settings.limit) line.text(" limit=").number(settings.limit);
   if (settings.soft_limit) line.text(" soft_limit=").number(settings.soft_limit);
+  tell_nodes(line, heap);
   constexpr const char* kHuge[] = {"auto", "never", "madvise"};
   line.text(" huge=").text(kHuge[static_cast<int>(settings.huge)]);
   line.flush();
@@ -205,6 +221,7 @@ void say_hello() noexcept {
   start();
   has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
   read_settings(environment);
+  split_by_node(heap);
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
   set_limits(heap);
   set_sampling(heap);

@@ -107,6 +107,19 @@ class LibcCallbacks : public CallbackHeap {
                       .give = [](void*, void* at, std::size_t) { ::free(at); }}) {}
 };
 
+/// Hslab on a machine whose CPUs are nodes by turns.
+struct OnTwoNodes : PerNode {
+  template <class Below> class Over : public PerNode::Over<Below> {
+   public:
+    bool start(const os::Facts& facts) noexcept {
+      os::NodeMap map;
+      map.count = 2;
+      for (unsigned cpu = 0; cpu < os::kCpusMax; ++cpu) map.of_cpu[cpu] = cpu % 2;
+      return PerNode::Over<Below>::start(facts) && (this->node_count() || this->split(map, facts));
+    }
+  };
+};
+
 using Stacks = ::testing::Types<
     // allocators that ship
     Entry<"hslab", HslabLayers, kAligns>,
@@ -156,6 +169,8 @@ using Stacks = ::testing::Types<
     Entry<"sampled_often", Join<Layers<Sampled<64>>, HslabLayers>, Traits{.align_max = 1_MiB, .maps_through_source = false, .hits = false}>,
     Entry<"affinity_pools", Join<Layers<AffinityPools<>>, HslabLayers>, kPools>,
     Entry<"affinity_pools_over_malloc", Layers<AffinityPools<BySizeClass<>, 1_KiB>, SizedHeader, MallocHeap>, kPools>,
+    Entry<"per_node", HslabPerNodeLayers, kAligns>,
+    Entry<"per_node_on_two", Join<Layers<OnTwoNodes>, HslabLayers>, Traits{.align_max = 1_MiB, .maps_through_source = false, .hits = false}>,
     Entry<"limited_to", Layers<SpanCache<>, PageIndex, LimitedTo<256_MiB>, MmapHeap<>>, kAligns>,
     Entry<"ticket_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, TicketLock>>>,
     Entry<"mcs_lock", OverSpans<ThreadCache<>, Slab<SmallClasses, McsLock>>>,

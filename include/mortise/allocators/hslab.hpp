@@ -6,6 +6,8 @@
 //   malloc(1 MB) Bypass: past the slabs ─ SpanCache
 //   free(p)      PageIndex: class of p, one load ─ CoreCache: one push ─ done
 //
+// On a machine with several memory nodes all of this is there once for each (PerNode).
+//
 // Caches belong to cores, not to threads: memory is bounded by cores, a thread that ends leaves nothing behind, and a block freed
 // by another thread than its maker's is no special case. Why each layer is there, with numbers: docs/allocators.md.
 #pragma once
@@ -18,6 +20,7 @@
 #include "mortise/policy/coloured.hpp"
 #include "mortise/policy/purge.hpp"
 #include "mortise/route/bypass.hpp"
+#include "mortise/route/per_node.hpp"
 #include "mortise/shape/aligned.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -45,10 +48,13 @@ using Hslab = Stack<HslabLayers>;
 
 static_assert(Hslab::kProgress.hit == Guarantee::wait_free, "a hit takes no lock");
 
+/// What ships: a heap for each memory node.
+using HslabPerNodeLayers = Join<Layers<PerNode>, HslabLayers>;
+
 namespace allocators {
 struct hslab {
-  using List = HslabLayers;
-  using Heap = Hslab;
+  using List = HslabPerNodeLayers;
+  using Heap = Stack<HslabPerNodeLayers>;
   static constexpr const char* kName = "hslab";
   static constexpr const char* kSummary = "core-aware caches over slabs: throughput and small memory with any number of threads";
   static constexpr const char* kUse = "the default";

@@ -104,6 +104,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       area_ = Distribution::kMayChange || !facts.rseq.is_kernels ? facts.rseq : facts.own;
       can_restart_ = area_.is_kernels && facts.can_restart;
       watch_thread_ = facts.watch_thread;
+      numbers_threads_ = facts.numbers_threads;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
       for (auto& set : table_) set.store(&closed_[0], Order::relaxed);
@@ -150,6 +151,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     void close() noexcept {
       Held held(lock_);
       is_closed_ = true;
+      own_gate_ = gate_ = 0;
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) show(i, &closed_[0], Order::release);
     }
 
@@ -337,7 +339,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return *reinterpret_cast<os::OwnArea*>(static_cast<std::byte*>(__builtin_thread_pointer()) + area_.offset);
     }
     MORTISE_COLD std::uint32_t take_index() noexcept {
-      if (own_area().index) return static_cast<std::uint32_t>(own_area().index);
+      if (own_area().index || !numbers_threads_) return static_cast<std::uint32_t>(own_area().index);
       const std::uint32_t i = [&] { Held held(lock_); return indices_.take(); }();
       if (!i) return 0;
       own_area().index = i;
@@ -346,9 +348,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     void give_index(Thread& t) noexcept {
       const auto i = static_cast<std::uint32_t>(own_area().index);
-      own_area().index = kEnded;
+      if (numbers_threads_) own_area().index = kEnded;
       if (!i || i == kEnded) return;
       if (std::byte* set = sets_[i].load(Order::acquire)) drain_set(t, set);
+      if (!numbers_threads_) return;
       Held held(lock_);
       indices_.give(i);
     }
@@ -384,7 +387,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     // The first line is what malloc() and free() read.
     std::size_t own_gate_ = 0, gate_ = 0;
     os::RseqArea area_;
-    bool can_restart_ = false, is_closed_ = false;
+    bool can_restart_ = false, is_closed_ = false, numbers_threads_ = false;
     Preset<1u> share_;
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};

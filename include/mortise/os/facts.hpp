@@ -19,6 +19,8 @@ struct Facts {
   RseqArea own;                 ///< where each thread's own area lies, which stands in for the kernel's
   bool can_restart = false;     ///< running sections of other cores can be restarted (membarrier)
   void (*watch_thread)() noexcept = nullptr;  ///< asks that `detach` be called when the calling thread ends
+  bool numbers_threads = true;  ///< false: another heap, over the same areas, hands out the indices of threads that have an area of their own
+  std::byte* window = nullptr;  ///< where a source lays its window of addresses; null: where there is room
 };
 
 /// Reads the machine. `own_area` is the calling thread's stand-in for the kernel's rseq area.

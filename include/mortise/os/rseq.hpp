@@ -95,9 +95,18 @@ inline RseqArea own_rseq_area(const OwnArea* own_of_this_thread) noexcept {
   return {.offset = offset, .index_at = offset};
 }
 
+inline constexpr std::size_t kCpuIdAt = 4;  ///< in the kernel's area
+
+/// The same area, its index the CPU's number.
+inline RseqArea indexed_by_cpu(RseqArea area) noexcept {
+  if (area.is_concurrency_id) area.index_at = area.offset + static_cast<std::ptrdiff_t>(kCpuIdAt);
+  area.is_concurrency_id = false;
+  return area;
+}
+
 inline RseqArea find_rseq_area(const OwnArea* own_of_this_thread) noexcept {
   [[maybe_unused]] constexpr unsigned kFeatureSizeTag = 27;  // AT_RSEQ_FEATURE_SIZE
-  [[maybe_unused]] constexpr std::size_t kConcurrencyIdAt = 24, kCpuIdAt = 4;
+  [[maybe_unused]] constexpr std::size_t kConcurrencyIdAt = 24;
 #if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
   if (&__rseq_size && __rseq_size >= 20 && own_of_this_thread && cpus_fit_tables()) {
     const auto* kernels = static_cast<const std::byte*>(__builtin_thread_pointer()) + __rseq_offset;

@@ -12,8 +12,8 @@
 namespace mortise::os {
 
 #ifdef MORTISE_THREAD_SANITIZER
-// ThreadSanitizer keeps its books about most of the address space in the middle of it; programs live at the ends.
-inline constexpr std::size_t kWindowBytesMax = 256_GiB;
+// ThreadSanitizer keeps its books about most of the address space in the middle of it; programs live at the ends: below 512 GiB.
+inline constexpr std::size_t kWindowBytesMax = 64_GiB;
 inline constexpr std::uintptr_t kWindowLowest = 32_GiB;
 inline constexpr std::size_t kWindowSpread = 128_GiB;
 #else
@@ -23,6 +23,14 @@ inline constexpr std::uintptr_t kWindowLowest = 16_TiB;
 inline constexpr std::size_t kWindowSpread = 44_TiB;
 #endif
 inline constexpr std::size_t kWindowStep = 2_MiB;
+
+/// Whether something can be mapped at `at`, where a window is to begin, and nothing is.
+inline bool is_free_window(std::byte* at) noexcept {
+  constexpr std::size_t kProbeBytes = 64_KiB;
+  if (map_at(at, kProbeBytes) != MapAt::done) return false;
+  unmap(at, kProbeBytes);
+  return true;
+}
 
 /// A random multiple of 2 MiB at whose start nothing is mapped; null when the kernel lets nobody map there. The steps are small
 /// so that the windows of several heaps may overlap but what is used of them does not meet.

@@ -41,7 +41,7 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
   bool start(const os::Facts& facts) noexcept {
     Held held(lock_);
     page_bytes_ = facts.page_bytes;
-    return start_locked();
+    return start_locked(facts.window);
   }
 
   Block allocate(Thread&, Request r) noexcept {
@@ -119,9 +119,9 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
  private:
   static constexpr unsigned kTries = 1024;
 
-  bool start_locked() noexcept {
+  bool start_locked(std::byte* window = nullptr) noexcept {
     if (origin_) [[likely]] return true;
-    origin_ = os::find_window();
+    origin_ = window ? window : os::find_window();
     if (!origin_) return false;
     this->side_.place(origin_ + kReach, Window::kSideReach);
     return true;

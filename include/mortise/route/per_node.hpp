@@ -1,0 +1,188 @@
+// A heap for each memory node: what a thread is given lies on the node it runs on, and no span serves two nodes.
+//
+//                 one node                        several nodes
+//   malloc(n)  ── [ below ]                       ── the node of this CPU ── that node's heap: its magazines, slabs and free spans
+//   free(p)    ── [ below ]                       ── the window that p lies in ── the heap it is from, whoever frees it
+//
+//   addresses  ┌ below ┐┌ node 0 ┐┌ node 1 ┐      windows in a row: a division says whose a block is
+//
+// Each heap is whole: caches, slabs, free spans, tables. Its pages are touched first by threads of its node, and that is where the kernel
+// then takes them from; what other nodes free waits in magazines of the freeing core in that heap, and goes home in batches; a free span,
+// purged or not, never leaves. Even bookkeeping lies with those who use it.
+//
+// A program begins on what is below. It stays there on a machine of one node, where this layer costs a load on a miss. `split` makes the
+// heaps: then what is below is closed, so that every call is a miss here and is served by the heap that it belongs to, from a magazine
+// like any hit. A thread that moves to another node between two instructions gets a block of the node it was on.
+//
+// Progress: as below; a miss here may be a hit there. Source: as mimalloc and tcmalloc do it on such machines, by arenas of nodes.
+// Placement: on top; what is below keeps no state for threads, has an index of its pages and a source that lays its window where it is
+// told (MmapHeap).
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/os/nodes.hpp"
+#include "mortise/os/window.hpp"
+#include "mortise/policy/distribution.hpp"
+#include "mortise/shape/page_index.hpp"
+
+namespace mortise {
+
+struct PerNode {
+  static constexpr const char* kName = "PerNode";
+  static constexpr const char* kWhat = "on machines with several memory nodes a heap for each: spans are never shared across nodes";
+  static constexpr const char* kNeeds = "a whole stack without thread state over PageIndex and MmapHeap";
+  template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("nodes", os::kNodesMax); }
+
+  template <Heap Below> requires Hits<Below> && Indexed<Below> && GivesMeta<Below> && Starts<Below> && Closes<Below> &&
+                                 std::is_empty_v<typename Below::Thread>
+  class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+
+    constexpr Over() noexcept = default;
+    ~Over() requires std::is_trivially_destructible_v<Below> = default;
+    ~Over() {
+      for (Below* heap : heaps_)
+        if (heap) std::destroy_at(heap);
+    }
+
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept { return this->below.allocate_hit(t, r); }
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept { return heap_of(b.ptr).release_hit(t, b); }
+    /// Whether `release_hit` is worth a try inline: no where a block is not below.
+    MORTISE_HOT bool may_hit(const std::byte* p) noexcept { return this->below.holds(p); }
+
+    Block allocate(Thread& t, Request r) noexcept {
+      if (!count_) [[likely]] return this->below.allocate(t, r);
+      return allocate_near(t, r);
+    }
+    void release(Thread& t, Block b) noexcept { heap_of(b.ptr).release(t, b); }
+    /// The hit of a block that `may_hit` said no to; false when there is more to do.
+    bool release_hit_away(Thread& t, std::byte* p) noexcept {
+      if (!is_away(p)) return false;
+      Below& heap = heap_of(p);
+      return heap.holds(p) && heap.release_hit(t, heap.block_of(p));
+    }
+
+    bool holds(const std::byte* p) noexcept { return heap_of(p).holds(p); }
+    MORTISE_HOT Block block_of(std::byte* p) noexcept {
+      if (this->below.holds(p)) [[likely]] return this->below.block_of(p);
+      return heap_of(p).block_of(p);
+    }
+    Block measure(Block b) noexcept { return heap_of(b.ptr).measure(b); }
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
+      return heap_of(b.ptr).resize_in_place(t, b, n);
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      return heap_of(b.ptr).resize_by_moving(t, b, n);
+    }
+
+    // What one of several heaps could not answer for is not offered.
+    unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
+    void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
+    void page_index() = delete;
+    void charge(std::size_t, bool) = delete;
+    void charge_beside(std::size_t) = delete;
+
+    /// From now on a heap for each node; `facts` as at start. What was given out before stays where it is. False, and nothing is changed,
+    /// with one node, where memory is refused or the heaps' windows are not to be had. To be called before a second thread runs, once.
+    bool split(const os::NodeMap& nodes, const os::Facts& facts) noexcept {
+      if (count_ || nodes.count < 2) return false;
+      row_ = this->below.page_index().granule_at(0) + kStride;
+      os::Facts of_node = facts;
+      of_node.rseq = os::indexed_by_cpu(facts.rseq);
+      of_node.numbers_threads = false;  // below does, for all
+      for (unsigned i = 0; i < nodes.count; ++i) {
+        of_node.window = row_ + i * kStride;
+        heaps_[i] = os::is_free_window(of_node.window) ? make_heap() : nullptr;
+        if (!heaps_[i] || !heaps_[i]->start(of_node) || heaps_[i]->page_index().granule_at(0) != of_node.window) return false;
+      }
+      std::memcpy(node_of_cpu_, nodes.of_cpu, sizeof node_of_cpu_);
+      area_ = of_node.rseq;
+      count_ = nodes.count;
+      this->below.close();
+      return true;
+    }
+    /// Heaps of nodes; 0 before `split`.
+    unsigned node_count() const noexcept { return count_; }
+    /// The node whose heap `p` is from, or node_count() when it is from before.
+    unsigned node_of(const std::byte* p) const noexcept { return is_away(p) ? place_of(p) : count_; }
+
+    void attach(Thread& t) noexcept { attach_below(this->below, t); }
+    /// Those below last: it hands out the indices of threads.
+    void detach(Thread& t) noexcept {
+      for (unsigned i = count_; i-- > 0;) detach_below(*heaps_[i], t);
+      detach_below(this->below, t);
+    }
+    std::size_t trim(Thread& t) noexcept requires Trims<Below> { return sum([&](Below& h) { return h.trim(t); }); }
+    std::size_t purge_idle() noexcept requires Purges<Below> { return sum([](Below& h) { return h.purge_idle(); }); }
+    std::size_t idle_bytes() noexcept requires Purges<Below> { return sum([](Below& h) { return h.idle_bytes(); }); }
+    void set_purge_ms(std::int64_t ms) noexcept requires Purges<Below> { each([&](Below& h) { h.set_purge_ms(ms); }); }
+    /// A heap of a node keeps less for later above its share.
+    void set_soft_limit_bytes(std::size_t bytes) noexcept requires Yields<Below> {
+      soft_bytes_ = bytes;
+      each([&](Below& h) { h.set_soft_limit_bytes(count_ ? bytes / count_ : bytes); });
+    }
+    bool is_pressed() noexcept requires Yields<Below> { return sum([](Below& h) { return std::size_t{h.is_pressed()}; }); }
+    void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> { each([&](Below& h) { h.set_huge_pages(pages); }); }
+    void close() noexcept { each([](Below& h) { h.close(); }); }
+
+    void lock_all() noexcept { each([](Below& h) { h.lock_all(); }); }
+    void unlock_all() noexcept {
+      for (unsigned i = count_; i-- > 0;) heaps_[i]->unlock_all();
+      this->below.unlock_all();
+    }
+    void reset_after_fork() noexcept { each([](Below& h) { h.reset_after_fork(); }); }
+    void tell(Usage& u) noexcept requires Tells<Below> {
+      each([&](Below& h) { h.tell(u); });
+      u.soft_limit = soft_bytes_;
+    }
+    void audit() noexcept requires Audits<Below> { each([](Below& h) { h.audit(); }); }
+    template <class Each> void each_live(Each&& see) noexcept requires Walks<Below> { each([&](Below& h) { h.each_live(see); }); }
+
+   private:
+    /// Of a window, its tables and some room: an address divided by it is a heap's place in the row.
+    static constexpr std::size_t kStride = IndexOf<Below>::kReachBytes + IndexOf<Below>::kReachBytes / 2;
+
+    /// Zeros are a heap, and stay untouched; what is to be destroyed is to be made as well.
+    Below* make_heap() noexcept {
+      std::byte* const at = this->below.meta(sizeof(Below));
+      if constexpr (std::is_trivially_destructible_v<Below>) return reinterpret_cast<Below*>(at);
+      else return at ? ::new (static_cast<void*>(at)) Below : nullptr;
+    }
+    [[gnu::noinline]] Block allocate_near(Thread& t, Request r) noexcept {
+      // One index a thread for all heaps, where it is not the core's. A thread that has none gets it from below.
+      if (!area_.is_kernels && !os::rseq_index(area_)) attach_below(this->below, t);
+      const std::uint32_t cpu = by_core::number_of({.area = area_});
+      return heaps_[cpu < os::kCpusMax ? node_of_cpu_[cpu] : 0]->allocate(t, r);
+    }
+    std::size_t place_of(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - row_) / kStride; }
+    bool is_away(const std::byte* p) const noexcept { return count_ && p >= row_ && place_of(p) < count_; }
+    MORTISE_HOT Below& heap_of(const std::byte* p) noexcept {
+      if (this->below.holds(p) || !is_away(p)) [[likely]] return this->below;
+      return *heaps_[place_of(p)];
+    }
+    template <class Do> void each(Do&& act) noexcept {
+      act(this->below);
+      for (unsigned i = 0; i < count_; ++i) act(*heaps_[i]);
+    }
+    template <class Ask> std::size_t sum(Ask&& ask) noexcept {
+      std::size_t total = 0;
+      each([&](Below& h) { total += ask(h); });
+      return total;
+    }
+
+    unsigned count_ = 0;
+    std::byte* row_ = nullptr;
+    Below* heaps_[os::kNodesMax] = {};
+    os::RseqArea area_;
+    std::size_t soft_bytes_ = 0;
+    std::uint8_t node_of_cpu_[os::kCpusMax] = {};
+  };
+};
+
+}  // namespace mortise

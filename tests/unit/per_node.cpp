@@ -1,0 +1,257 @@
+// If this failed, a thread would be given memory of another node than its own for good, blocks that one node takes and another frees would
+// pile up, or the blocks that a program had before its nodes were known would be nobody's.
+#include "mortise/route/per_node.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "mortise/allocators/hslab.hpp"
+#include "mortise/os/pages.hpp"
+#include "tests/property/model.hpp"
+
+namespace mortise::test {
+namespace {
+
+using H = Stack<HslabPerNodeLayers>;
+constexpr std::size_t kGranule = IndexOf<Hslab>::kGranule, kReach = IndexOf<Hslab>::kReachBytes;
+
+/// The first two CPUs that this process may use, each made a node.
+struct TwoCpus {
+  TwoCpus() {
+    cpu_set_t set;
+    ::sched_getaffinity(0, sizeof set, &set);
+    unsigned found = 0;
+    for (int i = 0; i < CPU_SETSIZE && found < 2; ++i)
+      if (CPU_ISSET(i, &set)) cpu[found++] = i;
+    are_there = found == 2;
+    map.count = 2;
+    map.of_cpu[cpu[1]] = 1;
+  }
+  void stay_on(unsigned node) const {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu[node], &set);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+  }
+  /// Runs `work(node)` on a thread of that node, to its end.
+  template <class Work> void on(unsigned node, Work&& work) const {
+    std::thread([&] {
+      stay_on(node);
+      work();
+    }).join();
+  }
+  int cpu[2] = {};
+  bool are_there;
+  os::NodeMap map;
+};
+
+/// With the kernel's areas (in TSan's and ASan's builds there are none), and with areas of threads' own.
+class PerNodeTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!two_.are_there) GTEST_SKIP() << "two CPUs are needed to play two nodes";
+    heap_ = std::make_unique<H>();
+    facts_ = GetParam() ? os::read_facts(&own_area) : own_facts();
+    own_area.index = 0;
+    ASSERT_TRUE(heap_->start(facts_));
+    heap_->attach(t_);
+  }
+  /// A heap never gives everything back; a test with many heaps must.
+  void TearDown() override {
+    own_area.index = 0;
+    if (heap_) os::unmap(heap_->below.page_index().granule_at(0), 3 * kReach + kReach / 2 * 3);
+  }
+  void split() { ASSERT_TRUE(heap_->split(two_.map, facts_)); }
+  Usage usage() {
+    Usage u;
+    heap_->tell(u);
+    return u;
+  }
+  Block take(std::size_t bytes) { return heap_->allocate(t_, {.size = bytes}); }
+  void give(std::byte* p) {
+    Block b = heap_->block_of(p);
+    if (b.size_class == kNoClass) b = heap_->measure(b);
+    if (!heap_->release_hit_away(t_, p)) heap_->release(t_, b);
+  }
+
+  TwoCpus two_;
+  std::unique_ptr<H> heap_;
+  os::Facts facts_;
+  H::Thread t_;
+};
+INSTANTIATE_TEST_SUITE_P(Areas, PerNodeTest, ::testing::Bool(), [](const auto& way) { return way.param ? "OfTheMachine" : "OfThreads"; });
+
+TEST_P(PerNodeTest, OneNodeChangesNothing) {
+  EXPECT_FALSE(heap_->split(os::NodeMap{}, facts_));
+  EXPECT_EQ(heap_->node_count(), 0u);
+  const Block b = take(100);
+  ASSERT_TRUE(heap_->release_hit(t_, b) || (heap_->release(t_, b), true));
+  EXPECT_TRUE(heap_->allocate_hit(t_, {.size = 100})) << "hits go on";
+}
+
+TEST_P(PerNodeTest, WhatWasThereBeforeStaysAndGoesBackWhereItCameFrom) {
+  std::vector<Block> early;
+  for (std::size_t n : {1, 100, 5000, 100'000, 1'000'000}) early.push_back(take(n)), Contents::write(early.back(), n);
+  const std::size_t live = usage().live;
+  split();
+  EXPECT_EQ(usage().live, live);
+  for (const Block b : early) {
+    EXPECT_TRUE(heap_->holds(b.ptr));
+    EXPECT_EQ(heap_->node_of(b.ptr), heap_->node_count());
+    EXPECT_EQ(heap_->measure(heap_->block_of(b.ptr)).size, b.size);
+    give(b.ptr);
+  }
+  EXPECT_EQ(usage().live, 0u);
+  EXPECT_FALSE(heap_->allocate_hit(t_, {.size = 100})) << "what is below serves nobody any more";
+}
+
+TEST_P(PerNodeTest, EachNodeGetsItsOwnOfEverySize) {
+  split();
+  for (unsigned node : {0u, 1u, 0u})
+    two_.on(node, [&] {
+      std::vector<Block> blocks;
+      for (std::size_t n = 1; n < 2'000'000; n += n / 3 + 1) blocks.push_back(take(n));
+      for (const Block b : blocks) {
+        EXPECT_EQ(heap_->node_of(b.ptr), node);
+        give(b.ptr);
+      }
+      heap_->detach(t_);
+      own_area.index = 0;
+    });
+  EXPECT_EQ(usage().live, 0u);
+}
+
+TEST_P(PerNodeTest, WhatOneNodeTakesAndAnotherFreesComesBack) {
+  split();
+  constexpr std::size_t kBytes = 4_MiB;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::byte*> blocks;
+    two_.on(0, [&] {
+      for (std::size_t sum = 0, n = 16; sum < kBytes; sum += n, n = n * 5 % 3001 + 1) blocks.push_back(take(n).ptr);
+      for (std::byte* p : blocks) EXPECT_EQ(heap_->node_of(p), 0u);
+      heap_->detach(t_);
+      own_area.index = 0;
+    });
+    two_.on(1, [&] {
+      for (std::byte* p : blocks) give(p);
+      heap_->detach(t_);
+      own_area.index = 0;
+    });
+  }
+  EXPECT_LE(usage().mapped, 5 * kBytes) << "what is in use at once, and what magazines hold";
+  EXPECT_EQ(usage().live, 0u);
+}
+
+/// Threads of both nodes take, hand on and free at random; of every granule that ever held a block it is known for which node.
+TEST_P(PerNodeTest, NoSpanServesTwoNodes) {
+  split();
+  struct Parcel {
+    std::byte* ptr;
+    std::uint64_t tag;
+    std::size_t size;
+  };
+  std::mutex lock;
+  std::vector<Parcel> parcels;
+  std::map<std::uintptr_t, unsigned> granules;
+  std::atomic<int> wrong{0}, spoilt{0};
+  const auto live = [&](unsigned node, std::uint64_t seed) {
+    two_.stay_on(node);
+    Random random(seed);
+    H::Thread t;
+    for (int i = 0; i < 20'000; ++i) {
+      if (random.below(2)) {
+        const Block b = heap_->allocate(t, {.size = random.size(400'000)});
+        const std::uint64_t tag = random.next();
+        Contents::write(b, tag);
+        const std::lock_guard guard(lock);
+        for (std::uintptr_t g = address_of(b.ptr) / kGranule; g <= (address_of(b.ptr) + b.size - 1) / kGranule; ++g)
+          if (granules.emplace(g, node).first->second != node) ++wrong;
+        parcels.push_back({b.ptr, tag, b.size});
+      } else {
+        Parcel p;
+        {
+          const std::lock_guard guard(lock);
+          if (parcels.empty()) continue;
+          std::swap(parcels[random.below(parcels.size())], parcels.back());
+          p = parcels.back();
+          parcels.pop_back();
+        }
+        const Block b = heap_->measure(heap_->block_of(p.ptr));
+        if (b.size != p.size || !Contents::are(b, p.tag, b.size)) ++spoilt;
+        if (!heap_->release_hit_away(t, p.ptr)) heap_->release(t, b);
+      }
+      if (random.below(5000) == 0) heap_->trim(t);
+      if (random.below(5000) == 0) heap_->purge_idle();
+    }
+    heap_->detach(t);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; ++i) threads.emplace_back(live, i % 2, 100 + i);
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong.load(), 0) << "granules that served two nodes";
+  EXPECT_EQ(spoilt.load(), 0) << "blocks that changed while they were live";
+  for (const Parcel& p : parcels) give(p.ptr);
+  heap_->audit();
+  EXPECT_EQ(usage().live, 0u);
+}
+
+TEST_P(PerNodeTest, WhatOneNodeNoLongerNeedsIsThereForTheOther) {
+  split();
+  constexpr std::size_t kBytes = 32_MiB;
+  const auto fill = [&] {
+    std::vector<std::byte*> blocks;
+    for (std::size_t sum = 0; sum < kBytes; sum += 3000) {
+      const Block b = take(3000);
+      std::memset(b.ptr, 1, b.size);
+      blocks.push_back(b.ptr);
+    }
+    return blocks;
+  };
+  for (unsigned node : {0u, 1u})
+    two_.on(node, [&] {
+      for (std::byte* p : fill()) give(p);
+      EXPECT_GT(usage().dirty, kBytes / 2);
+      heap_->trim(t_);
+      EXPECT_EQ(usage().dirty, 0u) << "its pages went back to the system, which gives them to whoever asks";
+      heap_->detach(t_);
+      own_area.index = 0;
+    });
+}
+
+TEST_P(PerNodeTest, AChildOfAForkHasTheHeapsOfItsParent) {
+  split();
+  std::byte* mine[2];
+  for (unsigned node : {0u, 1u})
+    two_.on(node, [&] {
+      mine[node] = take(500).ptr;
+      heap_->detach(t_);
+      own_area.index = 0;
+    });
+  heap_->lock_all();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    heap_->reset_after_fork();
+    bool good = true;
+    for (unsigned node : {0u, 1u}) {
+      two_.stay_on(node);
+      give(mine[node]);
+      good &= heap_->node_of(take(500).ptr) == node;
+    }
+    ::_exit(good ? 0 : 1);
+  }
+  heap_->unlock_all();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace mortise::test
