@@ -12,6 +12,7 @@
 
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
+#include "abi/hits.hpp"
 #include "abi/next.hpp"
 #include "abi/places.hpp"
 #include "mortise/os/facts.hpp"
@@ -134,12 +135,6 @@ template <class H> MORTISE_HOT typename H::Thread* thread_for_hit() noexcept {
   else return thread_if_ready();
 }
 
-/// Heaps that are several (PerNode) hold more than what is worth an inlined try.
-template <class H> MORTISE_HOT bool may_hit(H& h, const std::byte* p) noexcept {
-  if constexpr (requires { h.may_hit(p); }) return h.may_hit(p);
-  else return h.holds(p);
-}
-
 template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
   typename H::Thread* const t = thread_if_ready();
@@ -163,15 +158,9 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   return allocate<Miss>(r);
 }
 
-/// A hit in a heap that was not tried.
-template <class H> bool hit_away(H& h, std::byte* p) noexcept {
-  if constexpr (requires(typename H::Thread& t) { h.release_hit_away(t, p); }) return h.release_hit_away(*thread_if_ready(), p);
-  return false;
-}
-
 [[gnu::noinline]] void free_slow(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
-  if (!ptr || hit_away(heap, ptr)) return;
+  if (!ptr || hit_away(heap, thread_if_ready(), ptr)) return;
   const int error = errno;  // free leaves errno alone
   if (!heap.holds(ptr)) {
     if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());

@@ -11,6 +11,7 @@
 #include "mortise/os/futex.hpp"
 #include "mortise/os/guards.hpp"
 #include "mortise/os/isolation.hpp"
+#include "mortise/os/nodes.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/os/print_and_abort.hpp"
 #include "mortise/os/residency.hpp"

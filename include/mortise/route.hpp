@@ -7,6 +7,7 @@
 #include "mortise/route/call_chain.hpp"
 #include "mortise/route/fallback.hpp"
 #include "mortise/route/mixed_pool.hpp"
+#include "mortise/route/per_node.hpp"
 #include "mortise/route/pool_heads.hpp"
 #include "mortise/route/pool_range.hpp"
 #include "mortise/route/pool_segment.hpp"

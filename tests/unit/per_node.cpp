@@ -57,7 +57,7 @@ struct TwoCpus {
 class PerNodeTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (!two_.are_there) GTEST_SKIP() << "two CPUs are needed to play two nodes";
+    ASSERT_TRUE(two_.are_there) << "two CPUs are needed to play two nodes";
     heap_ = std::make_unique<H>();
     facts_ = GetParam() ? os::read_facts(&own_area) : own_facts();
     own_area.index = 0;

@@ -103,8 +103,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (gate_) return true;
       area_ = Distribution::kMayChange || !facts.rseq.is_kernels ? facts.rseq : facts.own;
       can_restart_ = area_.is_kernels && facts.can_restart;
-      watch_thread_ = facts.watch_thread;
-      numbers_threads_ = facts.numbers_threads;
+      watch_thread_ = facts.watch_thread, numbers_threads_ = facts.numbers_threads;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
       for (auto& set : table_) set.store(&closed_[0], Order::relaxed);
@@ -150,8 +149,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     /// Blocks that magazines hold stay there.
     void close() noexcept {
       Held held(lock_);
-      is_closed_ = true;
-      own_gate_ = gate_ = 0;
+      is_closed_ = true, own_gate_ = gate_ = 0;
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) show(i, &closed_[0], Order::release);
     }
 
@@ -351,9 +349,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (numbers_threads_) own_area().index = kEnded;
       if (!i || i == kEnded) return;
       if (std::byte* set = sets_[i].load(Order::acquire)) drain_set(t, set);
-      if (!numbers_threads_) return;
-      Held held(lock_);
-      indices_.give(i);
+      if (Held held(lock_); numbers_threads_) indices_.give(i);
     }
 
     // -- draining

@@ -19,7 +19,7 @@ struct Facts {
   RseqArea own;                 ///< where each thread's own area lies, which stands in for the kernel's
   bool can_restart = false;     ///< running sections of other cores can be restarted (membarrier)
   void (*watch_thread)() noexcept = nullptr;  ///< asks that `detach` be called when the calling thread ends
-  bool numbers_threads = true;  ///< false: another heap, over the same areas, hands out the indices of threads that have an area of their own
+  bool numbers_threads = true;  ///< false: of areas that are the threads' own, another heap hands out the indices
   std::byte* window = nullptr;  ///< where a source lays its window of addresses; null: where there is room
 };
 

@@ -137,8 +137,13 @@ struct PerNode {
       this->below.unlock_all();
     }
     void reset_after_fork() noexcept { each([](Below& h) { h.reset_after_fork(); }); }
+    /// The window that is told of reaches from the first to the last, with the tables in between.
     void tell(Usage& u) noexcept requires Tells<Below> {
-      each([&](Below& h) { h.tell(u); });
+      this->below.tell(u);
+      std::byte* const first = u.window;
+      for (unsigned i = 0; i < count_; ++i) heaps_[i]->tell(u);
+      u.window_bytes += static_cast<std::size_t>(u.window - first);
+      u.window = first;
       u.soft_limit = soft_bytes_;
     }
     void audit() noexcept requires Audits<Below> { each([](Below& h) { h.audit(); }); }
