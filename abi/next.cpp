@@ -47,6 +47,12 @@ constinit Next<void*(const char*, int)> dlopen_after{"dlopen"};
 constinit Next<void*(long, const char*, int)> dlmopen_after{"dlmopen"};
 constinit Next<int(void*)> dlclose_after{"dlclose"};
 
+/// Who remembers addresses of code must hear of code that has gone.
+template <class H> [[maybe_unused]] void tell_of_unloaded_code(H& h) noexcept {
+  if constexpr (requires { h.code_unloaded(); }) h.code_unloaded();
+  else AffinitySettings<H>::unloaded(h);
+}
+
 }  // namespace
 
 namespace {
@@ -106,11 +112,10 @@ MORTISE_EXPORT void* dlopen(const char* file, int mode) noexcept {
 MORTISE_EXPORT void* dlmopen(long ns, const char* file, int mode) noexcept {
   return dlmopen_after.get()(ns, file, mode & ~RTLD_DEEPBIND);
 }
-/// Who remembers addresses of code must hear of code that has gone.
 MORTISE_EXPORT int dlclose(void* library) noexcept {
-  if constexpr (kReadsCalls<Heap>) {
+  if constexpr (kReadsCalls<Heap> || mortise::Profiles<Heap>) {
     const int result = dlclose_after.get()(library);
-    AffinitySettings<Heap>::unloaded(heap);
+    tell_of_unloaded_code(heap);
     return result;
   } else {
     return dlclose_after.get()(library);

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mortise/os/frame_rule.hpp"
+
 namespace mortise::affinity {
 
 struct Module {
@@ -21,10 +23,7 @@ struct Module {
 /// The module that holds `address`; an empty one for code made at run time. Lock-free with glibc 2.35; never allocates.
 Module module_of(std::uintptr_t address) noexcept;
 
-struct Range {
-  std::uintptr_t first = 0, last = 0;
-  bool holds(std::uintptr_t a) const { return a - first < last - first; }
-};
+using Range = os::CodeRange;
 
 /// The executable part of `m` that holds `address`; empty when there is none. Code in it can be read while `m` stays loaded.
 Range code_of(const Module& m, std::uintptr_t address) noexcept;

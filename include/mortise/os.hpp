@@ -8,6 +8,7 @@
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/os/frame_rule.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/os/guards.hpp"
 #include "mortise/os/isolation.hpp"

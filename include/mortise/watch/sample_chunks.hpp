@@ -27,6 +27,7 @@ template <Classed Below> class SampleChunks {
     Chunk *next, *prev;
     std::byte* base;
     unsigned free_grains;
+    unsigned low;   ///< no grain before it is free
     bool is_dirty;  ///< something was freed since its free pages went back
     std::uint64_t used[kGrains / 64];
   };
@@ -46,8 +47,10 @@ template <Classed Below> class SampleChunks {
 
   void give(Below& below, typename Below::Thread& t, Chunk* c, std::byte* p, std::size_t bytes) noexcept {
     const unsigned n = grains_of(bytes);
-    set(*c, static_cast<unsigned>(static_cast<std::size_t>(p - c->base) / kGrain), n, false);
+    const auto at = static_cast<unsigned>(static_cast<std::size_t>(p - c->base) / kGrain);
+    set(*c, at, n, false);
     c->free_grains += n;
+    if (at < c->low) c->low = at;
     if (c->free_grains == kGrains) return drop(below, t, c);
     c->is_dirty = true;
     if ((freed_bytes_ += n * kGrain) > kFreedMax) purge(below);
@@ -97,7 +100,7 @@ template <Classed Below> class SampleChunks {
   }
   static unsigned find(const Chunk& c, unsigned n, unsigned step) noexcept {
     if (c.free_grains < n) return kGrains;
-    for (unsigned at = 0; at + n <= kGrains;) {
+    for (unsigned at = c.low; at + n <= kGrains;) {
       at = static_cast<unsigned>(round_up(next_bit(c, at, false), step));
       if (at + n > kGrains) break;
       const unsigned end = next_bit(c, at, true);
@@ -119,6 +122,7 @@ template <Classed Below> class SampleChunks {
   static Place occupy(Chunk* c, unsigned at, unsigned n) noexcept {
     set(*c, at, n, true);
     c->free_grains -= n;
+    if (at == c->low) c->low = at + n;
     return {c->base + at * kGrain, c};
   }
 
@@ -133,7 +137,7 @@ template <Classed Below> class SampleChunks {
       spare_ = c;
       return nullptr;
     }
-    *c = {.next = c, .prev = c, .base = b.ptr, .free_grains = kGrains, .is_dirty = false, .used = {}};
+    *c = {.next = c, .prev = c, .base = b.ptr, .free_grains = kGrains, .low = 0, .is_dirty = false, .used = {}};
     if (cursor_) {
       c->next = cursor_;
       c->prev = cursor_->prev;

@@ -111,7 +111,6 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     void reset_after_fork() noexcept {
       lock_.reset();
-      stacks_.reset();
       reset_below(this->below);
     }
     /// Chunks are no blocks of the program's; what lies in them is, of the class that it would have been in.
@@ -137,6 +136,8 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       Held held(lock_);
       profile_.each(see);
     }
+    /// After each dlclose: other code may come to lie there.
+    void code_unloaded() noexcept { stacks_.forget(); }
     /// Samples that could not be recorded.
     std::uint64_t dropped() noexcept {
       Held held(lock_);
@@ -269,7 +270,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     HeapProfile profile_;
     Chunks chunks_;
     std::uint32_t held_[Classes::kCount + 1] = {};  ///< blocks in chunks, by class
-    os::StackMemory<HeapProfile::kDepthMax> stacks_;
+    os::StackWalker<> stacks_;
   };
 };
 

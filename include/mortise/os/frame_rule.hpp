@@ -1,12 +1,42 @@
-#include "affinity/observe/cfi.hpp"
+// Call frame information: where, after a call returns, the caller's frame and its saved registers lie, as the compiler wrote it
+// down for exceptions. One rule a return address; no frame pointers are needed.
+//
+//   .eh_frame_hdr  ──halves──►  entry of the function  ──its rows up to the call──►  CFA = rsp or rbp + offset
+//                                                                                    rbx rbp r12-r15 at CFA - ...
+// x86-64: other processors have no rule that is known. Progress: wait-free, O(log entries + length of the function's own table).
+// Source: DWARF 5, 6.4; the Linux Standard Base's .eh_frame_hdr, whose table is searched by halves.
+#pragma once
 
-#include <string.h>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 
-namespace mortise::affinity {
-namespace {
+#include "mortise/core/inline.hpp"
 
+namespace mortise::os {
+
+inline constexpr unsigned kCalleeSaved = 6;  ///< rbx rbp r12 r13 r14 r15
+inline constexpr unsigned kRbpOfCalleeSaved = 1;
+
+struct CodeRange {
+  std::uintptr_t first = 0, last = 0;
+  bool holds(std::uintptr_t a) const { return a - first < last - first; }
+};
+
+/// The canonical frame address is `cfa_offset` from the stack pointer after the return, or from rbp; the function's own return
+/// address lies in the word below it.
+struct FrameRule {
+  bool is_known = false;             ///< false: no information, a signal's frame, or one that takes an expression
+  bool is_outermost = false;         ///< nobody called this function; not `is_known` then
+  bool from_rbp = false;
+  std::int32_t cfa_offset = 0;
+  std::int16_t saved_at[kCalleeSaved] = {};  ///< from the frame address; 0 when the register still holds its value
+  CodeRange function;                ///< the code that the rule's entry covers
+};
+
+namespace cfi {
 /// DWARF's numbers of registers.
-constexpr unsigned kRbp = 6, kRsp = 7;
+inline constexpr unsigned kRbp = 6, kRsp = 7, kReturnAddress = 16;
 constexpr int callee_saved_index(std::uint64_t dwarf_register) noexcept {
   switch (dwarf_register) {
     case 3: return 0;
@@ -29,7 +59,7 @@ class Cursor {
     T value{};
     if (static_cast<std::size_t>(end_ - at_) < sizeof value) at_ = end_;
     else {
-      memcpy(&value, at_, sizeof value);
+      std::memcpy(&value, at_, sizeof value);
       at_ += sizeof value;
     }
     return value;
@@ -96,12 +126,12 @@ struct Entry {
   std::int64_t data_factor = 1;
   std::uint8_t pointer_encoding = 0;
   bool is_signal_frame = false;
-  Range function;
+  CodeRange function;
 };
 
-bool read_common(const std::uint8_t* at, Entry& e, bool& has_data) noexcept {
+inline bool read_common(const std::uint8_t* at, Entry& e, bool& has_data) noexcept {
   std::uint32_t length;
-  memcpy(&length, at, sizeof length);
+  std::memcpy(&length, at, sizeof length);
   Cursor c(at + 8, at + 4 + length);
   if (length == 0xffffffff) return false;
   c.skip(1);  // version
@@ -128,7 +158,7 @@ bool read_common(const std::uint8_t* at, Entry& e, bool& has_data) noexcept {
 }
 
 /// The entry that covers `pc`, found by halves in the sorted table of .eh_frame_hdr.
-bool find_entry(const std::uint8_t* header, std::uintptr_t pc, Entry& e) noexcept {
+inline bool find_entry(const std::uint8_t* header, std::uintptr_t pc, Entry& e) noexcept {
   if (!header || header[0] != 1) return false;
   const auto base = reinterpret_cast<std::uint64_t>(header);
   Cursor c(header + 4, header + 64);
@@ -147,8 +177,8 @@ bool find_entry(const std::uint8_t* header, std::uintptr_t pc, Entry& e) noexcep
 
   const std::uint8_t* const at = header + row[low].entry;
   std::uint32_t length, back;
-  memcpy(&length, at, sizeof length);
-  memcpy(&back, at + 4, sizeof back);
+  std::memcpy(&length, at, sizeof length);
+  std::memcpy(&back, at + 4, sizeof back);
   bool has_data = false;
   if (length == 0xffffffff || !read_common(at + 4 - back, e, has_data)) return false;
   Cursor own(at + 8, at + 4 + length);
@@ -167,6 +197,7 @@ struct Row {
   std::uint64_t cfa_register = kRsp;
   std::int64_t cfa_offset = 8;
   bool takes_expression = false;
+  bool is_outermost = false;
   std::int64_t saved_at[kCalleeSaved] = {};
 };
 
@@ -196,6 +227,7 @@ class Machine {
   void lose(std::uint64_t r) noexcept {
     if (const int i = callee_saved_index(r); i >= 0) row_.saved_at[i] = 0;
     if (r == kRbp) row_.takes_expression = true;
+    if (r == kReturnAddress) row_.is_outermost = true;
   }
 
   bool run(Cursor c, bool moves) noexcept {
@@ -256,19 +288,22 @@ class Machine {
   unsigned depth_ = 0;
 };
 
-}  // namespace
+}  // namespace cfi
 
-FrameRule frame_rule(const Module& m, std::uintptr_t return_address) noexcept {
+/// The rule for a call that returns to `return_address`, by the unwind table at `header` (.eh_frame_hdr, or null) of the module that
+/// it lies in, which must stay loaded meanwhile.
+MORTISE_COLD inline FrameRule frame_rule(const std::uint8_t* header, std::uintptr_t return_address) noexcept {
   const std::uintptr_t call = return_address - 1;  // the rule of the call, not of what follows it
   FrameRule rule;
-  Entry e;
-  Row row;
-  if (!find_entry(m.unwind, call, e) || e.is_signal_frame || !Machine(e, call).run(row)) return rule;
+  cfi::Entry e;
+  cfi::Row row;
+  if (!cfi::find_entry(header, call, e) || e.is_signal_frame || !cfi::Machine(e, call).run(row)) return rule;
   rule.function = e.function;
-  if (row.takes_expression || (row.cfa_register != kRsp && row.cfa_register != kRbp)) return rule;
+  rule.is_outermost = row.is_outermost;
+  if (row.is_outermost || row.takes_expression || (row.cfa_register != cfi::kRsp && row.cfa_register != cfi::kRbp)) return rule;
   constexpr std::int64_t kFrameMax = 1 << 20;
   if (row.cfa_offset < 8 || row.cfa_offset > kFrameMax) return rule;
-  rule.from_rbp = row.cfa_register == kRbp;
+  rule.from_rbp = row.cfa_register == cfi::kRbp;
   rule.cfa_offset = static_cast<std::int32_t>(row.cfa_offset);
   for (unsigned i = 0; i < kCalleeSaved; ++i) {
     if (row.saved_at[i] > 0 || row.saved_at[i] < INT16_MIN) return rule;
@@ -278,9 +313,10 @@ FrameRule frame_rule(const Module& m, std::uintptr_t return_address) noexcept {
   return rule;
 }
 
-Range function_of(const Module& m, std::uintptr_t address) noexcept {
-  Entry e;
-  return find_entry(m.unwind, address, e) ? e.function : Range{};
+/// The code of the function (or of its cold part) that `address` lies in; empty when unknown.
+inline CodeRange function_of(const std::uint8_t* header, std::uintptr_t address) noexcept {
+  cfi::Entry e;
+  return cfi::find_entry(header, address, e) ? e.function : CodeRange{};
 }
 
-}  // namespace mortise::affinity
+}  // namespace mortise::os
