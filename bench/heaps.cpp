@@ -1,5 +1,7 @@
 // What giving a heap back costs, against freeing its blocks one by one: bench/heaps [BLOCKS]. Prints the best of five of each.
+// And what ten thousand small ones cost, each with a block of ten sizes.
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -44,9 +46,37 @@ double free_each(std::size_t count, std::size_t low, std::size_t high) {
   return seconds;
 }
 
+std::size_t resident_kib() {
+  unsigned long mapped = 0, resident = 0;
+  std::FILE* f = std::fopen("/proc/self/statm", "r");
+  if (!f || std::fscanf(f, "%lu %lu", &mapped, &resident) != 2) exit(1);
+  std::fclose(f);
+  return resident * static_cast<unsigned long>(sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+void many(std::size_t count) {
+  std::vector<mo_heap*> heaps(count);
+  const auto each = [&](Clock::time_point start) { return since(start) * 1e6 / static_cast<double>(count); };
+  const std::size_t before = resident_kib();
+  auto start = Clock::now();
+  for (mo_heap*& h : heaps) h = mo_heap_create(nullptr);
+  const double create = each(start);
+  const std::size_t created = resident_kib();
+  start = Clock::now();
+  for (mo_heap* h : heaps)
+    for (std::size_t n = 16; n < 256; n += 24) std::memset(mo_heap_alloc(h, n), 1, n);
+  const double use = each(start);
+  const std::size_t used = resident_kib();
+  start = Clock::now();
+  for (mo_heap* h : heaps) mo_heap_destroy(h);
+  std::printf("%zu heaps: create %.1f us and %zu KiB each, ten first blocks %.1f us and %zu KiB, destroy %.1f us\n", count, create,
+              (created - before) / count, use, (used - created) / count, each(start));
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
+  many(10'000);  // first, in memory that nobody used
   const std::size_t count = arguments[1] ? strtoul(arguments[1], nullptr, 10) : 1'000'000;
   std::printf("%zu blocks        destroy      free each     ratio\n", count);
   for (auto [low, high] : {std::pair{32ul, 32ul}, {16ul, 128ul}, {16ul, 1000ul}}) {

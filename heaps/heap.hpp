@@ -10,12 +10,13 @@
 #include "mortise/shape/aligned.hpp"
 #include "mortise/source/range_heap.hpp"
 
-/// Links are under the registry's lock.
+/// Links are under the registry's lock. All zeros is a heap in spans that nobody started.
 struct mo_heap {
   enum class Kind : std::uint8_t { spans, range } kind;
   char name[32];
-  mo_heap* parent;
-  mo_heap *next, *prev;  ///< of the registry
+  mo_heap *parent, *child;                 ///< its first child
+  mo_heap *next, *prev;                    ///< of the registry
+  mo_heap *next_sibling, *prev_sibling;    ///< of the parent's children
 };
 
 namespace mortise::heaps {
@@ -59,6 +60,7 @@ template <class F> MORTISE_HOT decltype(auto) on_stack(mo_heap* h, F&& f) noexce
 struct Registry {
   FutexLock lock;
   mo_heap* first = nullptr;
+  Atomic<std::size_t> count{0};  ///< changed under the lock
 };
 extern constinit Registry registry [[gnu::visibility("hidden")]];
 

@@ -21,6 +21,11 @@ constinit Events events{};
 constinit thread_local ThreadRecord<Heap::Thread> thread_record{.area = {.index = os::kCpusMax, .section = 0}, .state = {}};
 }  // namespace mortise::abi
 
+std::size_t mortise::huge::AfterShareOfEachHeap::from_bytes() noexcept {
+  const std::size_t of_each = heaps::registry.count.load(Order::relaxed) * kFromBytesOfEach;
+  return of_each > kFromBytes ? of_each : kFromBytes;
+}
+
 namespace mortise::heaps {
 
 constinit Registry registry{};
@@ -66,18 +71,26 @@ void enlist(mo_heap* h, const mo_heap_options& options) noexcept {
   h->next = registry.first;
   if (h->next) h->next->prev = h;
   registry.first = h;
+  registry.count.fetch_add(1, Order::relaxed);
+  if (!h->parent) return;
+  h->next_sibling = h->parent->child;
+  if (h->next_sibling) h->next_sibling->prev_sibling = h;
+  h->parent->child = h;
 }
 void delist(mo_heap* h) noexcept {
   (h->prev ? h->prev->next : registry.first) = h->next;
   if (h->next) h->next->prev = h->prev;
+  registry.count.fetch_sub(1, Order::relaxed);
+  if (!h->parent) return;
+  (h->prev_sibling ? h->prev_sibling->next_sibling : h->parent->child) = h->next_sibling;
+  if (h->next_sibling) h->next_sibling->prev_sibling = h->prev_sibling;
 }
 
 mo_heap* create_in_store(const mo_heap_options& options) noexcept {
   Store::Thread t;
-  const Block b = abi::heap.allocate(t, {.size = sizeof(SpanHeap), .zeroed = true});
+  const Block b = allocate_untouched(abi::heap, t, sizeof(SpanHeap));
   if (!b) return nullptr;
-  auto* h = ::new (static_cast<void*>(b.ptr)) SpanHeap{};
-  h->kind = mo_heap::Kind::spans;
+  auto* h = reinterpret_cast<SpanHeap*>(b.ptr);  // as all zeros (heaps.ready_as_zero); making it would touch all of it
   h->parent = options.parent;
   auto* parent = options.parent ? &static_cast<SpanHeap*>(options.parent)->lease() : nullptr;
   h->lease().bind(abi::heap, abi::heap.page_index().number_of(b.ptr) + 1, parent);
@@ -96,21 +109,23 @@ mo_heap* create_in_memory(const mo_heap_options& options) noexcept {
   return h;
 }
 
-void destroy_locked(mo_heap* h) noexcept {
-  for (mo_heap* other = registry.first; other;) {  // those within it; each may take others with it, so from the start
-    mo_heap* const next = other->next;
-    if (other->parent == h) {
-      destroy_locked(other);
-      other = registry.first;
-    } else {
-      other = next;
-    }
-  }
+void end(mo_heap* h) noexcept {
   delist(h);
   if (SpanHeap* s = as_spans(h)) {
     s->lease().give_back_all();
     Store::Thread t;
     abi::heap.release(t, abi::heap.measure(abi::heap.block_of(reinterpret_cast<std::byte*>(s))));
+  }
+}
+/// Those within it first, however deep they lie. O(heaps that end).
+void destroy_locked(mo_heap* h) noexcept {
+  for (mo_heap* at = h;;) {
+    while (at->child) at = at->child;
+    mo_heap* const parent = at->parent;
+    const bool is_last = at == h;
+    end(at);
+    if (is_last) return;
+    at = parent;
   }
 }
 

@@ -9,19 +9,28 @@
 // A leased span names its owner in its descriptor, so that a pointer tells whose it is. Giving everything back walks the list and
 // never looks at a block: O(spans). A lease within another counts towards the limits of both.
 //
-// Progress: blocking (one lock), and as the store. Source: regions [Tofte97], as heaps one can destroy [Berger02].
+// All zeros is one that is not bound. Progress: blocking (one lock), and as the store. Source: regions [Tofte97], as heaps one can destroy [Berger02].
 // Placement: a source; above it what stands on PageIndex (Slab). The store outlives it.
 #pragma once
 
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
+
+/// A span that reads as zero and of which nothing is in memory, also when it was used before: of the tables that a heap needs it touches
+/// little, and of ten thousand heaps that little is all there should be.
+template <PurgesPages Store> Block allocate_untouched(Store& store, typename Store::Thread& t, std::size_t bytes) noexcept {
+  const Block b = store.allocate(t, {.size = bytes});
+  if (b && !store.purge_pages(b.ptr, b.size)) std::memset(b.ptr, 0, b.size);
+  return b;
+}
 
 template <Indexed Store> class SpanLease {
  public:
@@ -90,7 +99,7 @@ template <Indexed Store> class SpanLease {
   /// Zeroed bookkeeping memory; it goes back with everything else.
   std::byte* meta(std::size_t n) noexcept {
     typename Store::Thread t;
-    const Block b = store_->allocate(t, {.size = round_up(n, kGranule), .zeroed = true});
+    const Block b = allocate_untouched(*store_, t, round_up(n, kGranule));
     if (!b) return nullptr;
     Held held(lock_);
     enlist(index().span_of(b.ptr));
@@ -127,8 +136,8 @@ template <Indexed Store> class SpanLease {
   }
   void uncharge(std::size_t bytes) noexcept { give(bytes); }
 
-  std::size_t limit_bytes() noexcept { return limit_.load(Order::relaxed); }
-  void set_limit_bytes(std::size_t bytes) noexcept { limit_.store(bytes, Order::relaxed); }
+  std::size_t limit_bytes() noexcept { return limit_; }
+  void set_limit_bytes(std::size_t bytes) noexcept { limit_ = bytes; }
   /// What counts towards the limit, heaps within included.
   std::size_t taken_bytes() noexcept { return taken_.load(Order::relaxed); }
 
@@ -188,7 +197,7 @@ template <Indexed Store> class SpanLease {
   bool count(std::size_t bytes) noexcept {
     std::size_t taken = taken_.load(Order::relaxed);
     do {
-      const std::size_t limit = limit_.load(Order::relaxed);
+      const std::size_t limit = limit_;
       if (taken > limit || bytes > limit - taken) return false;
     } while (!taken_.compare_exchange_weak(taken, taken + bytes, Order::relaxed));
     return true;
@@ -215,7 +224,8 @@ template <Indexed Store> class SpanLease {
   FutexLock lock_;
   std::uint32_t owner_ = 0, first_ = 0;
   std::size_t leased_ = 0, blocks_ = 0, meta_ = 0;
-  Atomic<std::size_t> taken_{0}, limit_{kNoLimit}, refused_{0};
+  Atomic<std::size_t> taken_{0}, refused_{0};
+  Preset<std::size_t{kNoLimit}> limit_;
 };
 
 }  // namespace mortise

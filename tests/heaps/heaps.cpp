@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -24,6 +25,7 @@ struct Heap {
   explicit Heap(mo_heap_options options = {}) : h(mo_heap_create(&options)) {}
   ~Heap() { mo_heap_destroy(h); }
   operator mo_heap*() const { return h; }
+  mo_heap* release() { return std::exchange(h, nullptr); }
   mo_heap_stats stats() const {
     mo_heap_stats s;
     mo_heap_get_stats(h, &s);
@@ -296,6 +298,24 @@ TEST(Heaps, ThreadsMakeAndDestroyThemAtWill) {
       }
     });
   for (std::thread& t : threads) t.join();
+}
+
+constexpr std::size_t kMany = 1000;
+
+TEST(Heaps, HeapsWithinHeapsAsDeepAndAsManyAsOneLikes) {
+  mo_heap* deepest = mo_heap_create(nullptr);
+  mo_heap* const root = deepest;
+  for (std::size_t i = 1; i < kMany; ++i) ASSERT_NE(deepest = Heap({.parent = deepest}).release(), nullptr);
+  std::vector<mo_heap*> wide;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    ASSERT_NE(mo_heap_alloc(wide.emplace_back(Heap({.parent = root}).release()), 100), nullptr);
+  }
+  for (std::size_t i = 0; i < wide.size(); i += 2) mo_heap_destroy(wide[i]);
+  ASSERT_NE(mo_heap_alloc(wide[1], 100), nullptr) << "its neighbours went, it did not";
+  void* const block = mo_heap_alloc(deepest, 100);
+  EXPECT_EQ(mo_heap_of(block), deepest);
+  mo_heap_destroy(root);
+  EXPECT_EQ(mo_heap_of(block), nullptr);
 }
 
 TEST(Heaps, AForkedChildHasThemAllAndMayDestroyThem) {

@@ -19,7 +19,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
  public:
   void set(HugePages pages) noexcept { pages_ = pages; }
   /// Whether a heap that has grown by so much asks for huge pages for what it grows by next.
-  bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= Huge::kFromBytes && pages_ == HugePages::automatic; }
+  bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= from_bytes() && pages_ == HugePages::automatic; }
   /// At least so many bytes more, up to where a huge page would end: the next growth begins with a whole one.
   static std::size_t to_boundary(const Index& index, std::size_t bytes) noexcept {
     return round_up(reach_of(index) + bytes, huge::kPageBytes) - reach_of(index);
@@ -44,6 +44,10 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   }
 
  private:
+  static std::size_t from_bytes() noexcept {
+    if constexpr (requires { Huge::from_bytes(); }) return Huge::from_bytes();
+    else return Huge::kFromBytes;
+  }
   static std::size_t reach_of(const Index& index) noexcept { return std::size_t{index.covered()} * Index::kGranule; }
 
   HugePages pages_ = HugePages::automatic;

@@ -6,7 +6,7 @@
 
 namespace mortise {
 
-/// `kFromBytes`: what the heap grows by beyond this size asks for huge pages.
+/// `kFromBytes`: what the heap grows by beyond this size asks for huge pages. One that has `from_bytes()` is asked that instead, each time.
 template <class H>
 concept HugePolicy = requires {
   { H::kFromBytes } -> std::convertible_to<std::size_t>;
