@@ -83,7 +83,8 @@ template <unsigned kRulesLog2 = 11> class StackWalker {
   }
   MORTISE_COLD Packed learn(Slot* pair, std::uintptr_t address) noexcept {
     LoadedObject o;
-    if (&mortise_find_object == nullptr || mortise_find_object(reinterpret_cast<void*>(address - 1), &o)) return kHard;  // may be loaded later
+    const bool is_found = &mortise_find_object != nullptr && !mortise_find_object(reinterpret_cast<void*>(address - 1), &o);
+    if (!is_found) return kHard;  // not remembered: something may be loaded there later
     const Packed rule = packed(frame_rule(o.unwind_table, address));
     const Packed older = __atomic_load_n(&pair[0].rule, __ATOMIC_RELAXED);
     set(pair[1], __atomic_load_n(&pair[0].key, __ATOMIC_RELAXED) ^ older * kSpread, older);
