@@ -110,9 +110,15 @@ template <class Miss, class H> MORTISE_HOT void* allocate_called(H& h, Request r
       return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
     }
   if (typename H::Thread* const t = thread_if_ready(); t && !h.passes(r)) [[likely]] {
-    const std::uintptr_t goal = h.goal_of(*t, r);
-    if (goal & 1) return (r.zeroed ? allocate_through<Miss, H, true> : allocate_through<Miss, H, false>)(r.size, r.align, t, goal);
-    if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
+    if (const std::uintptr_t goal = h.goal_of(*t, r)) [[likely]] {
+      if (H::leads_to_objects(goal)) [[likely]] {
+        if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
+      } else if (H::leads_on(goal)) {
+        return (r.zeroed ? allocate_through<Miss, H, true> : allocate_through<Miss, H, false>)(r.size, r.align, t, goal);
+      } else if (const Block b = h.forward(*t, goal, r)) {
+        return b.ptr;
+      }
+    }
   }
   return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
 }
@@ -389,9 +395,5 @@ MORTISE_EXPORT void operator delete(void* p, align_val_t a, const nothrow_t&) no
 MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t&) noexcept {
   release_as(p, 0, std::size_t(a));
 }
-MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept {
-  release_as(p, n, std::size_t(a));
-}
-MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept {
-  release_as(p, n, std::size_t(a));
-}
+MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept { release_as(p, n, std::size_t(a)); }
+MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept { release_as(p, n, std::size_t(a)); }

@@ -24,7 +24,7 @@ class Scripted {
   static constexpr std::uint16_t kPlainId = 300, kFrameId = 301;
 
   bool start() noexcept { return true; }
-  static std::uintptr_t stack_end() noexcept { return ~std::uintptr_t{0} >> 1; }
+  static std::uintptr_t stack_end() noexcept { return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) + (1 << 20); }
   std::uint32_t epoch() const noexcept { return now; }
   std::size_t object_bytes_max() const noexcept { return 128; }
 
@@ -157,6 +157,45 @@ TEST(AffinityPools, StepsAreNotFollowedWhenOutOfDateOrOffTheStack) {
     t.stack_end = address_of(calls.site()) + 16;  // the frame would end beyond
     EXPECT_FALSE(through());
     EXPECT_FALSE(is_pooled(h, ask(h, t, calls, 32)));
+  });
+}
+
+TEST(AffinityPools, TwoCallsThatMeetInOnePlaceOfTheCacheArePartedAfterSomeMisses) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls one(0x10000);
+    const auto misses = [&](const Calls& calls) {
+      const unsigned before = h.chooser().asked;
+      h.release(t, ask(h, t, calls, 32));
+      return h.chooser().asked - before;
+    };
+    std::uintptr_t address = 0x10000;
+    do {
+      misses(one);
+      misses(Calls(address += 16));
+    } while (!misses(one));
+    const Calls other(address);
+    unsigned missed = 0;
+    for (int i = 0; i < 20'000; ++i) missed += misses(other) + misses(one);
+    EXPECT_GE(missed, 100u) << "these two did not meet";
+    EXPECT_LT(missed, 10'000u);
+    EXPECT_EQ(misses(other) + misses(one), 0u);
+  });
+}
+
+TEST(AffinityPools, SizesThatShareABitOfTheGateGoBelow) {
+  Stage<Heap> stage;
+  stage.as(0, [](Heap& h, auto& t) {
+    const Calls calls(kFirst);
+    EXPECT_TRUE(is_pooled(h, ask(h, t, calls, 16)));
+    const unsigned asked = h.chooser().asked;
+    for (const std::size_t size : {std::size_t{0}, 16 + 1_KiB, 16 + 1_MiB, std::size_t{129}}) {
+      const Block b = ask(h, t, calls, size);
+      EXPECT_FALSE(is_pooled(h, b)) << size;
+      EXPECT_GE(b.size, size);
+      h.release(t, b);
+    }
+    EXPECT_EQ(h.chooser().asked, asked);
   });
 }
 

@@ -11,7 +11,7 @@
 // pool takes the head over, objects and all.
 //
 // Looking up must pay. A head has a lease of objects; when it is used up, the Chooser may close the size class: its objects come
-// from the heap below then, for two to seven instructions more, and some of that heap's misses are samples for the Chooser.
+// from the heap below then, for three instructions more, and some of that heap's misses are samples for the Chooser.
 //
 // Progress: hit wait-free, remote release lock-free, misses blocking. Source: dynamic pool allocation [Wang10].
 // Placement: on top of any stack that finds blocks by pointer, or under guards; not under a cache, which would mix pools again.
@@ -77,13 +77,17 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
       if (passes(r)) return hit_below(this->below, t.below, r);
       const std::uintptr_t goal = goal_of(t, r);
-      return CallWays<>::is_step(goal) ? allocate_through(t, r, goal) : take_from(t, goal, r);
+      if (!goal) return {};
+      if (leads_to_objects(goal)) return take_from(t, goal, r);
+      return leads_on(goal) ? allocate_through(t, r, goal) : forward(t, goal, r);
     }
-    /// For requests that do not pass, in two halves: what the call leads to, and an object from there. An odd goal is a step over
-    /// a wrapper's frame, from which `allocate_through` goes up the stack, as far as that can be done without the frame register.
+    /// For requests that do not pass, in two halves: what the call leads to, 0 on a miss, and an object from there. A goal may be a step
+    /// over a wrapper's frame, from which `allocate_through` goes up the stack, as far as that can be done without the frame register.
     MORTISE_HOT std::uintptr_t goal_of(const Thread& t, const Request& r) const noexcept {
       return t.ways.goal_of(address_of_call(r), class_of(r.size));
     }
+    MORTISE_HOT static bool leads_to_objects(std::uintptr_t goal) noexcept { return CallWays<>::is_head(goal); }
+    MORTISE_HOT static bool leads_on(std::uintptr_t goal) noexcept { return CallWays<>::is_step(goal); }
     /// The head of the pool that the call itself names; 0 when this thread has none, or its objects are of another size.
     MORTISE_HOT std::uintptr_t goal_in(const Thread& t, std::uint32_t pool, std::size_t size) const noexcept {
       PoolHead* const* const page = t.page[pool / kPageOfHeads];
@@ -91,23 +95,29 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return h && h->current->stride - size < kMinAlign ? reinterpret_cast<std::uintptr_t>(h) : 0;
     }
     MORTISE_HOT Block take_from(Thread& t, std::uintptr_t goal, Request r) noexcept {
+      if (t.busy) [[unlikely]] return {};
       auto* const h = reinterpret_cast<PoolHead*>(goal);
-      if (!h || t.busy) [[unlikely]] return {};
       t.busy = true;
       compiler_fence();
       std::byte* p = nullptr;
-      const bool is_leased = --h->lease >= 0;
-      if (is_leased) [[likely]] p = Pools::pop(*h->current);
+      if (--h->lease >= 0) [[likely]] p = Pools::pop(*h->current);
       compiler_fence();
       t.busy = false;
-      if (!p) [[unlikely]] return is_leased && h->is_forwarding ? hit_below(this->below, t.below, r) : Block{};
+      if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, class_of(r.size) * kMinAlign, kPooled};
+    }
+    /// Nothing but the count is ours, in which a signal handler's step back may be lost.
+    MORTISE_HOT Block forward(Thread& t, std::uintptr_t goal, Request r) noexcept {
+      if (--CallWays<>::head_to_forward(goal)->lease < 0) [[unlikely]] return {};
+      return hit_below(this->below, t.below, r);
     }
     /// Not once code has been unloaded: a rule that is out of date could lead off a coroutine's stack, of which nobody knows the end.
     MORTISE_HOT Block allocate_through(Thread& t, Request r, std::uintptr_t goal) noexcept {
       if (t.epoch != chooser_.epoch()) [[unlikely]] return {};
-      return take_from(t, t.ways.climb(goal, sp_of(r), t.stack_end), r);
+      goal = t.ways.climb(goal, sp_of(r), t.stack_end);
+      if (!goal) [[unlikely]] return {};
+      return leads_to_objects(goal) ? take_from(t, goal, r) : forward(t, goal, r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       if (b.size_class == kPooled) return release_pooled(&t, b.ptr);
@@ -336,16 +346,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     static void survey(void* layer, void* context, PoolSurvey each) noexcept {
       static_cast<Over*>(layer)->pools_.survey([&](Pool& p, std::uint32_t live, std::uint32_t room) { each(context, p, live, room); });
     }
-    static PooledObject locate(void* layer, const std::byte* p) noexcept {
-      auto& self = *static_cast<Over*>(layer);
-      if (!self.pools_.range().holds(p)) return {};
-      const PoolSegment& s = *self.pools_.range().segment_of(p);
-      PoolHead* const h = glance(s.head);
-      const std::size_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment
-      if (!h || h->mixed || !stride) return {};
-      std::byte* const first = self.pools_.range().memory_of(&s);
-      return {h->pool, first + static_cast<std::size_t>(p - first) / stride * stride};
-    }
+    static PooledObject locate(void* layer, const std::byte* p) noexcept { return static_cast<Over*>(layer)->pools_.object_at(p); }
     /// The way once more, now that the caller's registers are known, and steps that have become invalid are forgotten.
     PoolHead* find_again(Thread& t, const Request& r, CallSite& site) noexcept {
       const std::uint32_t epoch = chooser_.epoch();

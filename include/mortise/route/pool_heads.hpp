@@ -59,6 +59,17 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   /// How much the object at `p` may use.
   std::size_t bytes_of(const PoolSegment& s, std::byte* p) noexcept { return s.stride ? s.stride : mixed_of(*s.head)->bytes_of(p); }
 
+  /// Where an address that may be anything lies; empty when in no object of a pool of one size.
+  PooledObject object_at(const std::byte* p) const noexcept {
+    if (!ground_.range.holds(p)) return {};
+    const PoolSegment& s = *ground_.range.segment_of(p);
+    PoolHead* const h = glance(s.head);
+    const std::size_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment
+    if (!h || h->mixed || !stride) return {};
+    std::byte* const first = ground_.range.memory_of(&s);
+    return {h->pool, first + static_cast<std::size_t>(p - first) / stride * stride};
+  }
+
   /// An object of this head, from wherever there is one. Null when the system refuses memory.
   MORTISE_COLD std::byte* take(PoolHead& h, std::size_t bytes) noexcept {
     if (h.mixed) return mixed_of(h)->take(bytes);
