@@ -45,8 +45,9 @@ MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
 }
 
 [[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
-  if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
   const Request r = {.size = size, .align = align, .zeroed = zeroed};
+  if (std::byte* const p = hit_away(heap, thread_if_ready(), r)) return p;
+  if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
   Block b = heap.allocate(thread(), r);
   if (!b && settings.limit && size <= settings.limit) b = allocate_at_limit(r);
   leave_if_ended();

@@ -150,6 +150,37 @@ TEST_P(PerNodeTest, WhatOneNodeTakesAndAnotherFreesComesBack) {
   EXPECT_EQ(usage().live, 0u);
 }
 
+/// A magazine of what another node frees is emptied when it is full: half of it would never be wanted there.
+TEST_P(PerNodeTest, WhatWaitsToGoHomeGoesWhole) {
+  split();
+  std::vector<std::byte*> blocks;
+  two_.on(0, [&] {
+    for (int i = 0; i < 2000; ++i) blocks.push_back(take(100).ptr);
+    heap_->detach(t_);
+    own_area.index = 0;
+  });
+  std::size_t most = 0, emptied = 0, last = 0;
+  two_.on(1, [&] {
+    for (std::byte* p : blocks) {
+      give(p);
+      std::vector<CacheUsage> caches(os::kCpusMax);
+      Usage u;
+      u.caches = caches.data(), u.caches_max = os::kCpusMax;
+      heap_->tell(u);
+      const std::size_t waiting = caches[static_cast<unsigned>(two_.cpu[1])].blocks;
+      emptied += last > waiting && waiting == 0;
+      most = waiting > most ? waiting : most;
+      last = waiting;
+    }
+    heap_->detach(t_);
+    own_area.index = 0;
+  });
+  EXPECT_EQ(usage().live, 0u);
+  if (!facts_.rseq.is_kernels) return;  // which thread is where is not known then
+  EXPECT_GT(most, 50u);
+  EXPECT_GT(emptied, 10u);
+}
+
 /// Threads of both nodes take, hand on and free at random; of every granule that ever held a block it is known for which node.
 TEST_P(PerNodeTest, NoSpanServesTwoNodes) {
   split();

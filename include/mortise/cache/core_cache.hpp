@@ -14,7 +14,7 @@
 //
 // Where classes have colours (policy/coloured.hpp), a core takes blocks of its own colour only; what it frees of another colour waits
 // in a magazine of that colour and goes down whole when that is full. own_table_ points at the core's colour within its set, so
-// that this costs the hit path nothing.
+// that this costs the hit path nothing. What cores of another memory node free (route/per_node.hpp) waits and goes likewise.
 //
 // Where it is metered, a core counts the bytes of its hits down and misses when they run out, for a layer above that takes samples.
 //
@@ -103,7 +103,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (gate_) return true;
       area_ = Distribution::kMayChange || !facts.rseq.is_kernels ? facts.rseq : facts.own;
       can_restart_ = area_.is_kernels && facts.can_restart;
-      watch_thread_ = facts.watch_thread, numbers_threads_ = facts.numbers_threads;
+      watch_thread_ = facts.watch_thread, numbers_threads_ = facts.numbers_threads, home_ = area_.is_kernels ? facts.home : nullptr;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
       for (auto& set : table_) set.store(&closed_[0], Order::relaxed);
@@ -231,8 +231,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     unsigned own_colour() noexcept { return Distribution::spread(os::rseq_index(area_), colours_of<Classes>()); }
     bool is_foreign(unsigned c) noexcept {
-      if constexpr (kOneColour) return false;
-      else return c != Classes::in_colour(Classes::plain(c), own_colour());
+      if (home_ && !home_->has(os::rseq_index(area_))) return true;
+      if constexpr (kOneColour) return false; else return c != Classes::in_colour(Classes::plain(c), own_colour());
     }
     /// Lets sections of core `i` find `set`.
     void show(std::uint32_t i, std::byte* set, Order order) noexcept {
@@ -385,6 +385,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     os::RseqArea area_;
     bool can_restart_ = false, is_closed_ = false, numbers_threads_ = false;
     Preset<1u> share_;
+    const os::HomeNode* home_ = nullptr;
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};
     Atomic<std::byte*> own_table_[kOneColour ? 1 : kSetsMax + 1] = {};  ///< the same sets, from where the core's colour begins

@@ -7,6 +7,7 @@
 
 #include "mortise/os/control_group.hpp"
 #include "mortise/os/cpus.hpp"
+#include "mortise/os/nodes.hpp"
 #include "mortise/os/rseq.hpp"
 
 namespace mortise::os {
@@ -20,6 +21,7 @@ struct Facts {
   bool can_restart = false;     ///< running sections of other cores can be restarted (membarrier)
   void (*watch_thread)() noexcept = nullptr;  ///< asks that `detach` be called when the calling thread ends
   bool numbers_threads = true;  ///< false: of areas that are the threads' own, another heap hands out the indices
+  const HomeNode* home = nullptr;  ///< of a heap that serves one memory node: which; null: it serves all
   std::byte* window = nullptr;  ///< where a source lays its window of addresses; null: where there is room
 };
 

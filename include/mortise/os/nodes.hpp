@@ -22,6 +22,13 @@ struct NodeMap {
   std::uint8_t of_cpu[kCpusMax] = {};
 };
 
+/// The node that a heap serves.
+struct HomeNode {
+  const std::uint8_t* node_of_cpu;  ///< of kCpusMax
+  std::uint8_t number;
+  bool has(std::uint32_t cpu) const noexcept { return node_of_cpu[cpu] == number; }
+};
+
 namespace detail {
 
 /// Calls see(n) for each number of a list such as 0-3,8. Where the list ends; null where it makes no sense, or a number is `end` or more.

@@ -61,10 +61,12 @@ struct PerNode {
       return allocate_near(t, r);
     }
     void release(Thread& t, Block b) noexcept { heap_of(b.ptr).release(t, b); }
-    /// The hit of a block that `may_hit` said no to; false when there is more to do.
-    bool release_hit_away(Thread& t, std::byte* p) noexcept {
-      if (!is_away(p)) return false;
-      Below& heap = heap_of(p);
+    /// The hit of a request that `allocate_hit` did not serve, and of a block that `may_hit` said no to: in a node's heap.
+    MORTISE_HOT Block allocate_hit_away(Thread& t, Request r) noexcept { return count_ ? here().allocate_hit(t, r) : Block{}; }
+    MORTISE_HOT bool release_hit_away(Thread& t, std::byte* p) noexcept {
+      const std::size_t place = place_of(p);
+      if (place >= count_) return false;
+      Below& heap = *heaps_[place];
       return heap.holds(p) && heap.release_hit(t, heap.block_of(p));
     }
 
@@ -96,12 +98,13 @@ struct PerNode {
       os::Facts of_node = facts;
       of_node.rseq = os::indexed_by_cpu(facts.rseq);
       of_node.numbers_threads = false;  // below does, for all
+      std::memcpy(node_of_cpu_, nodes.of_cpu, sizeof node_of_cpu_);
       for (unsigned i = 0; i < nodes.count; ++i) {
         of_node.window = row_ + i * kStride;
+        of_node.home = &(homes_[i] = {node_of_cpu_, static_cast<std::uint8_t>(i)});
         heaps_[i] = os::is_free_window(of_node.window) ? make_heap() : nullptr;
         if (!heaps_[i] || !heaps_[i]->start(of_node) || heaps_[i]->page_index().granule_at(0) != of_node.window) return false;
       }
-      std::memcpy(node_of_cpu_, nodes.of_cpu, sizeof node_of_cpu_);
       area_ = of_node.rseq;
       count_ = nodes.count;
       this->below.close();
@@ -162,11 +165,15 @@ struct PerNode {
     [[gnu::noinline]] Block allocate_near(Thread& t, Request r) noexcept {
       // One index a thread for all heaps, where it is not the core's. A thread that has none gets it from below.
       if (!area_.is_kernels && !os::rseq_index(area_)) attach_below(this->below, t);
-      const std::uint32_t cpu = by_core::number_of({.area = area_});
-      return heaps_[cpu < os::kCpusMax ? node_of_cpu_[cpu] : 0]->allocate(t, r);
+      return here().allocate(t, r);
     }
-    std::size_t place_of(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - row_) / kStride; }
-    bool is_away(const std::byte* p) const noexcept { return count_ && p >= row_ && place_of(p) < count_; }
+    MORTISE_HOT Below& here() noexcept {
+      const std::uint32_t cpu = by_core::number_of({.area = area_});
+      return *heaps_[cpu < os::kCpusMax ? node_of_cpu_[cpu] : 0];
+    }
+    /// In the row; far beyond its end for what lies before it.
+    MORTISE_HOT std::size_t place_of(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - row_) / kStride; }
+    bool is_away(const std::byte* p) const noexcept { return place_of(p) < count_; }
     MORTISE_HOT Below& heap_of(const std::byte* p) noexcept {
       if (this->below.holds(p) || !is_away(p)) [[likely]] return this->below;
       return *heaps_[place_of(p)];
@@ -187,6 +194,7 @@ struct PerNode {
     os::RseqArea area_;
     std::size_t soft_bytes_ = 0;
     std::uint8_t node_of_cpu_[os::kCpusMax] = {};
+    os::HomeNode homes_[os::kNodesMax] = {};
   };
 };
 
