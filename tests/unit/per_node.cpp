@@ -155,7 +155,7 @@ TEST_P(PerNodeTest, WhatWaitsToGoHomeGoesWhole) {
   split();
   std::vector<std::byte*> blocks;
   two_.on(0, [&] {
-    for (int i = 0; i < 2000; ++i) blocks.push_back(take(100).ptr);
+    for (int i = 0; i < 2000; ++i) blocks.push_back(take(2000).ptr);  // a class without colours: those alone would send it home
     heap_->detach(t_);
     own_area.index = 0;
   });
@@ -177,7 +177,7 @@ TEST_P(PerNodeTest, WhatWaitsToGoHomeGoesWhole) {
   });
   EXPECT_EQ(usage().live, 0u);
   if (!facts_.rseq.is_kernels) return;  // which thread is where is not known then
-  EXPECT_GT(most, 50u);
+  EXPECT_GT(most, 10u);
   EXPECT_GT(emptied, 10u);
 }
 
