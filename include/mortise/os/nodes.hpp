@@ -64,7 +64,9 @@ inline NodeMap read_nodes(const char* root = "/sys/devices/system/node") noexcep
   detail::Path path;
   const std::size_t length = path.add(root).length();
   if (!detail::slurp(path.add("/has_cpu").text(), nodes, sizeof nodes)) return map;
-  unsigned seen = 0;
+  unsigned listed = 0, seen = 0;
+  detail::each_number(nodes, ',', kNumbersMax, [&](unsigned) { ++listed; });
+  if (listed < 2) return map;
   detail::each_number(nodes, ',', kNumbersMax, [&](unsigned node) {
     path.cut(length);
     if (!detail::slurp(detail::add_number(path.add("/node"), node).add("/cpulist").text(), cpus, sizeof cpus)) return;
@@ -97,6 +99,7 @@ inline bool parse_nodes(const char* text, NodeMap& map) noexcept {
 
 /// The same map, of one node where this process's affinity mask keeps it on the CPUs of one.
 inline NodeMap nodes_allowed(NodeMap map) noexcept {
+  if (map.count < 2) return map;
   CpuSet set;
   const long bytes = syscall(SYS_sched_getaffinity, 0L, sizeof set, &set);
   std::uint32_t nodes = 0;
