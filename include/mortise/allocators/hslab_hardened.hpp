@@ -4,12 +4,12 @@
 //            ─ hslab
 //   free(p)  SizeCheck, where the delete names a size ─ MarkedTail: is p held, and whole?
 //            ─ DelayedBatches: zeroed at both ends, into this thread's quarantine; must be zero there when it leaves
-//   memory   GuardPages: a page without access behind each of the first 256 slabs; all bookkeeping out of line
+//   memory   GuardPages: a page without access behind each of the first 128 slabs; all bookkeeping out of line
 //
 // Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
 //
 // Large blocks have no page behind them: it took three system calls each time that one was made, resized or released, and a tail tells of
-// the same writes when they are. Slabs beyond the first 16 MiB have none either: memory with walls in it gets no huge pages.
+// the same writes when they are. Slabs beyond the first 8 MiB have none either: memory with walls in it gets no huge pages.
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
@@ -35,7 +35,7 @@ using HslabHardenedLayers = Layers<
     Bypass<LargerThan<256_KiB>,
            BatchedFree<1024, 128_KiB>,
            Slab<classes::Coloured<classes::Geometric<8, 256_KiB>>, FutexLock, fit::FullestFirst>,
-           GuardPages<256, false>>,                                            // a wall behind each of the first slabs
+           GuardPages<128, false>>,                                            // a wall behind each of the first slabs
     SpanCache<purge::AfterDelay<100>>,
     PageIndex,
     LimitedTo<>,                                                               // ENOMEM at the limit that was set, if any

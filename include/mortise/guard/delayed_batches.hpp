@@ -209,39 +209,43 @@ struct DelayedBatches {
 
     /// Looks at the blocks that wait here, which stay. O(blocks).
     void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
-      each_batch(t, [](const Batch& batch, unsigned c, unsigned left) {
-        for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
-      });
+      each_batch(t, check_all_of);
     }
 
    private:
-    static constexpr unsigned slots_of(unsigned c) noexcept {
-      const std::size_t fit = kOpenBytes / Classes::size_of(c);
-      return static_cast<unsigned>(fit < 1 ? 1 : fit > kSlots ? kSlots : fit);
-    }
-    static constexpr bool stays(unsigned c) noexcept { return Classes::size_of(c) <= kBytes / 2; }
-    static constexpr auto make_filled() noexcept {
+    struct Facts {
+      std::uint8_t slots;  ///< of a batch; 0: blocks of the class do not stay
+      std::uint32_t cost;  ///< a small block counts as kBytesMin, so that the number of blocks that wait is bounded, too
+    };
+    static constexpr auto kFacts = [] {
+      std::array<Facts, Classes::kCount + 1> facts{};
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        const std::size_t bytes = Classes::size_of(c), fit = kOpenBytes / bytes, slots = fit < 1 ? 1 : fit > kSlots ? kSlots : fit;
+        facts[c].slots = bytes <= kBytes / 2 ? static_cast<std::uint8_t>(slots) : 0;
+        facts[c].cost = static_cast<std::uint32_t>(bytes > kBytesMin ? bytes : kBytesMin);
+      }
+      return facts;
+    }();
+    static constexpr unsigned slots_of(unsigned c) noexcept { return kFacts[c].slots; }
+    static constexpr auto kFilledOf = [] {
       std::array<std::uint32_t, Classes::kCount + 1> filled{};
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         const std::size_t bytes = Classes::size_of(c);
         filled[c] = static_cast<std::uint32_t>((bytes < Fill::kFillBytes ? bytes : Fill::kFillBytes) & ~std::size_t{15});
       }
       return filled;
-    }
-    static constexpr auto kFilledOf = make_filled();
-    static constexpr auto make_lengths() noexcept {
+    }();
+    static constexpr auto kLengths = [] {
       if constexpr (Fill::kFillBytes > 0) return typename Fill::template Lengths<Classes::kCount + 1>(kFilledOf);
       else return nullptr;
-    }
-    static constexpr auto kLengths = make_lengths();
+    }();
     /// A batch of one is full as soon as it is open, so no hit meets one: what those that take more hold may all be short.
-    static constexpr bool hits_are_short() noexcept {
+    static constexpr bool kHitsAreShort = [] {
       if constexpr (Fill::kFillBytes > 0)
         for (unsigned c = 1; c <= Classes::kCount; ++c)
           if (slots_of(c) > 1 && kFilledOf[c] >= Fill::kLongFrom) return false;
       return Fill::kFillBytes > 0;
-    }
-    static constexpr bool kHitsAreShort = hits_are_short();
+    }();
 
     /// Seen by signal handlers of this thread: nothing moves across it.
     MORTISE_HOT static void set_state(Thread& t, State state) noexcept {
@@ -266,7 +270,7 @@ struct DelayedBatches {
     /// The open batch is full, or there is none, or the block does not stay.
     [[gnu::noinline]] void release_from(Thread& t, Block b, const void* site) noexcept {
       const unsigned c = b.class_index();
-      if (c == kNoClass || !stays(c) || t.state != kOpen) return pass_by(t, b);
+      if (slots_of(c) == 0 || t.state != kOpen) return pass_by(t, b);
       set_state(t, kAtWork);
       Batch* batch = is_claimed(t) ? nullptr : glance(t.open[c]);
       if (batch && glance(batch->left) == 0) batch = close(t, c);
@@ -293,7 +297,7 @@ struct DelayedBatches {
       Batch* const batch = t.idle;
       if (!batch) return nullptr;
       t.idle = batch->next.get();
-      batch->cost = cost_of(c);
+      batch->cost = kFacts[c].cost;
       show(batch->left, std::uint32_t{slots_of(c)});
       show(batch->size_class, std::uint32_t{c});
       show(t.open[c], batch);
@@ -306,22 +310,20 @@ struct DelayedBatches {
       batch.closed_at = closed_at;
       show(t.open[c], &none_);
     }
-    /// A small block counts as kBytesMin, so that the number of blocks that wait is bounded, too.
-    static constexpr std::size_t cost_of(unsigned c) noexcept {
-      return Classes::size_of(c) > kBytesMin ? Classes::size_of(c) : kBytesMin;
-    }
 
     /// The oldest batch of `t` goes below, on the account of `by`.
     void leave(Thread& by, Thread& t) noexcept {
       Batch& batch = *t.oldest;
       t.oldest = batch.next.get();
       if (!t.oldest) t.newest = nullptr;
-      const unsigned c = glance(batch.size_class), left = glance(batch.left);
+      const unsigned c = glance(batch.size_class), left = glance(batch.left), count = slots_of(c) - left;
       if constexpr (Fill::kFillBytes)
-        if (!Fill::are_whole(batch.block + left, slots_of(c) - left, kFilledOf[c])) [[unlikely]]
-          for (unsigned i = left; i < slots_of(c); ++i) check(batch, c, i);
+        if (!Fill::are_whole(batch.block + left, count, kFilledOf[c])) [[unlikely]] check_all_of(batch, c, left);
       show(batch.size_class, std::uint32_t{0});
-      this->below.release_batch(by.below, c, batch.block + left, slots_of(c) - left);
+      this->below.release_batch(by.below, c, batch.block + left, count);
+      put_idle(t, batch);
+    }
+    static void put_idle(Thread& t, Batch& batch) noexcept {
       batch.next = t.idle.get();
       t.idle = &batch;
     }
@@ -372,19 +374,16 @@ struct DelayedBatches {
       if (group) spare_ = group->next.get();
       else group = reinterpret_cast<Group*>(this->below.meta(sizeof(Group)));
       if (group) {
-        for (Batch& batch : group->batch) {
-          batch.next = t.idle.get();
-          t.idle = &batch;
-        }
+        for (Batch& batch : group->batch) put_idle(t, batch);
         group->next = t.groups.get();
         t.groups = group;
       }
       this->lock_.unlock();
     }
 
-    static void check(const Batch& batch, unsigned c, unsigned at) noexcept {
-      std::byte* const p = batch.block[at];
-      if (!Fill::is_whole(p, kFilledOf[c])) [[unlikely]] accuse({p, Classes::size_of(c), c}, batch.freed_at[at]);
+    static void check_all_of(const Batch& batch, unsigned c, unsigned left) noexcept {
+      for (unsigned i = left; i < slots_of(c); ++i)
+        if (!Fill::is_whole(batch.block[i], kFilledOf[c])) accuse({batch.block[i], Classes::size_of(c), c}, batch.freed_at[i]);
     }
     MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});

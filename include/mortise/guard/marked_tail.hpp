@@ -74,18 +74,18 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       this->below.release(t, outer);
     }
 
-    /// No for nothing and for what has no class: one comparison for both, so that the sum cannot be too large.
+    /// No for nothing, and for more than can be asked of anybody with a tail.
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
-      if (r.size - 1 >= Classes::kMaxBytes) [[unlikely]] return {};
       Request wish = r;
-      wish.size += kTail;
+      if (__builtin_add_overflow(r.size - 1, kTail + 1, &wish.size)) [[unlikely]] return {};
       const Block outer = this->below.allocate_hit(t, wish);
       if (!outer) [[unlikely]] return {};
       return seal(outer, r.size, mark(outer.ptr));
     }
-    /// No for a block that is not held or not whole, so that `release` is called and says so.
+    /// No for a block that is not held or not whole, so that `release` is called and says so; among them all without a class, for those
+    /// have their marks elsewhere.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
-      if (!is_aligned(b.ptr, kMinAlign) || b.size_class == kNoClass) [[unlikely]] return false;
+      if (!is_aligned(b.ptr, kMinAlign)) [[unlikely]] return false;
       std::uint8_t& mark = this->mark(b.ptr);
       const std::uint8_t held = mark;
       const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
@@ -99,7 +99,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
     /// A block of known size has a known mark. No for one that the mark does not tell.
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires Hits<Below> {
-      if (!is_aligned(b.ptr, kMinAlign) || b.size_class == kNoClass) [[unlikely]] return false;
+      if (!is_aligned(b.ptr, kMinAlign)) [[unlikely]] return false;
       std::uint8_t& mark = this->mark(b.ptr);
       const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
       const std::size_t gap = outer.size - n;

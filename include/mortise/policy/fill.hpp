@@ -10,6 +10,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "mortise/core/inline.hpp"
 #include "mortise/core/units.hpp"
@@ -33,23 +34,18 @@ using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
 MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
 MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
 
-/// Four words at a time; before the last four the end is reached, and they fall on it.
-MORTISE_HOT void fill_rest(std::byte* p, std::size_t n) noexcept {
-  auto* const last = reinterpret_cast<Word*>(p + n) - 4;
-  for (auto* at = reinterpret_cast<Word*>(p) + 4;; at += 4) {
-    Word* const to = at < last ? at : last;
-    to[0] = to[1] = to[2] = to[3] = Word{};
-    if (at >= last) return;
-  }
-}
+MORTISE_HOT void fill_rest(std::byte* p, std::size_t n) noexcept { std::memset(p + 64, 0, n - 64); }
+
+/// From where is_whole has looked, eight words at a time, then four; before the last four the end is reached, and they fall on it.
 MORTISE_HOT Word rest(const std::byte* p, std::size_t n) noexcept {
-  const auto* const last = reinterpret_cast<const Word*>(p + n) - 4;
+  const auto *at = reinterpret_cast<const Word*>(p) + 3, *const end = reinterpret_cast<const Word*>(p + n);
   Word seen{};
-  for (const auto* at = reinterpret_cast<const Word*>(p) + 3;; at += 4) {  // from where is_whole has looked
-    const Word* const from = at < last ? at : last;
+  for (; end - at >= 8; at += 8) seen |= ((at[0] | at[1]) | (at[2] | at[3])) | ((at[4] | at[5]) | (at[6] | at[7]));
+  for (; at < end; at += 4) {
+    const Word* const from = end - at < 4 ? end - 4 : at;
     seen |= (from[0] | from[1]) | (from[2] | from[3]);
-    if (at >= last) return seen;
   }
+  return seen;
 }
 /// Whether all words are zero of `count` blocks, each looked at in `sizeof...(At)` places.
 template <class... At> bool are_zero(const std::byte* const* p, unsigned count, At... at) noexcept {
@@ -153,56 +149,58 @@ template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
 
-  /// Where the words lie beside the first; where the block is shorter they fall on its end. `whole`: its bytes, 0 for the ends alone.
-  struct Length {
-    std::uint16_t at[5], whole;
+  /// Where the words lie beside the first; where the block is shorter they fall on its end. Eight lengths share a cache line.
+  struct alignas(8) Length {
+    std::uint16_t last = 0, before = 0;
+    std::uint8_t second = 0, third = 0, fourth = 0;
+    bool is_whole = false;
 
-    constexpr explicit Length(std::size_t n) : whole(static_cast<std::uint16_t>(n < kWholeFrom ? 0 : n)) {
-      const std::size_t last = n - sizeof(Word), before = last < sizeof(Word) ? 0 : last - sizeof(Word);
-      for (std::size_t i = 0; i < 3; ++i) at[i] = static_cast<std::uint16_t>(std::min(16 * (i + 1), last));
-      at[3] = static_cast<std::uint16_t>(before);
-      at[4] = static_cast<std::uint16_t>(last);
+    constexpr Length() = default;
+    constexpr explicit Length(std::size_t n) : is_whole(n >= kWholeFrom) {
+      last = static_cast<std::uint16_t>(n - sizeof(Word));
+      before = static_cast<std::uint16_t>(last < sizeof(Word) ? 0 : last - sizeof(Word));
+      second = static_cast<std::uint8_t>(std::min<unsigned>(16, last));
+      third = static_cast<std::uint8_t>(std::min<unsigned>(32, last));
+      fourth = static_cast<std::uint8_t>(std::min<unsigned>(48, last));
     }
+    MORTISE_HOT std::size_t bytes() const noexcept { return last + sizeof(Word); }
   };
-  /// Each place of all lengths together: an index that needs no product finds it.
   template <std::size_t kCount> struct Lengths {
-    std::array<std::uint16_t, kCount> at[5]{}, whole{};
+    std::array<Length, kCount> of{};
     constexpr explicit Lengths(const std::array<std::uint32_t, kCount>& n) {
-      for (std::size_t i = 0; i < kCount; ++i) {
-        if (n[i] == 0) continue;
-        const Length l(n[i]);
-        for (std::size_t k = 0; k < 5; ++k) at[k][i] = l.at[k];
-        whole[i] = l.whole;
-      }
+      for (std::size_t i = 0; i < kCount; ++i)
+        if (n[i]) of[i] = Length(n[i]);
     }
   };
   template <std::size_t kCount> MORTISE_HOT static void fill_short(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
-    detail::word(p) = Word{};
-#pragma GCC unroll 5
-    for (const auto& at : l.at) detail::word(p + at[i]) = Word{};
+    fill_ends(p, l.of[i]);
   }
   template <std::size_t kCount> MORTISE_HOT static void fill(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
-    fill_short(p, l, i);
-    if (l.whole[i]) [[unlikely]] detail::fill_rest(p, l.whole[i]);
+    fill(p, l.of[i]);
   }
-  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept {
-    fill(p, Lengths<1>({static_cast<std::uint32_t>(n)}), 0);
-  }
+  MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
     const Length l(n);
-    const auto& at = l.at;
     if (n <= 16) return detail::are_zero(p, count, 0);
     if (n <= 32) return detail::are_zero(p, count, 0, 16);
-    if (n <= kStart) return detail::are_zero(p, count, 0, 16, at[1], at[4]);
-    if (!detail::are_zero(p, count, 0, 16, 32, 48, at[3], at[4])) return false;
+    if (n <= kStart) return detail::are_zero(p, count, 0, 16, l.third, l.last);
+    if (!detail::are_zero(p, count, 0, 16, 32, 48, l.before, l.last)) return false;
     Word seen{};
-    for (unsigned i = 0; l.whole && i < count; ++i) seen |= detail::rest(p[i], n);
+    for (unsigned i = 0; l.is_whole && i < count; ++i) seen |= detail::rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
   using Word = detail::Word;
+  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+    fill_ends(p, l);
+    if (l.is_whole) [[unlikely]] detail::fill_rest(p, l.bytes());
+  }
+  MORTISE_HOT static void fill_ends(std::byte* p, const Length& l) noexcept {
+    using detail::word;
+    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.fourth) = word(p + l.before) = word(p + l.last) = Word{};
+  }
 };
 
 }  // namespace fills
