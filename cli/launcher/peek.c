@@ -22,7 +22,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { NO_RIGHT = 3, TRY_AGAIN = 4, OTHER_FILE = 5, PAGES_MAX = 1 << 20, SECONDS_MAX = 5 };
+enum { NO_RIGHT = 3, TRY_AGAIN = 4, OTHER_FILE = 5, PAGES_MAX = 1 << 23, SECONDS_MAX = 5 };
+enum { KEPT = 8192 };         /* of the pages that were fetched; a walk does not come back to what it saw long ago */
+enum { TEXT_MAX = 1 << 28 };  /* a heap of the program's takes 2 KB */
 
 struct descriptor {
   char magic[8];
@@ -42,8 +44,13 @@ static int fetch(uintptr_t from, void* to, size_t bytes) {
 static void fetch_page(int signal_number, siginfo_t* info, void* context) {
   (void)signal_number, (void)context;
   static unsigned pages;
+  static uintptr_t kept[KEPT];
   uintptr_t at = (uintptr_t)info->si_addr & ~(page_bytes - 1);
   if (info->si_code != SEGV_MAPERR || ++pages > PAGES_MAX) _exit(TRY_AGAIN);
+  if (pages % KEPT == 0) alarm(SECONDS_MAX); /* it goes on; each page may be a mapping of its own, of which the kernel allows 65 530 */
+  uintptr_t* oldest = &kept[pages % KEPT];
+  if (*oldest) munmap((void*)*oldest, page_bytes);
+  *oldest = at;
   void* page = mmap((void*)at, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (page != (void*)at || !fetch(at, page, page_bytes)) _exit(TRY_AGAIN);
 }
@@ -90,7 +97,8 @@ int main(int count, char** arguments) {
 
   char* heaps = heaps_here(); /* as far into the library there as here */
   if (heaps) heaps = (char*)base + (heaps - (char*)where.dli_fbase);
-  char* text = malloc(1 << 20);
+  char* text = mmap(NULL, TEXT_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (text == MAP_FAILED) return fprintf(stderr, "no room for the text: %s\n", strerror(errno)), OTHER_FILE;
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER};
   action.sa_sigaction = fetch_page;
   sigaction(SIGSEGV, &action, NULL);
@@ -99,8 +107,8 @@ int main(int count, char** arguments) {
     *(void**)&profile = dlsym(library, "mortise_profile_peek");
     return profile && profile((void*)theirs.heap, 1) ? 0 : OTHER_FILE;
   }
-  size_t length = peek((void*)theirs.heap, (void*)theirs.events, heaps, text, 1 << 20);
-  if (length >= 1 << 20) return TRY_AGAIN;
+  size_t length = peek((void*)theirs.heap, (void*)theirs.events, heaps, text, TEXT_MAX);
+  if (length >= TEXT_MAX) return fprintf(stderr, "it says %zu bytes, expected less than %d\n", length, TEXT_MAX), OTHER_FILE;
   puts(text);
   return 0;
 }

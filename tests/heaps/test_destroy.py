@@ -28,20 +28,34 @@ def test_destroy_is_a_twentieth_of_freeing_at_most(tmp_path):
     assert at_once * 20 <= one_by_one, f"destroy {at_once}, free {one_by_one} instructions"
 
 
-def test_heaps_are_seen_by_name_from_outside():
-    held = subprocess.Popen([program("heaps", "held"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+def seen(*words):
+    """What `mortise stats` says, as JSON and on the screen, of a program that rests."""
+    held = subprocess.Popen([program("heaps", "held"), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             env=environment(None), text=True)
     assert held.stdout.readline() == "ready\n"
     env = {**environment(None), "MORTISE_HOME": str(BUILD), "PYTHONPATH": str(ROOT / "cli")}
     command = [sys.executable, "-m", "mortise", "stats", str(held.pid)]
-    said = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True, check=True)
-    table = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    said = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
+    table = subprocess.run(command, env=env, capture_output=True, text=True)
     held.communicate("\n", timeout=60)
+    assert said.returncode == table.returncode == 0, said.stderr + table.stderr
     document = json.loads(said.stdout)
     jsonschema.validate(document, json.loads((ROOT / "docs/schemas/process.json").read_text()))
     library, = document["libraries"]
+    return library, table.stdout
+
+
+def test_heaps_are_seen_by_name_from_outside():
+    library, table = seen("wait")
     heaps = {h["name"]: h for h in library["heaps"]}
     assert heaps["inner"]["parent"] == heaps["outer"]["address"] and heaps["outer"]["limit_bytes"] == 100_000_000
     block, = (k for k in heaps["inner"]["classes"] if k["block_bytes"] == 112)
     assert block["live_blocks"] == 1000 and heaps["inner"]["live_bytes"] == 112_000
-    assert "heap 'inner'" in table.stdout
+    assert "heap 'inner'" in table
+
+
+def test_thousands_of_heaps_are_counted_to_the_byte():
+    library, table = seen("many", "2000")
+    assert [heap["live_bytes"] for heap in library["heaps"]] == [1120] * 2000
+    assert "2000 heaps of the program's: 2.14 MiB live" in table and table.count("heap 'at ") == 10
+    assert re.search(r"live +2\.14 MiB +in blocks", table)

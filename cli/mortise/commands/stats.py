@@ -18,6 +18,8 @@ SUMS = (
     ("bookkeeping", "bookkeeping_bytes", "tables beside the blocks"),
 )
 
+HEAPS_SHOWN = 10  # --json has all
+
 
 def command(
     pid: int = typer.Argument(..., metavar="PID", help="The process: 'pgrep -a NAME' finds it."),
@@ -32,7 +34,15 @@ def command(
         show(document, said)
 
 
+def with_heaps(said: dict[str, Any]) -> dict[str, Any]:
+    """What libmortise lends to heaps is live when they say so."""
+    heaps = said.get("heaps", [])
+    sums = {key: sum(heap[key] for heap in heaps) for key in ("live_bytes", "large_bytes", "cached_bytes")}
+    return {**said, **sums} if heaps else said
+
+
 def show(document: dict[str, Any], said: dict[str, Any]) -> None:
+    said = with_heaps(said)
     title = f"{said['allocator']} {said['version']} in process {document['pid']} ({document['program']})"
     table = Table(box=screen.LINES, title=title, title_justify="left")
     table.add_column("heap")
@@ -58,7 +68,12 @@ def show(document: dict[str, Any], said: dict[str, Any]) -> None:
 
 
 def show_heaps(heaps: list[dict[str, Any]]) -> None:
-    for heap in heaps:
+    """The largest, each with its size classes; the sums of all when there are more."""
+    largest = sorted(heaps, key=lambda heap: heap["live_bytes"], reverse=True)[:HEAPS_SHOWN]
+    if len(heaps) > HEAPS_SHOWN:
+        live, mapped = (formats.size(sum(heap[key] for heap in heaps)) for key in ("live_bytes", "mapped_bytes"))
+        screen.out.print(f"{len(heaps)} heaps of the program's: {live} live, {mapped} mapped; the {HEAPS_SHOWN} largest:")
+    for heap in largest:
         name = heap["name"] or f"at {heap['address']:#x}"
         table = Table(box=screen.LINES, title=f"heap '{name}'", title_justify="left")
         for column in ("live", "mapped", "cached", "limit", "refused"):
