@@ -32,7 +32,7 @@ HERE = [
      {r"--seconds \d+": "--seconds 3", "program NAME": "program redis", r"allocator NAME \.\.\.": "allocator hslab"}),
     (r"PYTHONPATH=tests build/venv/bin/python -m programs\.idle", {"$": " --program lua"}),
     (r"build/bin/mortise layers --markdown > docs/catalogue\.md", {"build/bin/": "", "docs/": ""}),
-    (r"pytest tests/life/test_limits_and_pages\.py", {"^": "build/venv/bin/python -m ", "$": " --collect-only -q"}),
+    (r"(MORTISE_TEST_ALL=1 )?pytest tests/\S+\.py", {"pytest": "build/venv/bin/python -m pytest", "$": " --collect-only -q"}),
     (r"MORTISE_CONF=profile=heap\.%p LD_PRELOAD=libmortise-hslab_profiled\.so PROG", {"PROG": "./prog"}),
 ]
 # Run elsewhere: the test that does, and what in it shows that it does.
