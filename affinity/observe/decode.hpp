@@ -32,7 +32,7 @@ inline int general_register(ZydisRegister r) noexcept {
 }
 
 /// Decodes what lies at `bytes`, which is readable for `length`, as if at address `at`. False for what is no instruction.
-/// O(1), about 900 instructions.
+/// O(1), about 1500 instructions.
 inline bool decode(const void* bytes, std::size_t length, std::uintptr_t at, Instruction& out) noexcept {
   ZydisDecoder decoder;
   if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) return false;

@@ -199,7 +199,6 @@ bool lift(std::uintptr_t pc, const std::uint8_t* bytes, unsigned available, Op& 
   op = {};
   op.kind = kind_of(d.info);
   op.length = d.info.length;
-  op.mnemonic = static_cast<std::uint16_t>(d.info.mnemonic);
   op.condition = d.info.opcode & 15;
   if (op.kind == Kind::branch && d.info.opcode >= 0xe0 && d.info.opcode <= 0xe3 &&
       d.info.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT) {

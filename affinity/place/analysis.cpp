@@ -82,6 +82,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   Shape& shape = shapes_[node.id];
   if (!budget_.allows(node.objects)) return void(++counts_.put_off);
   budget_.begin();
+  code_.begin();
   const std::uint64_t decoded_before = code_.decoded();
   const Start start = start_of(object, size, resume);
   const Outcome outcome = interpreter_.run(start, this);

@@ -1,5 +1,5 @@
 // What the analysis may cost: a fixed number of steps, so that small programs are seen whole and the same each time; beyond, a
-// quarter of a percent of the CPU time that the process has taken. An instruction that must be decoded first counts for nine. A
+// thousandth of the CPU time that the process has taken. An instruction that the decoder must read first counts for nine. A
 // sample that would cost more is put off for good: the next one of its node may find the process further on.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace mortise::affinity {
 
 class Budget {
  public:
-  static constexpr std::uint64_t kFreeSteps = 56'000, kShareOfTime = 400, kLastSample = 64;
+  static constexpr std::uint64_t kFreeSteps = 24'000, kShareOfTime = 1000, kLastSample = 64;
   static constexpr std::uint64_t kStepsOfDecoding = 8;
 
   /// Whether a sample of a node that has so many objects may be looked at.
@@ -19,7 +19,7 @@ class Budget {
     return steps_ < kFreeSteps || (objects >= kLastSample && beyond_ns_ * kShareOfTime <= now(CLOCK_PROCESS_CPUTIME_ID));
   }
   void begin() noexcept { began_ns_ = now(CLOCK_MONOTONIC); }
-  /// `looked_at`: instructions since begin(); `decoded`: those of them that were new.
+  /// `looked_at`: instructions since begin(); `decoded`: those of them that the decoder had to read.
   void end(std::uint64_t looked_at, std::uint64_t decoded) noexcept {
     const std::uint64_t steps = looked_at + kStepsOfDecoding * decoded;
     const std::uint64_t took = now(CLOCK_MONOTONIC) - began_ns_;

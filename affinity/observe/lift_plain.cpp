@@ -1,0 +1,177 @@
+// The instructions that most code is made of, without the decoder: no prefix but REX, one table's worth of opcodes. What is not
+// among them, or looks odd, is left to Zydis, which takes twenty times as long. tests/affinity/lift.cpp holds both against each other.
+//
+//   [REX] opcode | 0f opcode  ModRM [SIB] [disp8 | disp32] [imm8 | imm32]
+#include <string.h>
+
+#include "affinity/observe/code.hpp"
+
+namespace mortise::affinity {
+namespace {
+
+using Place = Operand::Place;
+
+constexpr unsigned kRel32 = 4, kByte = 1;
+
+class Plain {
+ public:
+  Plain(std::uintptr_t pc, const std::uint8_t* bytes, Op& op) noexcept : pc_(pc), first_(bytes), at_(bytes), op_(op) {
+    if ((*at_ & 0xf0) == 0x40) rex_ = *at_++;
+    bytes_ = rex_ & 8 ? 8 : 4;
+  }
+
+  bool run() noexcept {
+    if (first_[0] == 0xf3) return endbr64();
+    const std::uint8_t opcode = *at_++;
+    op_.condition = opcode & 15;
+    if (opcode == 0x0f) return two_bytes();
+    if (opcode >= 0x50 && opcode < 0x60) return push_or_pop(opcode);
+    if (opcode >= 0x70 && opcode < 0x80) return relative(Kind::branch, kByte);
+    if (opcode < 0x40) return arithmetic(opcode);
+    switch (opcode) {
+      case 0x63: return rex_ & 8 && modrm(4) && ends(Kind::move_signed, reg(), rm_);
+      case 0x83: return group(kByte);
+      case 0x81: return group(4);
+      case 0x85: return modrm(bytes_) && compares(Kind::test, rm_, reg());
+      case 0x89: return modrm(bytes_) && ends(Kind::move, rm_, reg());
+      case 0x8b: return modrm(bytes_) && ends(Kind::move, reg(), rm_);
+      case 0x8d: return modrm(8) && rm_.place == Place::memory && ends(Kind::address, reg(), rm_);
+      case 0xc3: return !rex_ && ends(Kind::ret, {}, {});
+      case 0xc7: return modrm(bytes_) && extension() == 0 && ends(Kind::move, rm_, immediate(4));
+      case 0xe8: return relative(Kind::call, kRel32);
+      case 0xe9: return relative(Kind::jump, kRel32);
+      case 0xeb: return relative(Kind::jump, kByte);
+      case 0xff: return indirect();
+      default: return false;
+    }
+  }
+
+ private:
+  bool endbr64() noexcept {
+    if (first_[1] != 0x0f || first_[2] != 0x1e || first_[3] != 0xfa) return false;
+    at_ = first_ + 4;
+    op_.condition = 0x1e & 15;
+    return ends(Kind::nothing, {}, {});
+  }
+  bool two_bytes() noexcept {
+    const std::uint8_t opcode = *at_++;
+    op_.condition = opcode & 15;
+    if (opcode >= 0x80 && opcode < 0x90) return relative(Kind::branch, kRel32);
+    if (opcode >= 0x40 && opcode < 0x50) return modrm(bytes_) && ends(Kind::select, reg(), rm_);
+    switch (opcode) {
+      case 0x1f: return modrm(bytes_) && extension() == 0 && ends(Kind::nothing, {}, {});
+      case 0xaf: return modrm(bytes_) && combines(Kind::multiply, reg(), rm_);
+      case 0xb6: return modrm(kByte) && rm_.place == Place::memory && ends(Kind::move, reg(), rm_);
+      case 0xb7: return modrm(2) && ends(Kind::move, reg(), rm_);
+      default: return false;
+    }
+  }
+  bool push_or_pop(std::uint8_t opcode) noexcept {
+    const Operand r = general((opcode & 7) | (rex_ & 1) << 3, 8);
+    if (rex_ & 8) return false;
+    return opcode < 0x58 ? takes(Kind::push, r) : ends(Kind::pop, r, {});
+  }
+  static Kind kind_of(unsigned number) noexcept {
+    constexpr Kind kKind[8] = {Kind::add, Kind::bit_or, Kind::stop, Kind::stop, Kind::bit_and, Kind::subtract, Kind::bit_xor, Kind::compare};
+    return kKind[number];
+  }
+  bool arithmetic(std::uint8_t opcode) noexcept {
+    const Kind kind = kind_of(opcode >> 3);
+    if (kind == Kind::stop || ((opcode & 7) != 1 && (opcode & 7) != 3) || !modrm(bytes_)) return false;
+    return opcode & 2 ? combines(kind, reg(), rm_) : combines(kind, rm_, reg());
+  }
+  bool group(unsigned immediate_bytes) noexcept {
+    if (!modrm(bytes_)) return false;
+    const Kind kind = kind_of(extension());
+    return kind != Kind::stop && combines(kind, rm_, immediate(immediate_bytes));
+  }
+  bool indirect() noexcept {
+    const unsigned number = *at_ >> 3 & 7;
+    if (!modrm(number < 2 ? bytes_ : 8u)) return false;
+    if (number < 2) return repeats(number ? Kind::decrement : Kind::increment, rm_);
+    if (rex_ & 8) return false;
+    return number == 2 ? takes(Kind::call, rm_) : number == 4 ? takes(Kind::jump, rm_) : number == 6 && takes(Kind::push, rm_);
+  }
+
+  // -- operands
+  static Operand general(unsigned number, unsigned bytes) noexcept {
+    return {Place::general, static_cast<std::uint8_t>(bytes), static_cast<std::uint8_t>(number), kNoRegister, 0, false, false, false, 0};
+  }
+  Operand reg() const noexcept { return general((modrm_ >> 3 & 7) | (rex_ & 4) << 1, bytes_); }
+  unsigned extension() const noexcept { return modrm_ >> 3 & 7; }
+  std::int64_t number(unsigned bytes) noexcept {
+    std::int32_t wide = 0;
+    memcpy(&wide, at_, 4);
+    const std::int64_t n = bytes == kByte ? static_cast<std::int8_t>(*at_) : wide;
+    at_ += bytes;
+    return n;
+  }
+  Operand immediate(unsigned bytes) noexcept {
+    const std::int64_t n = number(bytes);
+    return {Place::immediate, static_cast<std::uint8_t>(bytes), kNoRegister, kNoRegister, 0, false, false, false, n};
+  }
+  bool modrm(unsigned bytes) noexcept {
+    modrm_ = *at_++;
+    const unsigned mod = modrm_ >> 6, low = modrm_ & 7;
+    if (mod == 3) return rm_ = general(low | (rex_ & 1) << 3, bytes), true;
+    rm_ = {Place::memory, static_cast<std::uint8_t>(bytes), kNoRegister, kNoRegister, 0, false, false, false, 0};
+    unsigned base = low;
+    if (low == 4) {
+      const std::uint8_t sib = *at_++;
+      base = sib & 7;
+      if (const unsigned index = (sib >> 3 & 7) | (rex_ & 2) << 2; index != 4) {
+        rm_.index = static_cast<std::uint8_t>(index);
+        rm_.scale = static_cast<std::uint8_t>(1u << (sib >> 6));
+      }
+    }
+    if (mod == 0 && base == 5) {
+      is_relative_ = low == 5;
+      rm_.value = number(4);
+      return true;
+    }
+    rm_.reg = static_cast<std::uint8_t>(base | (rex_ & 1) << 3);
+    if (mod) rm_.value = number(mod == 1 ? kByte : 4);
+    return true;
+  }
+
+  // -- the end of the instruction, from which relative addresses count
+  bool ends(Kind kind, Operand to, Operand a) noexcept {
+    op_.kind = kind, op_.to = to, op_.a = a;
+    op_.length = static_cast<std::uint8_t>(at_ - first_);
+    if (is_relative_) follow(op_.to), follow(op_.a), follow(op_.b);
+    return true;
+  }
+  void follow(Operand& o) const noexcept {
+    if (o.place == Place::memory) o.value += static_cast<std::int64_t>(pc_ + op_.length);
+  }
+  bool takes(Kind kind, Operand a) noexcept { return ends(kind, {}, a); }
+  bool repeats(Kind kind, Operand to) noexcept { return ends(kind, to, to); }
+  bool compares(Kind kind, Operand a, Operand b) noexcept { return op_.b = b, ends(kind, {}, a); }
+  bool combines(Kind kind, Operand to, Operand b) noexcept {
+    if (kind == Kind::compare) return compares(kind, to, b);
+    return op_.b = b, ends(kind, to, to);
+  }
+  bool relative(Kind kind, unsigned bytes) noexcept {
+    if (rex_) return false;
+    Operand a = immediate(bytes);
+    a.value += static_cast<std::int64_t>(pc_ + static_cast<std::uintptr_t>(at_ - first_));
+    return takes(kind, a);
+  }
+
+  std::uintptr_t pc_;
+  const std::uint8_t *first_, *at_;
+  Op& op_;
+  Operand rm_ = {};
+  std::uint8_t rex_ = 0, modrm_ = 0;
+  unsigned bytes_;
+  bool is_relative_ = false;
+};
+
+}  // namespace
+
+bool lift_plain(std::uintptr_t pc, const std::uint8_t* bytes, Op& op) noexcept {
+  op = {};
+  return Plain(pc, bytes, op).run();
+}
+
+}  // namespace mortise::affinity
