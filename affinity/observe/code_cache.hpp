@@ -1,5 +1,6 @@
 // Instructions that were decoded once, by address: what follows one allocation is looked at three times, and functions that are
-// called from many places more often. Direct-mapped; decoding costs about a hundred instructions, or, one time in four, 1700; a hit about thirty.
+// called from many places more often. Direct-mapped; a hit costs about thirty instructions, a new one a hundred, or, where the decoder must
+// read it, 1800.
 #pragma once
 
 #include "affinity/observe/code.hpp"

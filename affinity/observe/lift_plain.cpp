@@ -72,7 +72,8 @@ class Plain {
     return opcode < 0x58 ? takes(Kind::push, r) : ends(Kind::pop, r, {});
   }
   static Kind kind_of(unsigned number) noexcept {
-    constexpr Kind kKind[8] = {Kind::add, Kind::bit_or, Kind::stop, Kind::stop, Kind::bit_and, Kind::subtract, Kind::bit_xor, Kind::compare};
+    constexpr Kind kKind[8] = {Kind::add,     Kind::bit_or,   Kind::stop,    Kind::stop,  // adc, sbb
+                               Kind::bit_and, Kind::subtract, Kind::bit_xor, Kind::compare};
     return kKind[number];
   }
   bool arithmetic(std::uint8_t opcode) noexcept {
