@@ -5,12 +5,12 @@
 //                          └────┴────┴────┴────┴─────────────────┘
 //   bits_of(span)            0    1    0    1    (1 = released)   ▲ bump
 //
-// Allocation, a batch at a time: 1. take the fullest span that has room; 2. its lowest released blocks first, then fresh ones
-// from `bump`; 3. no span has room: ask below for one. Release: set the block's bit; a span that becomes empty goes back below
-// unless it is the last of its class. A free block's memory is never written or read, so its pages can be purged.
+// Allocation, a batch at a time: 1. take the fullest span that has room; 2. its lowest released blocks first, then fresh ones from `bump`;
+// 3. no span has room: ask below for one. Release: set the block's bit; a span that becomes empty goes back below unless it is the last of
+// its class. A free block's memory is never written or read, so its pages can be purged.
 //
-// Bound: a batch of n blocks costs O(n + words of one bitmap). Waste inside a block: see SizeClasses; at a span's end: untouched.
-// Progress: blocking, one lock a class. Source: [Bonwick94] slabs; bitmaps and address order as in [Evans06].
+// Bound: a batch of n blocks costs O(n + words of one bitmap). Waste inside a block: see SizeClasses; at a span's end: untouched. Progress:
+// blocking, one lock a class. Source: [Bonwick94] slabs; bitmaps and address order as in [Evans06].
 // Placement: above a layer that finds and gives spans (SpanCache over PageIndex). Above it a cache, or nothing.
 #pragma once
 
@@ -123,10 +123,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       tell_below(this->below, u);
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Held held(classes_[c].lock);
-        const std::size_t spans = classes_[c].spans * classes_[c].span_bytes;
-        u.in_slabs(plain_class<Classes>(c), Classes::size_of(c), classes_[c].live, classes_[c].spans, spans);
-        u.live -= spans;  // below counts a slab as one large block
-        u.large -= spans;
+        u.in_slabs(plain_class<Classes>(c), Classes::size_of(c), classes_[c].live, classes_[c].spans, classes_[c].span_bytes);
+        u.live -= classes_[c].span_bytes;  // below counts a slab as one large block
+        u.large -= classes_[c].span_bytes;
         u.large_count -= classes_[c].spans;
       }
     }
@@ -168,8 +167,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       Sync lock;
       List<Span> partial[Fit::kBins];  ///< spans with free blocks, by how many
       std::size_t live = 0;            ///< blocks handed out
-      Glanced<std::size_t> spans = {};
-      std::size_t span_bytes = 0;                        ///< of each of them
+      std::size_t spans = 0;
+      Glanced<std::size_t> span_bytes = {};              ///< of all of them
       std::uint32_t served = 0;                          ///< batches
       std::uint32_t seen[colours_of<Classes>()] = {};    ///< what the other colours had served when this one last asked
     };
@@ -179,7 +178,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         if (Span* s = list.first()) return s;
       return nullptr;
     }
-
     static Span* with_released(PerClass& k) noexcept {
       for (auto& list : k.partial)
         for (Span* s = list.first(); s; s = s->next)
@@ -189,23 +187,22 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     /// Of `n` fresh blocks those that a limit lets the program touch.
     unsigned charged(unsigned n, std::size_t block_bytes) noexcept {
       if constexpr (Charges<Below>)
-        for (; n && !this->below.charge(n * block_bytes, false); n /= 2) {
-        }
+        while (n && !this->below.charge(n * block_bytes, false)) n /= 2;
       return n;
     }
 
     [[gnu::noinline]] Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
-      const Block b = this->below.allocate(t, {.size = Geometry::span_bytes(c)});
+      const std::size_t bytes = Geometry::span_bytes(c, k.spans);
+      const Block b = this->below.allocate(t, {.size = bytes});
       if (!b) return nullptr;
-      k.span_bytes = b.size;
       Span* s = index().span_of(b.ptr);
       s->state = SpanState::slab;
       s->size_class = static_cast<std::uint8_t>(c);
-      s->capacity = s->free = Geometry::capacity(c);
+      s->capacity = s->free = static_cast<std::uint32_t>(bytes / Classes::size_of(c));
       s->bump = s->hint = s->purged_in = 0;
       index().set_class(s, c);
       enlist(k, s, c);
-      k.spans = k.spans + 1;
+      count_span(k, s, 1);
       if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s));
       return s;
     }
@@ -283,7 +280,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         for (unsigned colour = 0; colour < Classes::kColours; ++colour) {
           const unsigned other = Classes::in_colour(Classes::plain(c), colour);
           PerClass& from = classes_[other];
-          if (other == c || !from.spans || !from.lock.try_lock()) continue;
+          if (other == c || !from.span_bytes || !from.lock.try_lock()) continue;
           const bool idle = k.seen[colour] == from.served;
           k.seen[colour] = from.served;
           Span* s = idle ? fullest(from) : from.partial[Fit::kBins - 1].first();
@@ -292,9 +289,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
             from.partial[s->bin].remove(s);
             from.live -= s->capacity - s->free;
             k.live += s->capacity - s->free;
-            from.spans = from.spans - 1;
-            k.spans = k.spans + 1;
-            k.span_bytes = from.span_bytes;
+            count_span(from, s, -1);
+            count_span(k, s, 1);
             index().set_class(s, c);
             s->size_class = static_cast<std::uint8_t>(c);
             enlist(k, s, c);
@@ -304,6 +300,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         }
       }
       return nullptr;
+    }
+    static void count_span(PerClass& k, const Span* s, int by) noexcept {
+      k.spans += by;
+      k.span_bytes = k.span_bytes + by * round_up(s->capacity * Classes::size_of(s->size_class), Index::kGranule);
     }
     // A span is in the list that its `bin` names, unless it is full.
     static void enlist(PerClass& k, Span* s, unsigned c) noexcept {
@@ -385,7 +385,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
     void give_back(Thread& t, PerClass& k, Span* s) noexcept {
       k.partial[s->bin].remove(s);
-      k.spans = k.spans - 1;
+      count_span(k, s, -1);
       if constexpr (Charges<Below>) this->below.charge(Index::used_bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
       std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);
       index().set_class(s, kNoClass);

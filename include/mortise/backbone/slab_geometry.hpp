@@ -10,10 +10,16 @@
 namespace mortise {
 
 /// For each class of `Classes`, over granules of `kGranule` bytes: small blocks get one granule, larger ones as many as hold
-/// eight blocks (four above 32 KiB). Pages that are never touched cost nothing, so a long span is not a large one.
+/// eight blocks (four above 32 KiB). Pages that are never touched cost nothing, but a huge page has none such: the first span of a class
+/// holds two blocks, for all that a program may want.
 template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
   static constexpr std::size_t span_bytes(unsigned c) noexcept { return std::size_t{kFacts[c].granules} * kGranule; }
   static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
+  /// Length of the next span of a class that has so many.
+  static constexpr std::size_t span_bytes(unsigned c, std::size_t spans) noexcept {
+    const std::size_t full = span_bytes(c), first = round_up(2 * Classes::size_of(c), kGranule);
+    return spans || full < first ? full : first;
+  }
 
   /// 2^32 over the capacity, rounded down.
   static constexpr std::uint32_t per_capacity(unsigned c) noexcept { return kFacts[c].per_capacity; }
