@@ -126,7 +126,7 @@ template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_t
         h.tags.tell(own);
         std::size_t waiting = h.binned;
         for (Link* link = h.returned.load(Order::acquire); link; link = link->next)   // pairs with give_back; who takes them holds the lock
-          waiting += h.tags.measure({reinterpret_cast<std::byte*>(link), 0}).size;
+          waiting += h.tags.chunk_bytes_of(reinterpret_cast<std::byte*>(link));
         u.live += own.live - waiting;
         u.cached += own.cached + waiting;
       }
@@ -177,7 +177,7 @@ template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_t
 
     struct alignas(128) SubHeap {
       FutexLock lock;
-      std::size_t binned = 0;
+      std::size_t binned = 0;  ///< bytes, tags included
       std::size_t live = 0;   ///< bytes of chunks that the tags count as in use, bins included
       Atomic<std::size_t> idle{0};   ///< what the tags hold beside; written under the lock, others look at it without
       Link* bins[kBins]{};
@@ -224,7 +224,7 @@ template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_t
         Link* const link = h.bins[bin];
         h.bins[bin] = link->next;
         const Block b = h.tags.measure({reinterpret_cast<std::byte*>(link), 0});
-        h.binned -= b.size;
+        h.binned -= h.tags.chunk_bytes_of(b.ptr);
         if (r.zeroed) std::memset(b.ptr, 0, r.size);
         return b;
       }
@@ -244,7 +244,7 @@ template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_t
         auto* const link = reinterpret_cast<Link*>(p);
         link->next = h.bins[bin];
         h.bins[bin] = link;
-        h.binned += b.size;
+        h.binned += h.tags.chunk_bytes_of(p);
         return;
       }
       h.count(b.size, 0);
