@@ -215,6 +215,13 @@ MORTISE_HOT bool serves(Block b, std::size_t size) noexcept {
   return !kSizesExactly<Heap> && b.size_class != kNoClass && size <= b.size && size >= b.size / 2;
 }
 
+/// Whether it keeps its place, at once: it serves as it is, or a guard that keeps lengths changes its size within its class.
+template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) noexcept {
+  const Block b = h.block_of(p);
+  if constexpr (requires { h.resize_hit(b, size); }) return h.resize_hit(b, size);
+  else return !kSizesExactly<H> && b.size_class != kNoClass && serves(h.measure(b), size);
+}
+
 /// The next step up when a block is too small or much too large: in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
   if (size > kRequestMax) return fail(ENOMEM);
@@ -253,9 +260,7 @@ MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
     if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
     return next_realloc(p, size);
   }
-  if constexpr (!kSizesExactly<Heap>)
-    if (const Block b = heap.block_of(ptr); b.size_class != kNoClass && serves(heap.measure(b), size)) return p;
-  return reallocate(ptr, size);
+  return stays(heap, ptr, size) ? p : reallocate(ptr, size);
 }
 
 /// As glibc 2.36: an alignment that is no power of two is rounded up to one.
@@ -311,9 +316,7 @@ MORTISE_EXPORT void* reallocarray(void* p, std::size_t count, std::size_t size) 
 }
 
 /// The size need not be a multiple of the alignment.
-MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
-  return allocate_aligned(align, size);
-}
+MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
 MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
 
 MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {
@@ -341,14 +344,10 @@ MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
 
 // glibc's own names.
 MORTISE_EXPORT void* __libc_malloc(std::size_t size) noexcept { return allocate_here({.size = size}); }
-MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept {
-  return allocate_zeroed(count, size);
-}
+MORTISE_EXPORT void* __libc_calloc(std::size_t count, std::size_t size) noexcept { return allocate_zeroed(count, size); }
 MORTISE_EXPORT void* __libc_realloc(void* p, std::size_t size) noexcept { return resize(p, size); }
 MORTISE_EXPORT void __libc_free(void* p) noexcept { release(p); }
-MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept {
-  return allocate_aligned(align, size);
-}
+MORTISE_EXPORT void* __libc_memalign(std::size_t align, std::size_t size) noexcept { return allocate_aligned(align, size); }
 MORTISE_EXPORT void* __libc_valloc(std::size_t size) noexcept { return allocate_aligned(page_bytes(), size); }
 MORTISE_EXPORT void* __libc_pvalloc(std::size_t size) noexcept { return allocate_pages(size); }
 MORTISE_EXPORT int __posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {

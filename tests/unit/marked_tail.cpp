@@ -125,6 +125,39 @@ TEST(MarkedTail, ABlockThatIsResizedTakesItsTailAlong) {
   });
 }
 
+/// Within the class of every size: at once, with the tail behind the new end; never for what is not held, or not whole.
+TEST(MarkedTail, AResizeWithinAClassIsAHit) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    told.reset();
+    for (std::size_t n = 2; n <= 1500; n += n < 70 ? 1 : 23) {
+      const Block b = h.allocate(t, {.size = n});
+      const Block found = h.block_of(b.ptr);
+      const std::size_t end = h.below.measure({b.ptr, 0, b.class_index()}).size;
+      for (const std::size_t other : {end - 8, n + (end - 8 - n) / 2, n}) {
+        ASSERT_TRUE(h.resize_hit(found, other)) << n << " to " << other;
+        EXPECT_EQ(h.measure(found).size, other);
+        for (const std::size_t at : {other, other + 7, end - 1}) {
+          b.ptr[at] ^= std::byte{0x80};
+          EXPECT_FALSE(h.resize_hit(found, n));
+          EXPECT_TRUE(is_told(h, b.ptr, Fault::tail_overwritten)) << "byte " << at << " of a block of " << other;
+          b.ptr[at] ^= std::byte{0x80};
+        }
+      }
+      for (const std::size_t wrong : {end - 7, end, end + 1, std::size_t{0}, SIZE_MAX, SIZE_MAX - 8})
+        EXPECT_FALSE(h.resize_hit(found, wrong));
+      EXPECT_FALSE(h.resize_hit(h.block_of(b.ptr + 8), n)) << "inside";
+      told.reset();
+      h.release(t, h.block_of(b.ptr));
+      EXPECT_FALSE(h.resize_hit(found, n)) << "after its release";
+    }
+    const Block large = h.allocate(t, {.size = 1_MiB});
+    EXPECT_FALSE(h.resize_hit(h.block_of(large.ptr), 1_MiB)) << "its mark is elsewhere";
+    h.release(t, h.block_of(large.ptr));
+    EXPECT_FALSE(told);
+  });
+}
+
 TEST(MarkedTail, AWalkFindsWhatNobodyHasReleasedYet) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {

@@ -36,6 +36,32 @@ TEST(TailChecksum, EveryFirstByteIsWatched) {
   });
 }
 
+/// At once, with the tail behind the new end; never for what is not whole or belongs into another class.
+TEST(TailChecksum, AResizeWithinAClassIsAHit) {
+  Stage<Counting> stage;
+  stage.as(0, [](Counting& h, auto& t) {
+    called = 0;
+    for (std::size_t n = 2; n <= 1500; n += n < 70 ? 1 : 23) {
+      const Block b = h.allocate(t, {.size = n});
+      const Block found = h.block_of(b.ptr);
+      const std::size_t most = h.below.measure({b.ptr, 0, b.class_index()}).size - 8;
+      for (const std::size_t other : {most, n + (most - n) / 2, n}) {
+        ASSERT_TRUE(h.resize_hit(found, other)) << n << " to " << other;
+        EXPECT_EQ(h.measure(found).size, other);
+        b.ptr[other] ^= std::byte{0x80};
+        EXPECT_FALSE(h.resize_hit(found, n));
+        b.ptr[other] ^= std::byte{0x80};
+      }
+      for (const std::size_t wrong : {most + 1, most + 9, std::size_t{0}, SIZE_MAX}) EXPECT_FALSE(h.resize_hit(found, wrong));
+      h.release(t, h.block_of(b.ptr));
+    }
+    const Block large = h.allocate(t, {.size = 1_MiB});
+    EXPECT_FALSE(h.resize_hit(h.block_of(large.ptr), 1_MiB));
+    h.release(t, h.block_of(large.ptr));
+    EXPECT_EQ(called, 0u);
+  });
+}
+
 TEST(TailChecksum, AWalkFindsWhatNobodyHasReleasedYet) {
   Stage<Counting> stage;
   stage.as(0, [](Counting& h, auto& t) {

@@ -167,6 +167,17 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       }
       return seal(outer, n, mark);
     }
+    /// The same at once, for a block whose mark tells its length. False: nothing has changed, and `resize_in_place` knows why.
+    MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept {
+      if (!is_aligned(b.ptr, kMinAlign)) [[unlikely]] return false;
+      std::uint8_t& mark = this->mark(b.ptr);
+      const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+      const std::size_t before = outer.size - mark, gap = outer.size - n;
+      if (n == 0 || n > outer.size || gap < kTail || gap > kFarthest || n < before / 2) return false;
+      if (mark < kTail || !is_whole_near(outer, mark)) [[unlikely]] return false;
+      seal(outer, n, mark);
+      return true;
+    }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
       if (n > SIZE_MAX / 2) return {};
       const Block outer = sized(b);

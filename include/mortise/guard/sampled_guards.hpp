@@ -67,6 +67,10 @@ struct SampledGuards {
       return this->below.release_hit_of_size(t.below, b, n);
     }
 
+    MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept requires requires(Below& h) { h.resize_hit(b, n); } {
+      return this->below.resize_hit(b, n);
+    }
+
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if constexpr (!Hits<Below>) --t.left;
       if (t.left <= 0) [[unlikely]]

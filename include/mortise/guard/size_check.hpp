@@ -35,6 +35,10 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
       return this->below.release_hit_of_size(t, b, n);
     }
 
+    MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept requires requires(Below& h) { h.resize_hit(b, n); } {
+      return this->below.resize_hit(b, n);
+    }
+
     /// Reports a size or an alignment that the block at `p` was not made with. `size` 0: none was named.
     MORTISE_HOT void check_size(std::byte* p, std::size_t size, std::size_t align) noexcept {
       if (!can_have(p, align)) [[unlikely]] return accuse(Fault::align_mismatch, {p, 0}, call_site());

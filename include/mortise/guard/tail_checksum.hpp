@@ -157,6 +157,14 @@ struct TailChecksum {
       }
       return seal(outer, n);
     }
+    /// The same at once, for a block with a size class. False: nothing has changed, and `resize_in_place` knows why.
+    MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept requires Classed<Below> {
+      const Block outer{b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+      if (b.size_class == kNoClass || n == 0 || n > outer.size - kTail) return false;
+      if (!is_whole(outer) || n < length_of(outer) / 2) [[unlikely]] return false;
+      seal(outer, n);
+      return true;
+    }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
       if (n > SIZE_MAX / 2) return {};
       const Block outer = sized(b);
