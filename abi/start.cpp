@@ -160,11 +160,11 @@ template <class H> void set_limits(H& h) noexcept {
   }
 }
 
-/// A heap for each memory node that the program runs on. A hard limit is one for all: with it there is one heap.
+/// A heap for each memory node that the program runs on.
 template <class H> void split_by_node([[maybe_unused]] H& h) noexcept {
   if constexpr (requires { h.split(settings.nodes, facts); }) {
     using Nodes = Settings::Nodes;
-    if (settings.limit || settings.which_nodes == Nodes::off) return;
+    if (settings.which_nodes == Nodes::off) return;
     if (settings.which_nodes == Nodes::machine) settings.nodes = os::nodes_allowed(os::read_nodes());
     h.split(settings.nodes, facts);
   }

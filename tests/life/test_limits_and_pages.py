@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.allocators import CARDS, NAMES, environment, program, run
+from support.allocators import CARDS, NAMES, environment, has_layer, program, run
 
 LIMIT = 100_000_000
 ENOMEM = 12
@@ -31,10 +31,20 @@ def test_every_allocator_can_be_limited():
     assert set(NAMES) == set(LIMITED)
 
 
+@pytest.mark.parametrize("low, high", MIXES[::3])
+@pytest.mark.parametrize("name", [n for n in NAMES if has_layer(n, "PerNode")])
+def test_memory_of_two_nodes_ends_at_one_limit(name, low, high):
+    check_end(name, low, high, MORTISE_NODES="0;1")
+
+
 @EVERY_NAME
 @pytest.mark.parametrize("low, high", MIXES)
 def test_memory_ends_at_the_limit(name, low, high):
-    seen = filled(name, low, high, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1")
+    check_end(name, low, high)
+
+
+def check_end(name, low, high, **env):
+    seen = filled(name, low, high, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1", **env)
     assert seen["errno"] == seen["again_errno"] == ENOMEM
     stats = seen["stats"]
     assert stats["limit_bytes"] == LIMIT and stats["refused"] > 0

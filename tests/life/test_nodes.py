@@ -39,8 +39,8 @@ def test_nodes_that_make_no_sense_are_one_line(name, text):
 
 
 @pytest.mark.parametrize("name", NODED)
-@pytest.mark.parametrize("env", [{"MORTISE_NODES": "off"}, {"MORTISE_NODES": "0-1"}, TWO | {"MORTISE_LIMIT": "1G"}])
-def test_one_heap_where_there_is_one_node_or_a_limit(name, env):
+@pytest.mark.parametrize("env", [{"MORTISE_NODES": "off"}, {"MORTISE_NODES": "0-1"}])
+def test_one_heap_where_there_is_one_node(name, env):
     done = run(["/bin/true"], name, env=env | {"MORTISE_VERBOSE": "1"}).ok()
     assert "nodes=" not in done.err
 

@@ -257,6 +257,48 @@ TEST_P(PerNodeTest, WhatOneNodeNoLongerNeedsIsThereForTheOther) {
     });
 }
 
+TEST_P(PerNodeTest, ALimitIsOneForAllWhoeverUsesIt) {
+  split();
+  constexpr std::size_t kLimit = 64_MiB;
+  heap_->set_limit_bytes(kLimit);
+  const auto fill = [&](std::size_t bytes, std::size_t most) {  // touched: what is not may be had beyond the limit
+    std::vector<std::byte*> blocks;
+    for (std::size_t sum = 0; sum < most; sum += bytes) {
+      Block b = take(bytes);
+      if (!b) heap_->trim(t_), b = take(bytes);  // as malloc does at the limit
+      if (!b) break;
+      std::memset(b.ptr, 1, b.size);
+      blocks.push_back(b.ptr);
+    }
+    return blocks;
+  };
+  for (const std::size_t bytes : {std::size_t{3000}, std::size_t{200'000}, std::size_t{700'000}}) {
+    std::vector<std::byte*> of_first, of_second;
+    two_.on(0, [&] { of_first = fill(bytes, kLimit / 4), heap_->detach(t_), own_area.index = 0; });
+    two_.on(1, [&] { of_second = fill(bytes, 2 * kLimit), heap_->detach(t_), own_area.index = 0; });
+    EXPECT_GE((of_first.size() + of_second.size()) * bytes, kLimit * 9 / 10) << "one node has what the other does not need";
+    EXPECT_LE(heap_->taken_bytes(), kLimit + kLimit / 8);
+    EXPECT_EQ(usage().limit, kLimit);
+    two_.on(0, [&] {
+      EXPECT_FALSE(take(kLimit / 8)) << "nothing is left for anybody";
+      for (std::byte* p : of_second) give(p);
+      heap_->trim(t_);
+      of_second = fill(bytes, kLimit / 2);
+      EXPECT_GE(of_second.size() * bytes, kLimit / 2) << "what the other gave up can be had";
+      for (std::byte* p : of_second) {
+        EXPECT_EQ(heap_->node_of(p), 0u);
+        give(p);
+      }
+      for (std::byte* p : of_first) give(p);
+      heap_->trim(t_);
+      heap_->detach(t_);
+      own_area.index = 0;
+    });
+  }
+  heap_->audit();
+  EXPECT_EQ(usage().live, 0u);
+}
+
 TEST_P(PerNodeTest, AChildOfAForkHasTheHeapsOfItsParent) {
   split();
   std::byte* mine[2];

@@ -14,6 +14,8 @@
 // heaps: then what is below is closed, so that every call is a miss here and is served by the heap that it belongs to, from a magazine
 // like any hit. A thread that moves to another node between two instructions gets a block of the node it was on.
 //
+// A limit is one for all. Each heap has a part of it, and one that is refused memory borrows what others have left of theirs.
+//
 // Progress: as below; a miss here may be a hit there. Source: as mimalloc and tcmalloc do it on such machines, by arenas of nodes.
 // Placement: on top; what is below keeps no state for threads, has an index of its pages and a source that lays its window where it is
 // told (MmapHeap).
@@ -29,6 +31,7 @@
 #include "mortise/os/window.hpp"
 #include "mortise/policy/distribution.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
 
@@ -130,16 +133,34 @@ struct PerNode {
       soft_bytes_ = bytes;
       each([&](Below& h) { h.set_soft_limit_bytes(count_ ? bytes / count_ : bytes); });
     }
+    /// What was given out before `split` has what it takes, the nodes' heaps an equal part each of the rest, to begin with.
+    void set_limit_bytes(std::size_t bytes) noexcept requires Limits<Below> {
+      Held held(lock_);
+      limit_bytes_ = bytes;
+      if (!count_) return this->below.set_limit_bytes(bytes);
+      const std::size_t taken = this->below.taken_bytes(), before = taken < bytes ? taken : bytes;
+      this->below.set_limit_bytes(before);
+      for (unsigned i = 0; i < count_; ++i) heaps_[i]->set_limit_bytes((bytes - before) / count_);
+    }
+    std::size_t limit_bytes() noexcept requires Limits<Below> { return count_ ? limit_bytes_ : this->below.limit_bytes(); }
+    std::size_t taken_bytes() noexcept requires Limits<Below> { return sum([](Below& h) { return h.taken_bytes(); }); }
     bool is_pressed() noexcept requires Yields<Below> { return sum([](Below& h) { return std::size_t{h.is_pressed()}; }); }
     void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> { each([&](Below& h) { h.set_huge_pages(pages); }); }
     void close() noexcept { each([](Below& h) { h.close(); }); }
 
-    void lock_all() noexcept { each([](Below& h) { h.lock_all(); }); }
+    void lock_all() noexcept {
+      lock_.lock();
+      each([](Below& h) { h.lock_all(); });
+    }
     void unlock_all() noexcept {
       for (unsigned i = count_; i-- > 0;) heaps_[i]->unlock_all();
       this->below.unlock_all();
+      lock_.unlock();
     }
-    void reset_after_fork() noexcept { each([](Below& h) { h.reset_after_fork(); }); }
+    void reset_after_fork() noexcept {
+      lock_.reset();
+      each([](Below& h) { h.reset_after_fork(); });
+    }
     /// The window that is told of reaches from the first to the last, with the tables in between.
     void tell(Usage& u) noexcept requires Tells<Below> {
       this->below.tell(u);
@@ -148,6 +169,7 @@ struct PerNode {
       u.window_bytes += static_cast<std::size_t>(u.window - first);
       u.window = first;
       u.soft_limit = soft_bytes_;
+      if constexpr (Limits<Below>) u.limit = count_ ? limit_bytes_ : u.limit;
     }
     void audit() noexcept requires Audits<Below> { each([](Below& h) { h.audit(); }); }
     template <class Each> void each_live(Each&& see) noexcept requires Walks<Below> { each([&](Below& h) { h.each_live(see); }); }
@@ -165,7 +187,28 @@ struct PerNode {
     [[gnu::noinline]] Block allocate_near(Thread& t, Request r) noexcept {
       // One index a thread for all heaps, where it is not the core's. A thread that has none gets it from below.
       if (!area_.is_kernels && !os::rseq_index(area_)) attach_below(this->below, t);
-      return here().allocate(t, r);
+      Below& heap = here();
+      const Block b = heap.allocate(t, r);
+      if constexpr (Limits<Below>)
+        if (!b && borrow(heap, r.size)) return heap.allocate(t, r);
+      return b;
+    }
+    /// Half of what each other heap may still take goes over to `to`, or all where that is less than wanted; false when there is nothing.
+    MORTISE_COLD bool borrow(Below& to, std::size_t bytes) noexcept {
+      constexpr std::size_t kSpan = 1_MiB;  // a slab of the largest blocks
+      Held held(lock_);
+      if (!limit_bytes_ || bytes > limit_bytes_) return false;
+      std::size_t got = 0;
+      each([&](Below& from) {
+        const std::size_t room = &from == &to ? 0 : room_below(from), want = bytes + kSpan;
+        const std::size_t part = room / 2 > want ? room / 2 : room < want ? room : want;
+        if (!part) return;
+        from.set_limit_bytes(from.limit_bytes() - part);
+        if (from.taken_bytes() <= from.limit_bytes()) got += part;
+        else from.set_limit_bytes(from.limit_bytes() + part);  // it has taken some meanwhile
+      });
+      to.set_limit_bytes(to.limit_bytes() + got);
+      return got;
     }
     MORTISE_HOT Below& here() noexcept {
       const std::uint32_t cpu = by_core::number_of({.area = area_});
@@ -192,7 +235,8 @@ struct PerNode {
     std::byte* row_ = nullptr;
     Below* heaps_[os::kNodesMax] = {};
     os::RseqArea area_;
-    std::size_t soft_bytes_ = 0;
+    std::size_t soft_bytes_ = 0, limit_bytes_ = 0;
+    FutexLock lock_;  ///< of the limits
     std::uint8_t node_of_cpu_[os::kCpusMax] = {};
     os::HomeNode homes_[os::kNodesMax] = {};
   };
