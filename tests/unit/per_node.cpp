@@ -299,6 +299,34 @@ TEST_P(PerNodeTest, ALimitIsOneForAllWhoeverUsesIt) {
   EXPECT_EQ(usage().live, 0u);
 }
 
+TEST_P(PerNodeTest, ASoftLimitIsOneForAllWhoeverUsesIt) {
+  split();
+  heap_->set_purge_ms(-1);
+  constexpr std::size_t kSoft = 64_MiB, kBlock = 1_MiB;
+  heap_->set_soft_limit_bytes(kSoft);
+  EXPECT_EQ(usage().soft_limit, kSoft);
+  std::vector<std::byte*> first, second;
+  two_.on(0, [&] {
+    while (first.size() < 48) first.push_back(take(kBlock).ptr);
+    EXPECT_FALSE(heap_->is_pressed()) << "more than its share, less than all";
+    for (; first.size() > 40; first.pop_back()) give(first.back());
+    EXPECT_GE(heap_->idle_bytes(), 8 * kBlock) << "stays for later";
+    while (first.size() < 48) first.push_back(take(kBlock).ptr);
+  });
+  two_.on(1, [&] {
+    while (second.size() < 30) second.push_back(take(kBlock).ptr);
+    EXPECT_FALSE(heap_->is_pressed()) << "within its share: it is the other that yields";
+  });
+  two_.on(0, [&] {
+    EXPECT_TRUE(heap_->is_pressed());
+    for (; first.size() > 40; first.pop_back()) give(first.back());
+    EXPECT_EQ(heap_->idle_bytes(), 0u) << "goes back at once";
+  });
+  for (std::byte* p : first) give(p);
+  for (std::byte* p : second) give(p);
+  EXPECT_EQ(usage().live, 0u);
+}
+
 TEST_P(PerNodeTest, AChildOfAForkHasTheHeapsOfItsParent) {
   split();
   std::byte* mine[2];

@@ -128,7 +128,7 @@ struct PerNode {
     std::size_t purge_idle() noexcept requires Purges<Below> { return sum([](Below& h) { return h.purge_idle(); }); }
     std::size_t idle_bytes() noexcept requires Purges<Below> { return sum([](Below& h) { return h.idle_bytes(); }); }
     void set_purge_ms(std::int64_t ms) noexcept requires Purges<Below> { each([&](Below& h) { h.set_purge_ms(ms); }); }
-    /// A heap of a node keeps less for later above its share.
+    /// A heap of a node keeps less for later above its share, until `is_pressed` sees that it may have more.
     void set_soft_limit_bytes(std::size_t bytes) noexcept requires Yields<Below> {
       soft_bytes_ = bytes;
       each([&](Below& h) { h.set_soft_limit_bytes(count_ ? bytes / count_ : bytes); });
@@ -144,7 +144,16 @@ struct PerNode {
     }
     std::size_t limit_bytes() noexcept requires Limits<Below> { return count_ ? limit_bytes_ : this->below.limit_bytes(); }
     std::size_t taken_bytes() noexcept requires Limits<Below> { return sum([](Below& h) { return h.taken_bytes(); }); }
-    bool is_pressed() noexcept requires Yields<Below> { return sum([](Below& h) { return std::size_t{h.is_pressed()}; }); }
+    /// About the caller's node, which may have what the others do not take. Where none is beyond its share, all are not beyond the whole.
+    bool is_pressed() noexcept requires Yields<Below> && Limits<Below> {
+      if (!count_ || !soft_bytes_) return this->below.is_pressed();
+      Below& own = here();
+      const std::size_t taken = own.taken_bytes(), share = soft_bytes_ / count_;
+      if (taken <= share) return false;
+      const std::size_t others = taken_bytes() - taken;
+      own.set_soft_limit_bytes(others < soft_bytes_ - share ? soft_bytes_ - others : share);
+      return own.is_pressed();
+    }
     void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> { each([&](Below& h) { h.set_huge_pages(pages); }); }
     void close() noexcept { each([](Below& h) { h.close(); }); }
 
