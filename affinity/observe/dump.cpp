@@ -3,6 +3,20 @@
 #include "mortise/os/console.hpp"
 
 namespace mortise::affinity {
+
+const char* name_of(WrapperVerdict v) noexcept {
+  switch (v) {
+    case WrapperVerdict::wrapper: return "wrapper";
+    case WrapperVerdict::stores_it: return "stores_it";
+    case WrapperVerdict::writes_through: return "writes_through";
+    case WrapperVerdict::passes_it: return "passes_it";
+    case WrapperVerdict::does_not_return_it: return "does_not_return_it";
+    case WrapperVerdict::too_long: return "too_long";
+    case WrapperVerdict::not_readable: return "not_readable";
+  }
+  return "unknown";
+}
+
 namespace {
 
 using Line = os::Line<4096>;

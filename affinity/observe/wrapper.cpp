@@ -2,22 +2,10 @@
 
 #include <string.h>
 
+#include "affinity/observe/code.hpp"
 #include "affinity/observe/wrapper_place.hpp"
 
 namespace mortise::affinity {
-
-const char* name_of(WrapperVerdict v) noexcept {
-  switch (v) {
-    case WrapperVerdict::wrapper: return "wrapper";
-    case WrapperVerdict::stores_it: return "stores_it";
-    case WrapperVerdict::writes_through: return "writes_through";
-    case WrapperVerdict::passes_it: return "passes_it";
-    case WrapperVerdict::does_not_return_it: return "does_not_return_it";
-    case WrapperVerdict::too_long: return "too_long";
-    case WrapperVerdict::not_readable: return "not_readable";
-  }
-  return "unknown";
-}
 
 namespace {
 
@@ -73,18 +61,61 @@ class Judge {
     for (;;) {
       if (!code_.holds(p.pc)) return kGoOn;  // behind a call that does not return
       if (++instructions_ > kInstructionsMax) return WrapperVerdict::too_long;
-      const std::size_t room = code_.last - p.pc < kInstructionBytesMax ? code_.last - p.pc : kInstructionBytesMax;
-      if (!decode(reinterpret_cast<const void*>(p.pc), room, p.pc, i_)) return WrapperVerdict::not_readable;
       bool ends = false;
-      if (const auto v = step(p, ends); v != kGoOn || ends) return v;
+      WrapperVerdict v = kGoOn;
+      if (const bool is_plain = code_.last - p.pc >= 16 && lift_plain(p.pc, reinterpret_cast<const std::uint8_t*>(p.pc), op_);
+          !is_plain || !step_plain(p, ends, v)) {
+        const std::size_t room = code_.last - p.pc < kInstructionBytesMax ? code_.last - p.pc : kInstructionBytesMax;
+        if (!decode(reinterpret_cast<const void*>(p.pc), room, p.pc, i_)) return WrapperVerdict::not_readable;
+        v = step(p, ends);
+      }
+      if (v != kGoOn || ends) return v;
     }
+  }
+
+  /// The same without the decoder, for what most code is made of. False: not one of these, nothing was done.
+  bool step_plain(Place& p, bool& ends, WrapperVerdict& v) noexcept {
+    const bool is_direct = op_.a.place == Operand::Place::immediate;
+    const std::uintptr_t next = p.pc + op_.length, target = is_direct ? static_cast<std::uintptr_t>(op_.a.value) : 0;
+    switch (op_.kind) {
+      case Kind::branch: return v = fork(p, ends, target, next, op_.condition == 4, op_.condition == 5), true;
+      case Kind::jump: return is_direct && (v = jump(p, ends, target), true);
+      case Kind::call: return is_direct && (v = call(p, target, next), true);
+      case Kind::ret: return v = leave(p, ends), true;
+      case Kind::nothing: break;
+      case Kind::move: {
+        const int r = whole_of(op_.to), s = whole_of(op_.a);
+        std::int32_t at;
+        if (r >= 0 && s >= 0) v = copy(p, r, s);
+        else if (r >= 0 && p.frame_place(op_.a, at)) v = load(p, r, at);
+        else return false;
+        break;
+      }
+      case Kind::push: {
+        const int r = whole_of(op_.a);
+        if (r < 0) return false;
+        v = push(p, r);
+        break;
+      }
+      case Kind::pop: v = pop(p, whole_of(op_.to)); break;
+      case Kind::add: case Kind::subtract: {
+        const int r = whole_of(op_.to);
+        if (r < 0 || op_.b.place != Operand::Place::immediate) return false;
+        v = shift(p, r, static_cast<std::int32_t>(op_.kind == Kind::add ? op_.b.value : -op_.b.value));
+        break;
+      }
+      default: return false;
+    }
+    p.pc = next;
+    return true;
   }
 
   WrapperVerdict step(Place& p, bool& ends) noexcept {
     switch (i_.category()) {
-      case ZYDIS_CATEGORY_COND_BR: return fork(p, ends);
-      case ZYDIS_CATEGORY_UNCOND_BR: return jump(p, ends);
-      case ZYDIS_CATEGORY_CALL: return call(p);
+      case ZYDIS_CATEGORY_COND_BR:
+        return fork(p, ends, i_.target(), i_.next(), i_.mnemonic() == ZYDIS_MNEMONIC_JZ, i_.mnemonic() == ZYDIS_MNEMONIC_JNZ);
+      case ZYDIS_CATEGORY_UNCOND_BR: return jump(p, ends, i_.target());
+      case ZYDIS_CATEGORY_CALL: return call(p, i_.target(), i_.next());
       case ZYDIS_CATEGORY_RET: return leave(p, ends);
       case ZYDIS_CATEGORY_INTERRUPT: ends = true; return kGoOn;
       default: break;
@@ -99,12 +130,10 @@ class Judge {
 
   // -- ways
 
-  WrapperVerdict fork(Place& p, bool& ends) noexcept {
-    const std::uintptr_t target = i_.target();
-    const bool on_zero = i_.mnemonic() == ZYDIS_MNEMONIC_JZ, on_other = i_.mnemonic() == ZYDIS_MNEMONIC_JNZ;
+  WrapperVerdict fork(Place& p, bool& ends, std::uintptr_t target, std::uintptr_t next, bool on_zero, bool on_other) noexcept {
     Place taken = p;
     taken.pc = target;
-    p.pc = i_.next();
+    p.pc = next;
     // Where the pointer is null there is no object: what a wrapper does then is its own affair.
     if ((p.null_is_zero && on_zero) || (p.null_is_other && on_other)) return kGoOn;
     if ((p.null_is_zero && on_other) || (p.null_is_other && on_zero)) {
@@ -115,8 +144,7 @@ class Judge {
   }
 
   /// Within the function or to its cold part; or, with the frame gone, to another function in this one's place.
-  WrapperVerdict jump(Place& p, bool& ends) noexcept {
-    const std::uintptr_t target = i_.target();
+  WrapperVerdict jump(Place& p, bool& ends, std::uintptr_t target) noexcept {
     if (target && frame_.function.holds(target)) {
       p.pc = target;
       return kGoOn;
@@ -132,8 +160,7 @@ class Judge {
     return p.holders & kArguments ? WrapperVerdict::passes_it : WrapperVerdict::does_not_return_it;
   }
 
-  WrapperVerdict call(Place& p) noexcept {
-    const std::uintptr_t target = i_.target();
+  WrapperVerdict call(Place& p, std::uintptr_t target, std::uintptr_t next) noexcept {
     const bool passes = p.holders & kArguments;
     const bool is_filled = passes && p.holds(kRdi) && fills(target);
     if (passes && is_strict_ && !is_filled) return WrapperVerdict::passes_it;
@@ -141,7 +168,7 @@ class Judge {
     p.holders &= ~kCallerSaved;
     if (is_filled) p.take(kRax, filled_at);
     p.null_is_zero = p.null_is_other = false;
-    p.pc = i_.next();
+    p.pc = next;
     return kGoOn;
   }
 
@@ -204,15 +231,8 @@ class Judge {
         if (r >= 0 && frame_place(p, from, at)) return load(p, r, at);
         if (s >= 0 && p.holds(s)) return store(p, to, p.offset[s]);
         break;
-      case ZYDIS_MNEMONIC_PUSH:
-        p.sp -= 8;
-        p.drop_slot(p.sp);
-        if (r >= 0 && p.holds(r)) p.put_slot(p.sp, p.offset[r]);
-        return kGoOn;
-      case ZYDIS_MNEMONIC_POP:
-        if (r >= 0) load(p, r, p.sp);
-        p.sp += 8;
-        return kGoOn;
+      case ZYDIS_MNEMONIC_PUSH: return push(p, r);
+      case ZYDIS_MNEMONIC_POP: return pop(p, r);
       case ZYDIS_MNEMONIC_LEAVE:
         p.sp = p.rbp + 8;
         p.has_rbp = false;
@@ -234,6 +254,17 @@ class Judge {
     return anything_else(p);
   }
 
+  WrapperVerdict push(Place& p, int r) noexcept {
+    p.sp -= 8;
+    p.drop_slot(p.sp);
+    if (r >= 0 && p.holds(r)) p.put_slot(p.sp, p.offset[r]);
+    return kGoOn;
+  }
+  WrapperVerdict pop(Place& p, int r) noexcept {
+    if (r >= 0) load(p, r, p.sp);
+    p.sp += 8;
+    return kGoOn;
+  }
   WrapperVerdict copy(Place& p, int r, int s) noexcept {
     if (r == kRsp && s == kRbp && p.has_rbp) p.sp = p.rbp;
     if (r == kRbp) p.has_rbp = s == kRsp;
@@ -347,6 +378,7 @@ class Judge {
   bool returned_ = false;
   unsigned instructions_ = 0, waiting_ = 0, seen_ = 0;
   Instruction& i_ = bench.instruction;
+  Op op_;
   Place* const way_ = bench.way;
   std::uint64_t* const mark_ = bench.mark;
 };

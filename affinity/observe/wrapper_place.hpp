@@ -3,11 +3,12 @@
 
 #include <cstdint>
 
+#include "affinity/observe/code.hpp"
 #include "affinity/observe/decode.hpp"
 
 namespace mortise::affinity {
 
-enum : int { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi };
+inline int whole_of(const Operand& o) noexcept { return o.place == Operand::Place::general && o.bytes == 8 ? o.reg : -1; }
 constexpr std::uint32_t bit(int r) noexcept { return r < 0 ? 0 : 1u << r; }
 constexpr std::uint32_t kCallerSaved = bit(kRax) | bit(kRcx) | bit(kRdx) | bit(kRsi) | bit(kRdi) | 0xf00;  // r8 to r11
 constexpr std::uint32_t kArguments = bit(kRdi) | bit(kRsi) | bit(kRdx) | bit(kRcx) | 0x300;                // r8, r9
@@ -32,6 +33,13 @@ struct Place {
   std::int32_t slot_offset[kSlots] = {};
 
   bool holds(int r) const noexcept { return holders & bit(r); }
+  /// The place in the frame that a memory operand means; false when it is none.
+  bool frame_place(const Operand& o, std::int32_t& at) const noexcept {
+    if (o.place != Operand::Place::memory || o.index != kNoRegister || o.thread_local_) return false;
+    if (o.reg != kRsp && !(o.reg == kRbp && has_rbp)) return false;
+    at = (o.reg == kRsp ? sp : rbp) + static_cast<std::int32_t>(o.value);
+    return true;
+  }
   void take(int r, std::int32_t at) noexcept {
     if (r < 0) return;
     holders |= bit(r);
