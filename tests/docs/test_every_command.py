@@ -23,6 +23,7 @@ COMMENT = re.compile(r"\s+#|\s{4,}")  # what explains a line stands behind it
 # Run here as they stand, where a reader stands; of what takes minutes, less: (pattern, what takes less).
 HERE = [
     (r"LD_PRELOAD=build/lib/libmortise-hslab\.so \./server", {}),
+    (r'MORTISE_CONF="\S+" LD_PRELOAD=libmortise-hslab\.so \./server', {}),
     (r"MORTISE_CONF=affinity_mode=chain LD_PRELOAD=\S+ \./prog", {}),
     (r"LD_PRELOAD=build/lib/libmortise-hslab_annotated\.so valgrind .* \./program", {}),
     (r"MORTISE_MODEL_REPLAY=.* build/tests/model/\S+ --gtest_filter=\S+", {}),
@@ -71,6 +72,9 @@ def documented():
         for span in SPAN.findall(FENCE.sub("", text)):
             if INLINE.fullmatch(command := " ".join(span.split())):
                 yield page, command
+    for manual in sorted((ROOT / "packaging/man").glob("*.[17]")):  # they show what the front page shows
+        for block in re.findall(r"^\.nf\n(.*?)^\.fi", manual.read_text(), re.M | re.S):
+            yield from ((PAGES[0], line.replace("\\-", "-")) for line in block.splitlines() if r"\fI" not in line)
 
 
 COMMANDS = sorted({(page.stem, command) for page, command in documented()})
@@ -79,7 +83,7 @@ COMMANDS = sorted({(page.stem, command) for page, command in documented()})
 def others():
     """What the other files of this folder run, by the name of the test: page and command."""
     for each in [*test_command_lines.LINES, *test_built_programs.LINES]:
-        yield COMMENT.split(each.id)[0]
+        yield re.sub(r"\s+", " ", COMMENT.split(each.id)[0])
     for each in test_console.commands():
         yield from (f"{each.id.rsplit('-', 1)[0]}: {line[:90]}" for line in each.values[0].splitlines())
 
@@ -90,6 +94,7 @@ def way_of(page, command):
         return "here"
     if re.fullmatch(r"make [\w-]+", command):
         return "make"
+    command = re.sub(r"\s+", " ", command)
     name = f"{page}: {re.sub(r'^(?:[A-Z_]+=[^ ]+ )*(?:build/bin/)?(?=mortise )', '', command)[:90]}"
     if any(one.strip() in (name.strip(), f"{page}: {command[:90]}") for one in others()):
         return "folder"

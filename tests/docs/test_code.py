@@ -1,0 +1,32 @@
+"""Should the code that a page shows not compile, a reader's first program would not."""
+
+import re
+import subprocess
+
+import pytest
+
+from support.allocators import BUILD, ROOT, environment
+
+BLOCK = re.compile(r"^```(c|cpp)\n(#include .*?)^```", re.M | re.S)  # whole ones; pieces of a stack begin otherwise
+COMPILERS = {"c": ["cc", "-std=c11"], "cpp": ["c++", "-std=c++20"]}
+BEFORE = {"c": "", "cpp": "#include <memory_resource>\n#include <string>\n#include <unordered_map>\n#include <vector>\n"}
+USE = {"c": "text[0] = 0;", "cpp": 'names[1] = "one", numbers.push_back(1);\n'
+       "auto* one = static_cast<char*>(arena.allocate(4)); if (one < memory || one >= memory + sizeof memory) return 1;"}
+
+
+@pytest.mark.parametrize("language, code", BLOCK.findall((ROOT / "docs/heaps.md").read_text()), ids=lambda value: value[:3])
+def test_code_of_heaps_compiles_and_runs(language, code, tmp_path):
+    includes, body = re.match(r"((?:#include [^\n]*\n)+)(.*)", code, re.S).groups()
+    if language == "c":  # used where it is still held
+        body = body.replace("mo_heap_free", USE["c"] + "\nmo_heap_free", 1)
+    else:
+        body += USE["cpp"]
+    source = tmp_path / f"page.{language}"
+    source.write_text(f"{BEFORE[language]}{includes}int main(void) {{\n{body}\nreturn 0;\n}}\n")
+    subprocess.run([*COMPILERS[language], "-Wall", "-Werror", f"-I{ROOT / 'include'}", source, f"-L{BUILD / 'lib'}",
+                    f"-Wl,-rpath,{BUILD / 'lib'}", "-lmortise", "-o", tmp_path / "page"], check=True)
+    assert subprocess.run([tmp_path / "page"], env=environment(None), timeout=60).returncode == 0
+
+
+def test_there_is_such_code():
+    assert [language for language, _ in BLOCK.findall((ROOT / "docs/heaps.md").read_text())] == ["c", "cpp"]
