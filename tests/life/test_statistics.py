@@ -29,9 +29,9 @@ def command_line(*words, **more):
 class Holder:
     """The program that waits, and what its allocator said from within."""
 
-    def __init__(self, name, rseq=True):
+    def __init__(self, name, rseq=True, **env):
         self.process = subprocess.Popen([program("life", "holder")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env=environment(name, rseq, MORTISE_PURGE_MS="-1"), text=True)
+                                        env=environment(name, rseq, MORTISE_PURGE_MS="-1", **env), text=True)
 
     def __enter__(self):
         self.said = json.loads(self.process.stdout.readline())
@@ -41,9 +41,13 @@ class Holder:
         self.process.communicate("\n", timeout=60)
 
 
-@pytest.mark.parametrize("name, rseq", WAYS, ids=WAY_IDS)
-def test_outside_reads_what_inside_says(name, rseq):
-    with Holder(name, rseq) as holder:
+TWO_NODES = {"MORTISE_NODES": "0;1"}
+
+
+@pytest.mark.parametrize("name, rseq, env", [(*way, {}) for way in WAYS] + [("hslab", True, TWO_NODES), ("hslab", False, TWO_NODES)],
+                         ids=[*WAY_IDS, "hslab-nodes", "hslab-nodes-fallback"])
+def test_outside_reads_what_inside_says(name, rseq, env):
+    with Holder(name, rseq, **env) as holder:
         done = command_line("stats", holder.process.pid, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
