@@ -84,30 +84,47 @@ class Judge {
       case Kind::ret: return v = leave(p, ends), true;
       case Kind::nothing: break;
       case Kind::move: {
-        const int r = whole_of(op_.to), s = whole_of(op_.a);
+        const int r = whole_of(op_.to), source = whole_of(op_.a);
         std::int32_t at;
-        if (r >= 0 && s >= 0) v = copy(p, r, s);
-        else if (r >= 0 && p.frame_place(op_.a, at)) v = load(p, r, at);
-        else return false;
+        if (op_.to.place == Operand::Place::memory) {
+          if (source >= 0 && p.holds(source)) return false;
+          if (!p.frame_place(op_.to, at)) return !uses(p, op_.to) && (p.forget_flags(), p.pc = next, true);
+          p.drop_slot(at), p.forget_flags();
+        } else if (r >= 0 && source >= 0) {
+          p.copy(r, source);
+        } else if (r >= 0 && op_.a.bytes == 8 && p.frame_place(op_.a, at)) {
+          p.load(r, at);
+        } else {
+          return forget(p, next);
+        }
         break;
       }
-      case Kind::push: {
-        const int r = whole_of(op_.a);
-        if (r < 0) return false;
-        v = push(p, r);
+      case Kind::push:
+        if (whole_of(op_.a) < 0) return false;
+        p.push(whole_of(op_.a));
         break;
-      }
-      case Kind::pop: v = pop(p, whole_of(op_.to)); break;
-      case Kind::add: case Kind::subtract: {
-        const int r = whole_of(op_.to);
-        if (r < 0 || op_.b.place != Operand::Place::immediate) return false;
-        v = shift(p, r, static_cast<std::int32_t>(op_.kind == Kind::add ? op_.b.value : -op_.b.value));
+      case Kind::pop: p.pop(whole_of(op_.to)); break;
+      case Kind::add: case Kind::subtract:
+        if (whole_of(op_.to) < 0 || op_.b.place != Operand::Place::immediate) return forget(p, next);
+        p.shift(whole_of(op_.to), static_cast<std::int32_t>(op_.kind == Kind::add ? op_.b.value : -op_.b.value));
         break;
-      }
+      case Kind::bit_and: case Kind::bit_or: case Kind::bit_xor: case Kind::increment: case Kind::decrement: case Kind::multiply:
+        return forget(p, next);
       default: return false;
     }
     p.pc = next;
     return true;
+  }
+
+  /// A register gets what is not followed; of memory, and of the stack pointer, the decoder's way knows more.
+  bool forget(Place& p, std::uintptr_t next) noexcept {
+    if (op_.to.place != Operand::Place::general || op_.to.reg == kRsp) return false;
+    p.forget(op_.to.reg);
+    p.pc = next;
+    return true;
+  }
+  static bool uses(const Place& p, const Operand& o) noexcept {
+    return (o.reg != kNoRegister && p.holds(o.reg)) || (o.index != kNoRegister && p.holds(o.index));
   }
 
   WrapperVerdict step(Place& p, bool& ends) noexcept {
@@ -227,12 +244,12 @@ class Judge {
     std::int32_t at;
     switch (i_.mnemonic()) {
       case ZYDIS_MNEMONIC_MOV:
-        if (r >= 0 && s >= 0) return copy(p, r, s);
-        if (r >= 0 && frame_place(p, from, at)) return load(p, r, at);
+        if (r >= 0 && s >= 0) return p.copy(r, s), kGoOn;
+        if (r >= 0 && frame_place(p, from, at)) return p.load(r, at), kGoOn;
         if (s >= 0 && p.holds(s)) return store(p, to, p.offset[s]);
         break;
-      case ZYDIS_MNEMONIC_PUSH: return push(p, r);
-      case ZYDIS_MNEMONIC_POP: return pop(p, r);
+      case ZYDIS_MNEMONIC_PUSH: return p.push(r), kGoOn;
+      case ZYDIS_MNEMONIC_POP: return p.pop(r), kGoOn;
       case ZYDIS_MNEMONIC_LEAVE:
         p.sp = p.rbp + 8;
         p.has_rbp = false;
@@ -245,7 +262,7 @@ class Judge {
       case ZYDIS_MNEMONIC_ADD: case ZYDIS_MNEMONIC_SUB:
         if (from.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && r >= 0) {
           const auto n = static_cast<std::int32_t>(from.imm.value.s);
-          return shift(p, r, i_.mnemonic() == ZYDIS_MNEMONIC_ADD ? n : -n);
+          return p.shift(r, i_.mnemonic() == ZYDIS_MNEMONIC_ADD ? n : -n), kGoOn;
         }
         break;
       case ZYDIS_MNEMONIC_NOP: case ZYDIS_MNEMONIC_ENDBR64: return kGoOn;
@@ -254,31 +271,6 @@ class Judge {
     return anything_else(p);
   }
 
-  WrapperVerdict push(Place& p, int r) noexcept {
-    p.sp -= 8;
-    p.drop_slot(p.sp);
-    if (r >= 0 && p.holds(r)) p.put_slot(p.sp, p.offset[r]);
-    return kGoOn;
-  }
-  WrapperVerdict pop(Place& p, int r) noexcept {
-    if (r >= 0) load(p, r, p.sp);
-    p.sp += 8;
-    return kGoOn;
-  }
-  WrapperVerdict copy(Place& p, int r, int s) noexcept {
-    if (r == kRsp && s == kRbp && p.has_rbp) p.sp = p.rbp;
-    if (r == kRbp) p.has_rbp = s == kRsp;
-    if (r == kRbp && s == kRsp) p.rbp = p.sp;
-    if (p.holds(s)) p.take(r, p.offset[s]);
-    else p.drop(r);
-    return kGoOn;
-  }
-  WrapperVerdict load(Place& p, int r, std::int32_t at) noexcept {
-    if (r == kRbp) p.has_rbp = false;
-    if (const int i = p.find_slot(at); i >= 0) p.take(r, p.slot_offset[i]);
-    else p.drop(r);
-    return kGoOn;
-  }
   WrapperVerdict store(Place& p, const ZydisDecodedOperand& to, std::int32_t offset) noexcept {
     std::int32_t at;
     if (frame_place(p, to, at)) return p.put_slot(at, offset) ? kGoOn : WrapperVerdict::too_long;
@@ -313,13 +305,6 @@ class Judge {
     if (is_plain && base >= 0 && p.holds(base)) p.take(r, p.offset[base] + displacement);
     else if (o.mem.index != ZYDIS_REGISTER_NONE && p.holds(base)) p.take(r, p.offset[base]);  // an array's end, perhaps
     else p.drop(r);
-    return kGoOn;
-  }
-  WrapperVerdict shift(Place& p, int r, std::int32_t n) noexcept {
-    if (r == kRsp) p.sp += n;
-    if (r == kRbp) p.has_rbp = false;
-    if (p.holds(r)) p.offset[r] += n;
-    p.null_is_zero = p.null_is_other = false;
     return kGoOn;
   }
 

@@ -64,6 +64,42 @@ struct Place {
     slot_offset[slots++] = pointer_offset;
     return true;
   }
+
+  // -- what instructions do
+  void forget_flags() noexcept { null_is_zero = null_is_other = false; }
+  void forget(int r) noexcept {
+    if (told_by == r) told_by = -1;
+    if (r == kRbp) has_rbp = false;
+    drop(r);
+    forget_flags();
+  }
+  void copy(int r, int s) noexcept {
+    if (r == kRsp && s == kRbp && has_rbp) sp = rbp;
+    if (r == kRbp) has_rbp = s == kRsp;
+    if (r == kRbp && s == kRsp) rbp = sp;
+    if (holds(s)) take(r, offset[s]);
+    else drop(r);
+  }
+  void load(int r, std::int32_t at) noexcept {
+    if (r == kRbp) has_rbp = false;
+    if (const int i = find_slot(at); i >= 0) take(r, slot_offset[i]);
+    else drop(r);
+  }
+  void push(int r) noexcept {
+    sp -= 8;
+    drop_slot(sp);
+    if (r >= 0 && holds(r)) put_slot(sp, offset[r]);
+  }
+  void pop(int r) noexcept {
+    if (r >= 0) load(r, sp);
+    sp += 8;
+  }
+  void shift(int r, std::int32_t n) noexcept {
+    if (r == kRsp) sp += n;
+    if (r == kRbp) has_rbp = false;
+    if (holds(r)) offset[r] += n;
+    forget_flags();
+  }
 };
 
 }  // namespace mortise::affinity
