@@ -2,9 +2,12 @@
 // own, for what it counts is the process's.
 #include <gtest/gtest.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "mortise/mortise.h"
@@ -21,7 +24,15 @@ std::size_t resident_bytes() {
   return resident * static_cast<unsigned long>(sysconf(_SC_PAGESIZE));
 }
 
+/// A system that makes huge pages of everything decides what a page takes, not the heaps.
+bool makes_huge_pages_unasked() {
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  return setting.find("[always]") != std::string::npos;
+}
+
 TEST(ManyHeaps, TakeWhatTheyTouch) {
+  ASSERT_TRUE(!makes_huge_pages_unasked() || prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
   std::vector<mo_heap*> heaps(kHeaps);
   const std::size_t before = resident_bytes();
   for (int round = 0; round < 3; ++round) {  // in the later ones heaps and their tables lie where others were
