@@ -22,7 +22,6 @@
 #pragma once
 
 #include <cstring>
-#include <memory>
 #include <new>
 
 #include "mortise/core/core.hpp"
@@ -51,7 +50,7 @@ struct PerNode {
     ~Over() requires std::is_trivially_destructible_v<Below> = default;
     ~Over() {
       for (Below* heap : heaps_)
-        if (heap) std::destroy_at(heap);
+        if (heap) heap->~Below();
     }
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept { return this->below.allocate_hit(t, r); }
