@@ -10,6 +10,7 @@
 #include "mortise/os/facts.hpp"
 #include "mortise/os/frame_rule.hpp"
 #include "mortise/os/futex.hpp"
+#include "mortise/os/gather.hpp"
 #include "mortise/os/guards.hpp"
 #include "mortise/os/isolation.hpp"
 #include "mortise/os/nodes.hpp"

@@ -7,11 +7,16 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/cache/span_reserve.hpp"
+#include "mortise/os/gather.hpp"
+#include "mortise/os/pages.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
 
@@ -53,6 +58,49 @@ TEST(WaitFreeSlab, WhatAThreadLeavesIsUsedByOthers) {
   stage.as(1, [&](Plenty& h, auto& t) { for (const Block b : blocks) h.release(t, b); });
   stage.detach(1);
   EXPECT_EQ(usage_of(stage).live, 0u);
+}
+
+/// Bytes in huge pages of the mapping that `at` lies in.
+std::size_t huge_bytes_at(const void* at) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  bool is_here = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long from = 0, to = 0, kib = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) is_here = address >= from && address < to;
+    if (is_here && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1) return kib << 10;
+  }
+  return 0;
+}
+
+/// Of a heap that has grown by `bytes` in blocks of 16 KiB.
+std::size_t huge_bytes_of_records(std::size_t bytes, HugePages wish) {
+  Stage<Plenty> stage(1);
+  std::size_t huge = 0;
+  stage.as(0, [&](Plenty& h, auto& t) {
+    h.set_huge_pages(wish);
+    std::vector<Block> blocks(bytes / 16_KiB);
+    for (Block& b : blocks) b = h.allocate(t, {.size = 16_KiB});
+    huge = huge_bytes_at(h.page_index().bits_at(0));
+    for (const Block b : blocks) h.release(t, b);
+  });
+  stage.heap().audit();
+  return huge;
+}
+
+TEST(WaitFreeSlab, RecordsOfALargeHeapShareAHugePage) {
+  std::byte* const room = os::map(4_MiB);
+  ASSERT_TRUE(room);
+  auto* const place = reinterpret_cast<std::byte*>(round_up(address_of(room), 2_MiB));
+  const std::size_t page = own_facts().page_bytes;
+  EXPECT_FALSE(os::gather(place, page));  // nobody has touched it
+  ASSERT_TRUE(os::prefault(place, 1_MiB));
+  const std::size_t each = os::gather(place, page) ? 2_MiB : 0;  // nothing, where the system makes no huge pages when it is asked to
+  os::unmap(room, 4_MiB);
+  EXPECT_EQ(huge_bytes_of_records(200_MiB, HugePages::automatic), 0u);  // a piece of it would be nobody's
+  EXPECT_EQ(huge_bytes_of_records(300_MiB, HugePages::automatic), each);
+  EXPECT_EQ(huge_bytes_of_records(300_MiB, HugePages::never), 0u);
+  EXPECT_EQ(huge_bytes_of_records(1100_MiB, HugePages::automatic), 4 * each);
 }
 
 TEST(WaitFreeSlab, AThreadThatEndsKeepsNoEmptySpan) {

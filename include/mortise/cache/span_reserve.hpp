@@ -16,6 +16,7 @@
 
 #include "mortise/backbone/wait_free_span.hpp"
 #include "mortise/core/core.hpp"
+#include "mortise/os/gather.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/wait_free_pool.hpp"
@@ -71,6 +72,7 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
       if (!is_started_) small_.start(), large_.start();
+      page_bytes_ = facts.page_bytes;
       return is_started_ = true;
     }
 
@@ -110,6 +112,11 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
       }
       return true;
     }
+    /// Of spans' records as well.
+    void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> {
+      huge_pages_.store(pages, Order::relaxed);
+      this->below.set_huge_pages(pages);
+    }
     std::size_t trim(Thread& t) noexcept {
       for (unsigned kind = 0; kind < kSpanKinds; ++kind) hand_below(t, kSmallSpans, kind);
       return trim_below(this->below, t);
@@ -141,7 +148,20 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
       s->state = SpanState::slab;  // a stray free of it is a crime
       index.set_class(s, kNoClass);
       record_of(b.ptr)->size_class.store(kNoClass, Order::relaxed);  // touches the record's page
+      gather_records();
       return b.ptr;
+    }
+    /// The records of 256 MiB of heap take 512 pages, and those that a thread needs next are anywhere in them: one huge page, once all of
+    /// these 256 MiB are there. A look, mostly; when it is time, as long as the system takes to copy 2 MiB.
+    void gather_records() noexcept {
+      Index& index = this->below.page_index();
+      constexpr std::uint32_t kGranules = os::kGatheredBytes / Index::kBitmapBytes;
+      for (std::uint32_t n = gathered_.load(Order::relaxed); index.covered() / kGranules > n; n = gathered_.load(Order::relaxed)) {
+        if (!gathered_.compare_exchange_strong(n, n + 1, Order::relaxed)) continue;
+        auto* const records = reinterpret_cast<std::byte*>(index.bits_at(n * kGranules));
+        if (huge_pages_.load(Order::relaxed) != HugePages::never && address_of(records) % os::kGatheredBytes == 0)
+          os::gather(records, page_bytes_);
+      }
     }
     WaitFreeSpan* record_of(std::byte* span) noexcept {
       Index& index = this->below.page_index();
@@ -166,6 +186,9 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
     Atomic<unsigned> kept_[kSpanKinds];
     Atomic<std::size_t> grown_;
     Atomic<OnExhausted> on_exhausted_;
+    Atomic<HugePages> huge_pages_;
+    Atomic<std::uint32_t> gathered_;  ///< times 256 MiB of heap whose records had their turn
+    std::size_t page_bytes_ = 0;
     bool is_started_ = false, is_reserved_ = false;
   };
 };
