@@ -47,6 +47,11 @@ bool prepare_thread() noexcept;
 /// Ends a miss: a thread whose end has been announced gives its record back at once. (start.cpp)
 void leave_if_ended() noexcept;
 
+#if __STDC_HOSTED__
+/// The thread's record, for hits that know what to do with one that nobody has made.
+template <class H> MORTISE_HOT ThreadRecord<typename H::Thread>& record_of() noexcept { return thread_record; }
+#endif
+
 /// This thread's record of the stack, or null before its first miss. A stack without thread state has none to wait for.
 MORTISE_HOT Heap::Thread* thread_if_ready() noexcept {
 #if __STDC_HOSTED__

@@ -1,6 +1,7 @@
 // Which hit is tried where: inline in every entry point, or out of line before all else.
 #pragma once
 
+#include "abi/heap.hpp"
 #include "mortise/core/core.hpp"
 
 namespace mortise::abi {
@@ -11,6 +12,21 @@ template <class H> concept HitsAway = Hits<H> && requires(H& h, typename H::Thre
   { h.may_hit(p) } noexcept -> std::same_as<bool>;
   { h.release_hit_away(t, p) } noexcept -> std::same_as<bool>;
 };
+
+/// Serves hits without a thread's record, but for a countdown of the thread.
+template <class H> concept HitsCounted = requires(H& h, typename H::Thread& nobody, std::int32_t& left, Request r) {
+  { h.allocate_hit_counted(nobody, left, r) } noexcept -> std::same_as<Block>;
+};
+
+/// A hit of malloc with what the stack wants to know of the thread: a record that is ready, a countdown, or nothing (kHitsAlone).
+template <class H> MORTISE_HOT Block hit_with_thread(H& h, Request r) noexcept {
+#if __STDC_HOSTED__
+  if constexpr (HitsCounted<H>) return h.allocate_hit_counted(closed_state<typename H::Thread>, record_of<H>().countdown, r);
+#endif
+  if constexpr (requires { requires H::kHitsAlone; }) return hit_below(h, closed_state<typename H::Thread>, r);
+  if (typename H::Thread* const t = thread_if_ready()) [[likely]] return hit_below(h, *t, r);
+  return {};
+}
 
 template <class H> MORTISE_HOT bool may_hit(H& h, const std::byte* p) noexcept {
   if constexpr (HitsAway<H>) return h.may_hit(p);

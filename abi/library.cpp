@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "abi/heap.hpp"
+#include "abi/hits.hpp"
 
 #define MORTISE_C__(name, verb) name##_##verb
 #define MORTISE_C_(name, verb) MORTISE_C__(name, verb)
@@ -31,10 +32,7 @@ constinit thread_local ThreadRecord<Heap::Thread> thread_record{};
 namespace {
 
 MORTISE_HOT void* allocate(Request r) noexcept {
-  if (Heap::Thread* t = thread_if_ready()) [[likely]] {
-    const Block b = hit_below(heap, *t, r);
-    if (b) [[likely]] return b.ptr;
-  }
+  if (const Block b = hit_with_thread(heap, r)) [[likely]] return b.ptr;
   return allocate_slow(r.size, r.align, r.zeroed);
 }
 

@@ -15,6 +15,7 @@
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
 #include "abi/places.hpp"
+#include "abi/release_at.hpp"
 #include "mortise/os/facts.hpp"
 
 namespace mortise::abi {
@@ -135,15 +136,9 @@ template <class H> MORTISE_HOT void* allocate_in_pool(H& h, Request r, std::uint
   return malloc(r.size);
 }
 
-/// For heaps whose `allocate_hit` does not look at the thread's record (kHitsAlone): one that is nobody's, and there is none to wait for.
-template <class H> constinit typename H::Thread nobody{};
-template <class H> MORTISE_HOT typename H::Thread* thread_for_hit() noexcept {
-  if constexpr (requires { requires H::kHitsAlone; }) return &nobody<H>;
-  else return thread_if_ready();
-}
-
 template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
+  if constexpr (ReleasesAt<H>) return finish(h, p, h.release_at(*record_of<H>().state, p));
   typename H::Thread* const t = thread_if_ready();
   return t && may_hit(h, p) && hit_below(h, *t, p);
 }
@@ -152,10 +147,7 @@ template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
 template <class Miss = Malloc> MORTISE_HOT void* allocate(Request r) noexcept(noexcept(Miss::kInside(0, 0, false))) {
   if constexpr (kReadsCalls<Heap>)
     if (r.site) return allocate_called<Miss>(heap, r);
-  if (Heap::Thread* t = thread_for_hit<Heap>()) [[likely]] {
-    const Block b = hit_below(heap, *t, r);
-    if (b) [[likely]] return b.ptr;
-  }
+  if (const Block b = hit_with_thread(heap, r)) [[likely]] return b.ptr;
   return Miss::kInside(r.size, r.align, r.zeroed);
 }
 
@@ -200,7 +192,10 @@ template <ChecksSizes H> [[gnu::noinline]] void check_and_release(H& h, void* p,
 template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size, std::size_t align) noexcept {
   if constexpr (ChecksSizes<H>) {
     H& h = heap;
-    if constexpr (HitsBySize<H>) {
+    if constexpr (ReleasesAtBySize<H>) {
+      auto* const ptr = static_cast<std::byte*>(p);
+      if (align <= kMinAlign && finish(h, ptr, h.release_at_of_size(*record_of<H>().state, ptr, size))) [[likely]] return;
+    } else if constexpr (HitsBySize<H>) {
       auto* ptr = static_cast<std::byte*>(p);
       if (typename H::Thread* const t = thread_if_ready(); t && align <= kMinAlign && h.holds(ptr))
         if (h.release_hit_of_size(*t, h.block_of(ptr), size)) [[likely]] return;

@@ -37,7 +37,7 @@ template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
   if constexpr (!kIsReadyAsZero<T>) {
     static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
     T* t = record.state;
-    record.state = nullptr;
+    record.state = record.kNone;
     record.ended = true;
     Held held(start_lock);
     memcpy(static_cast<void*>(t), &idle_records, sizeof idle_records);
@@ -62,7 +62,9 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
     }
     if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T)));
     if (!t) return false;
-    record.state = ::new (static_cast<void*>(t)) T{};
+    t = ::new (static_cast<void*>(t)) T{};
+    if constexpr (requires { t->countdown; }) t->countdown = &record.countdown;
+    record.state = t;
     attach_below(heap, *t);
     if (!record.ended) watch_thread();
   }

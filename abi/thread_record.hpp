@@ -5,18 +5,27 @@
 // leave nothing to do when the thread ends, lie here.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "mortise/os/rseq.hpp"
 
 namespace mortise::abi {
 
-template <class T> struct ThreadRecord {
-  os::OwnArea area;
-  T* state;    ///< null before the thread's first miss
-  bool ended;  ///< its end has been announced: it keeps no state between calls any more
+/// State of which hits know by themselves that nobody has made it: they refuse, and write nothing to it.
+template <class T> inline constexpr bool kRefusesAsZero = requires { requires T::kRefusesAsZero; };
 
-  MORTISE_HOT T* ready() noexcept { return state; }
+/// Nobody's state, all zero. Where hits refuse it a thread starts with it, and no hit has to ask whether there is any.
+template <class T> constinit inline T closed_state{};
+
+template <class T> struct ThreadRecord {
+  static constexpr T* kNone = kRefusesAsZero<T> ? &closed_state<T> : nullptr;
+  os::OwnArea area;
+  T* state = kNone;            ///< none before the thread's first miss
+  bool ended = false;          ///< its end has been announced: it keeps no state between calls any more
+  std::int32_t countdown = 0;  ///< of layers that serve hits without the state but for a count (SampledGuards)
+
+  MORTISE_HOT T* ready() noexcept { return kRefusesAsZero<T> && state == kNone ? nullptr : state; }
 };
 
 /// Nothing has to be made or ended for a thread.

@@ -28,7 +28,7 @@ struct hslabd {
   static constexpr const char* kName = "hslabd";
   static constexpr const char* kSummary = "hslab with a 64 KiB quarantine and header magic: double and invalid frees at once";
   static constexpr const char* kUse = "hslab, hardened against misuse of free";
-  static constexpr unsigned kMallocBudget = 32, kFreeBudget = 40;  ///< instructions of a hit, `ret` included; tests/golden checks
+  static constexpr unsigned kMallocBudget = 32, kFreeBudget = 36;  ///< instructions of a hit, `ret` included; tests/golden checks
 };
 }  // namespace allocators
 

@@ -32,4 +32,7 @@ struct Block {
 };
 static_assert(sizeof(Block) == 16, "a block travels in two registers");
 
+/// What became of a release that was tried at once: refused, and nothing has happened; checked, and the block is to go below; or done.
+enum class Tried : std::uint8_t { refused, checked, done };
+
 }  // namespace mortise

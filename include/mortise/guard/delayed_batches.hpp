@@ -99,6 +99,7 @@ struct DelayedBatches {
       Shared<Thread*> next;     ///< in the list of attached threads; under lock_
       Shared<Thread*> prev;
       [[no_unique_address]] typename Below::Thread below{};
+      static constexpr bool kRefusesAsZero = true;  ///< no hit writes to one that has not attached
     };
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t.below, r); }

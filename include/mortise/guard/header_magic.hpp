@@ -62,6 +62,23 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       return false;
     }
 
+    /// Of a pointer as the program gives it, which need not be one of ours.
+    MORTISE_HOT Tried release_at(Thread& t, std::byte* p) noexcept requires Hits<Below> && Indexed<Below> {
+      const std::size_t place = this->page_index().place_of(p);
+      if (!this->page_index().holds_place(place)) [[unlikely]] return Tried::refused;
+      std::uint8_t& mark = this->block_marks().template mark_at<kPlane>(place);
+      if (mark != kHeld) [[unlikely]] return Tried::refused;
+      const Block b = this->below.block_of(p);  // before the mark is written: bytes may alias what is read here
+      mark = kReleased;
+      return this->below.release_hit(t, b) ? Tried::done : Tried::checked;
+    }
+    void release_checked(Thread& t, std::byte* p) noexcept requires Hits<Below> && Indexed<Below> {
+      Block b = this->below.block_of(p);
+      if constexpr (!kTakesUnsizedBlocks<Below>)
+        if (b.size_class == kNoClass) b = this->below.measure(b);
+      this->below.release(t, b);
+    }
+
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
       if (!is_held(b.ptr)) [[unlikely]] return false;
       mark(b.ptr) = kReleased;

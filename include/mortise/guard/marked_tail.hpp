@@ -53,7 +53,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
-    static constexpr bool kExactSizes = true, kTakesUnsized = true;
+    static constexpr bool kExactSizes = true, kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
 
     bool start(const os::Facts& facts) noexcept {
       if (!canary_) draw();
@@ -77,6 +77,12 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     /// No for nothing, and for more than can be asked of anybody with a tail.
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
       Request wish = r;
+      if (r.align <= kMinAlign && r.size - 1 < kNearBytes) [[likely]] {
+        wish.size += kTail;
+        const Block outer = this->below.allocate_hit(t, wish);
+        if (!outer) [[unlikely]] return {};
+        return seal_near(outer, r.size, outer.size - r.size, mark(outer.ptr));
+      }
       if (__builtin_add_overflow(r.size - 1, kTail + 1, &wish.size)) [[unlikely]] return {};
       const Block outer = this->below.allocate_hit(t, wish);
       if (!outer) [[unlikely]] return {};
@@ -95,6 +101,36 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
         return false;
       }
       return release_whole(t, outer, mark, held);
+    }
+
+    /// Of a pointer as the program gives it, which need not be one of ours.
+    MORTISE_HOT Tried release_at(Thread& t, std::byte* p) noexcept requires Hits<Below> && Indexed<Below> {
+      const std::size_t place = this->page_index().place_of(p);
+      if (!this->page_index().holds_place(place)) [[unlikely]] return Tried::refused;
+      std::uint8_t& mark = this->block_marks().template mark_at<kPlane>(place);
+      const std::uint8_t held = mark;
+      const Block outer = in_class(p);
+      if (held < kTail) [[unlikely]] {
+        if (held != kFar || !is_whole_far(outer)) return Tried::refused;
+      } else if (!is_whole_near(outer, held)) [[unlikely]] {
+        return Tried::refused;
+      }
+      mark = kReleased;
+      return this->below.release_hit(t, outer) ? Tried::done : Tried::checked;
+    }
+    /// The same for `n` bytes, as the program says. A block of known size has a known mark.
+    MORTISE_HOT Tried release_at_of_size(Thread& t, std::byte* p, std::size_t n) noexcept requires Hits<Below> && Indexed<Below> {
+      const std::size_t place = this->page_index().place_of(p);
+      if (!this->page_index().holds_place(place)) [[unlikely]] return Tried::refused;
+      std::uint8_t& mark = this->block_marks().template mark_at<kPlane>(place);
+      const Block outer = in_class(p);
+      const std::size_t gap = outer.size - n;
+      if (gap != mark || gap < kTail || !is_whole_near(outer, gap)) [[unlikely]] return Tried::refused;
+      mark = kReleased;
+      return this->below.release_hit(t, outer) ? Tried::done : Tried::checked;
+    }
+    void release_checked(Thread& t, std::byte* p) noexcept requires Hits<Below> && Indexed<Below> {
+      this->below.release(t, sized(this->below.block_of(p)));
     }
 
     /// A block of known size has a known mark. No for one that the mark does not tell.
@@ -207,6 +243,15 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
    private:
     static constexpr std::size_t kGapMax = 0xffff;
+    /// Every request up to here has a gap that its mark can tell.
+    static constexpr std::size_t kNearBytes = [] {
+      std::size_t before = 0;
+      for (unsigned c = 1; c <= Below::Classes::class_of(Below::Classes::kMaxBytes); ++c) {
+        if (Below::Classes::size_of(c) - before + kTail > kFarthest) break;
+        before = Below::Classes::size_of(c);
+      }
+      return before > kTail ? before - kTail : 0;
+    }();
 
     MORTISE_HOT std::uint8_t& mark(const std::byte* p) noexcept { return this->block_marks().template mark<kPlane>(p); }
     /// Large blocks have theirs elsewhere; whoever does not know the class of a block that might be one asks.
@@ -218,6 +263,10 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     }
     MORTISE_HOT static bool is_held(std::uint8_t mark) noexcept { return mark >= kTail || mark == kFar; }
     MORTISE_HOT bool is_held(Block b) noexcept { return is_aligned(b.ptr, kMinAlign) && is_held(mark_of(b)); }
+    MORTISE_HOT Block in_class(std::byte* p) noexcept {
+      const unsigned c = this->below.block_of(p).class_index();
+      return {p, Below::Classes::size_of(c), c};
+    }
     Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
 
     MORTISE_HOT static std::uint64_t load(const std::byte* at) noexcept {
@@ -237,7 +286,9 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
     MORTISE_HOT Block seal(Block outer, std::size_t n, std::uint8_t& mark) const noexcept {
       const std::size_t gap = outer.size - n;
-      if (gap > kFarthest) [[unlikely]] return seal_far(outer, gap, mark);
+      return gap > kFarthest ? seal_far(outer, gap, mark) : seal_near(outer, n, gap, mark);
+    }
+    MORTISE_HOT Block seal_near(Block outer, std::size_t n, std::size_t gap, std::uint8_t& mark) const noexcept {
       const std::uint64_t canary = canary_;
       store(outer.ptr + n, canary);
       store(outer.ptr + outer.size - kTail, canary);

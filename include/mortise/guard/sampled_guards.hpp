@@ -47,24 +47,44 @@ struct SampledGuards {
   }
 
   template <Locates Below> class Over : public Locked<Below, FutexLock> {
+    static constexpr bool kBelowHitsAlone = requires { requires Below::kHitsAlone; };
+
    public:
     static constexpr bool kTakesUnsized = true;
     struct Thread {
       std::int32_t left = 0;      ///< allocations until the next one that is guarded
       std::uint64_t random = 0;   ///< 0: has not begun to count
       std::uint64_t last_ms = 0;  ///< when a block of it was guarded last; 0: never
+      std::int32_t* countdown = nullptr;  ///< what is counted down instead of `left`, where it lies closer to the caller
       [[no_unique_address]] typename Below::Thread below{};
       static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
+      static constexpr bool kRefusesAsZero = requires { requires Below::Thread::kRefusesAsZero; };
     };
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
       if (--t.left < 0) [[unlikely]] return {};
       return this->below.allocate_hit(t.below, r);
     }
+    /// The same by a countdown that the caller keeps, and has told the thread's record of. The record is not looked at.
+    MORTISE_HOT Block allocate_hit_counted(Thread& nobody, std::int32_t& left, Request r) noexcept requires(kBelowHitsAlone) {
+      if (--left < 0) [[unlikely]] return {};
+      return this->below.allocate_hit(nobody.below, r);
+    }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
 
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
       return this->below.release_hit_of_size(t.below, b, n);
+    }
+
+    MORTISE_HOT Tried release_at(Thread& t, std::byte* p) noexcept requires requires(Below& h) { h.release_at(t.below, p); } {
+      return this->below.release_at(t.below, p);
+    }
+    MORTISE_HOT Tried release_at_of_size(Thread& t, std::byte* p, std::size_t n) noexcept
+        requires requires(Below& h) { h.release_at_of_size(t.below, p, n); } {
+      return this->below.release_at_of_size(t.below, p, n);
+    }
+    void release_checked(Thread& t, std::byte* p) noexcept requires requires(Below& h) { h.release_checked(t.below, p); } {
+      this->below.release_checked(t.below, p);
     }
 
     MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept requires requires(Below& h) { h.resize_hit(b, n); } {
@@ -73,7 +93,7 @@ struct SampledGuards {
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if constexpr (!Hits<Below>) --t.left;
-      if (t.left <= 0) [[unlikely]]
+      if (left_of(t) <= 0) [[unlikely]]
         if (const Block b = draw(t, r, call_site())) return b;
       return this->below.allocate(t.below, r);
     }
@@ -161,6 +181,8 @@ struct SampledGuards {
     };
     static constexpr std::byte kCanary{0xC5};
 
+    static std::int32_t& left_of(Thread& t) noexcept { return t.countdown ? *t.countdown : t.left; }
+
     /// Without the lock: whoever asks about a guarded block got it after both were written.
     MORTISE_HOT bool is_guarded(const std::byte* p) const noexcept {
       return static_cast<std::size_t>(p - glance(region_)) < glance(bytes_);
@@ -179,7 +201,7 @@ struct SampledGuards {
       t.random ^= t.random >> 7;
       t.random ^= t.random << 17;
       const std::uint64_t random = t.random >> 31;
-      t.left = kOneIn > 1 ? static_cast<std::int32_t>(1 + random % (2 * std::uint64_t{kOneIn})) : 0;
+      left_of(t) = kOneIn > 1 ? static_cast<std::int32_t>(1 + random % (2 * std::uint64_t{kOneIn})) : 0;
       if ((first && kOneIn > 1) || r.size > page_ || r.align > page_) return {};
       if constexpr (kPauseMs > 0) {
         const std::uint64_t now = os::now_ms();

@@ -26,13 +26,24 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
    public:
     using typename Passthrough<Below>::Thread;
     using typename Passthrough<Below>::Classes;
-    static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
+    static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>, kHitsAlone = requires { requires Below::kHitsAlone; };
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t, r); }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }
 
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
       return this->below.release_hit_of_size(t, b, n);
+    }
+
+    MORTISE_HOT Tried release_at(Thread& t, std::byte* p) noexcept requires requires(Below& h) { h.release_at(t, p); } {
+      return this->below.release_at(t, p);
+    }
+    MORTISE_HOT Tried release_at_of_size(Thread& t, std::byte* p, std::size_t n) noexcept
+        requires requires(Below& h) { h.release_at_of_size(t, p, n); } {
+      return this->below.release_at_of_size(t, p, n);
+    }
+    void release_checked(Thread& t, std::byte* p) noexcept requires requires(Below& h) { h.release_checked(t, p); } {
+      this->below.release_checked(t, p);
     }
 
     MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept requires requires(Below& h) { h.resize_hit(b, n); } {

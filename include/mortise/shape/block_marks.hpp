@@ -84,6 +84,12 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       return reinterpret_cast<std::uint8_t*>(bias_ + address_of(p) / kMinAlign)[kPlane * kPlaneBytes];
     }
 
+    /// The same by its place in the heap (PageIndex), which starts where the marks do.
+    template <unsigned kPlane> MORTISE_HOT std::uint8_t& mark_at(std::size_t place) const noexcept {
+      static_assert(kPlane < kPlanes, "each guard that keeps marks needs a plane of its own: BlockMarks<2>");
+      return reinterpret_cast<std::uint8_t*>(table_)[place + kPlane * kPlaneBytes];
+    }
+
     /// The mark of a large block, by its granule; otherwise as `mark`.
     template <unsigned kPlane> std::uint8_t& large_mark(const std::byte* p) const noexcept {
       static_assert(kPlane < kPlanes, "each guard that keeps marks needs a plane of its own: BlockMarks<2>");
@@ -123,9 +129,10 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       for (std::size_t i = purged ? pages : 0; i < n; ++i) show(marks[i], std::uint8_t{0});
     }
 
-    // The first word is what guards read.
-    std::uintptr_t bias_ = 0, large_bias_ = 0;
+    // The first words are what guards read.
+    std::uintptr_t bias_ = 0;
     std::byte* table_ = nullptr;
+    std::uintptr_t large_bias_ = 0;
     std::byte* large_ = nullptr;
     std::size_t covered_[kPlanes] = {}, large_covered_[kPlanes] = {};
   };

@@ -12,6 +12,7 @@
 // Placement: directly above a source that promises such a window (Contiguous); below everything that asks for spans.
 #pragma once
 
+#include <bit>
 #include <cstring>
 
 #include "mortise/core/core.hpp"
@@ -124,6 +125,13 @@ struct PageIndex {
     void release_part(Thread& t, Block b) noexcept requires ReleasesParts<Below> { this->below.release_part(t, forget(b)); }
 
     MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(extent_); }
+
+    /// Where `p` lies: so many times kMinAlign from the heap's start. What `holds_place` of it says no to is no place of a block: it
+    /// lies outside, or between two places.
+    MORTISE_HOT std::size_t place_of(const std::byte* p) const noexcept {
+      return std::rotr(static_cast<std::size_t>(p - origin_), log2_floor(kMinAlign));
+    }
+    MORTISE_HOT bool holds_place(std::size_t place) const noexcept { return place < glance(places_); }
 
     /// The block at `p`, which `holds`: its class from the class map; unsized when it is a large one.
     MORTISE_HOT Block block_of(std::byte* p) const noexcept {
@@ -242,12 +250,13 @@ struct PageIndex {
       covered_.store(end, Order::release);
       // Whoever asks about a block got it after this; read without the lock in holds().
       __atomic_store_n(&extent_, std::size_t{end} << kGranuleLog2, __ATOMIC_RELAXED);
+      __atomic_store_n(&places_, (std::size_t{end} << kGranuleLog2) / kMinAlign, __ATOMIC_RELAXED);
       return true;
     }
 
     // The first line is what free() reads.
     std::byte* origin_ = nullptr;
-    std::size_t extent_ = 0;
+    std::size_t extent_ = 0, places_ = 0;
     Table class_map_;
     Table spans_;
     Table bits_;
