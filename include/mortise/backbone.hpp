@@ -5,6 +5,7 @@
 #include "mortise/backbone/buddy.hpp"
 #include "mortise/backbone/segregated_fit.hpp"
 #include "mortise/backbone/slab.hpp"
+#include "mortise/backbone/slab_bits.hpp"
 #include "mortise/backbone/slab_geometry.hpp"
 #include "mortise/backbone/sub_heaps.hpp"
 #include "mortise/backbone/tlsf.hpp"

@@ -10,5 +10,6 @@
 #include "mortise/data/meta_arena.hpp"
 #include "mortise/data/preset.hpp"
 #include "mortise/data/side_tables.hpp"
+#include "mortise/data/strided.hpp"
 #include "mortise/data/treap.hpp"
 #include "mortise/data/two_level_lists.hpp"

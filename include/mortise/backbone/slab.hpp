@@ -14,10 +14,12 @@
 // Placement: above a layer that finds and gives spans (SpanCache over PageIndex). Above it a cache, or nothing.
 #pragma once
 
+#include "mortise/backbone/slab_bits.hpp"
 #include "mortise/backbone/slab_geometry.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/data/bitmap.hpp"
 #include "mortise/data/list.hpp"
+#include "mortise/data/strided.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/coloured.hpp"
 #include "mortise/policy/fit.hpp"
@@ -163,6 +165,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
    private:
     Index& index() noexcept { return this->below.page_index(); }
     using Geometry = SlabGeometry<Classes, Index::kGranule>;
+    using Bits = SlabBits<Classes, Index>;
     struct alignas(64) PerClass {
       Sync lock;
       List<Span> partial[Fit::kBins];  ///< spans with free blocks, by how many
@@ -213,29 +216,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       const std::size_t size = Classes::size_of(c);
       const unsigned released = s->free - (s->capacity - s->bump);
       unsigned got = 0;
-      if (released) {
-        std::uint64_t* const words = index().bits_of(s);
-        const unsigned most = n < released ? n : released;
-        unsigned w = s->hint;
-        for (;; ++w) {
-          std::uint64_t word = words[w];
-          std::byte* at = base + w * 64 * size;
-          if (word == ~std::uint64_t{0} && most - got >= 64) {
-            for (const unsigned end = got + 64; got < end; at += size) out[got++] = at;
-            word = 0;
-          } else {
-            for (; word && got < most; word &= word - 1) out[got++] = at + static_cast<unsigned>(std::countr_zero(word)) * size;
-          }
-          words[w] = word;
-          if (got == most) break;
-        }
-        s->hint = static_cast<std::uint16_t>(w);
-      }
+      if (released) got = Bits::take(s, base, size, out, n < released ? n : released, index().bits_of(s));
       const unsigned room = s->capacity - s->bump;
       const unsigned fresh = charged(n - got < room ? n - got : room, size);
-      std::byte* at = base + s->bump * size;
+      write_strided(out + got, base + s->bump * size, size, fresh);
       s->bump += fresh;
-      for (const unsigned end = got + fresh; got < end; at += size) out[got++] = at;
+      got += fresh;
       s->free -= got;
       return got;
     }
@@ -254,7 +240,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         }
         const std::uint32_t head = index().spans()[index().number_of(*next)].head;
         Span* const s = &index().spans()[head];
-        const unsigned before = s->free, some = mark_free(s, cut, index().granule_at(head), next, end, index().bits_at(head));
+        const unsigned before = s->free, some = Bits::give(s, cut, index().granule_at(head), next, end, index().bits_at(head));
         next += some;
         s->purged_in = 0;
         s->free = before + some;
@@ -316,43 +302,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       if (s->free) enlist(k, s, c);
     }
 
-    /// Sets the bits of the first blocks of [in, end), as many as share a word of the span's bitmap; returns how many those are.
-    /// What can be wrong with them is gathered and looked at once for all.
-    static unsigned mark_free(Span* s, const typename Geometry::Cut& cut, const std::byte* base, std::byte* const* in,
-                              std::byte* const* end, std::uint64_t* words) noexcept {
-      const auto first = cut.place_of(static_cast<std::size_t>(*in - base));
-      const std::size_t w = first.index / 64, start = w * 64 * cut.size, left = Index::bytes_of(s) - start;
-      const std::size_t window = left < 64 * cut.size ? left : 64 * cut.size;
-      const std::byte* const from = base + start;
-      std::uint64_t word = words[w], again = 0, parts = first.part;
-      set_bit(word, first.index % 64, again);
-      std::byte* const* next = in + 1;
-      for (; next != end; ++next) {
-        const auto offset = static_cast<std::size_t>(*next - from);
-        if (offset >= window) break;
-        const auto place = cut.place_of(offset);
-        parts |= place.part;
-        set_bit(word, place.index, again);
-      }
-      if (again || Geometry::is_inside(parts) || w * 64 + top_bit(word) >= s->bump) [[unlikely]] blame(s, base, in, next, words);
-      words[w] = word;
-      if (w < s->hint) s->hint = static_cast<std::uint16_t>(w);
-      return static_cast<unsigned>(next - in);
-    }
-    /// One of these blocks is not the program's to free: which, and what is wrong with it?
-    MORTISE_COLD static void blame(const Span* s, const std::byte* base, std::byte* const* in, std::byte* const* end,
-                                   const std::uint64_t* words) noexcept {
-      const unsigned c = s->size_class;
-      for (std::byte* const* p = in; p != end; ++p) {
-        const auto offset = static_cast<std::size_t>(*p - base);
-        const unsigned at = Geometry::index_of(c, offset);
-        const Block b{*p, Classes::size_of(c), c};
-        MORTISE_CHECK(at * b.size == offset && at < s->bump, Fault::invalid_free, b);
-        bool again = words[at / 64] >> (at % 64) & 1;
-        for (std::byte* const* other = in; other != p; ++other) again |= *other == *p;
-        MORTISE_CHECK(!again, Fault::double_free, b);
-      }
-    }
     /// Gives back the pages inside released blocks of a few spans, so that nobody waits long; 0 when no span is left, else bytes and 1.
     std::size_t purge_some(unsigned c) noexcept {
       std::size_t given = 0;

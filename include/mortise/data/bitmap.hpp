@@ -19,6 +19,9 @@ inline void set_bit(std::uint64_t& word, std::size_t i, std::uint64_t& again) no
 /// The highest bit of a word that is not zero.
 inline unsigned top_bit(std::uint64_t word) noexcept { return 63U ^ static_cast<unsigned>(__builtin_clzll(word)); }
 
+/// Whether there are bits and all lie side by side.
+inline bool is_one_run(std::uint64_t word) noexcept { return word && !(word & (word + (word & -word))); }
+
 /// A view of `bits` bits. Not synchronised. Bits beyond the end are never set.
 class Bitmap {
  public:
