@@ -14,7 +14,7 @@ namespace {
 using Classes = classes::PowerOfTwo<64_KiB>;
 using Slot = WaitFreeSlot<Classes>;
 constexpr unsigned kClass = Classes::class_of(64_KiB), kBlocks = 4;  // four blocks a span: one word
-constexpr unsigned kFreeSteps = 6, kAskSteps = 3, kLookSteps = 8, kRefillSteps = 6, kRestockSteps = 8;
+constexpr unsigned kFreeSteps = 6, kLookSteps = 8, kRefillSteps = 6, kRestockSteps = 8;
 
 /// Two slots and a span of four blocks, all handed out by slot 0.
 struct Heap {
@@ -224,10 +224,6 @@ struct SentTogether : Heap {
     require(!twice, "a block was there twice");
   }
   void depart(const Slot::Word& word) {
-    if (const WaitFreeDeparture last = slot[1].departures.last(); last.word.bits) {
-      const StepLimit bound("ask", kAskSteps);
-      slot[1].ask_for_owner(last, [this](unsigned n) -> Slot& { return slot[n]; });
-    }
     if (const WaitFreeDeparture due = slot[1].departures.pass({word, &span, base(), 0}); due.word.bits) put(due.word);
   }
   void send(unsigned i) {

@@ -1,9 +1,10 @@
-// The words of blocks on their way home: what a put will touch is asked for a departure, and two departures, before it is made.
+// The words of blocks on their way home: the lines of its span that a put will touch are asked for two departures before it is made.
 //
-//   leaves ─► asked: lines of its span ─► next: lines of the span's owner, if he will be told ─► due: put home
+//   leaves ─► lines of its span are asked for ─► ... ─► due: put home
 //
-// A put in the call that finds the blocks would wait for memory three times, one line telling where the next one is. Between two
-// departures of a thread lie some dozens of calls: long enough for a line to come, short enough for it to be there still.
+// Between two departures of a thread lie some dozens of calls: long enough for a line to come, short enough for it to be there still; where
+// departures follow each other at once, two are. Nobody looks at a line in between, to see who will have to be told: that would wait for
+// it whenever another thread has it, and most departures tell nobody.
 // What is on its way is its thread's, as the blocks in its slot are. Progress: wait-free, O(1). Placement: in WaitFreeSlot.
 #pragma once
 
@@ -44,8 +45,6 @@ class WaitFreeDepartures {
     s.number = leaves.number;
     return due;
   }
-  /// What departed last; no bits if nothing did.
-  WaitFreeDeparture last() const noexcept { return read(stages_[turn_ ^ 1]); }
 
   /// How many blocks of which class stage `i` has. Any thread.
   unsigned count(unsigned i, unsigned& size_class) const noexcept {

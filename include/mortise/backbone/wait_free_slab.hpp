@@ -247,7 +247,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       const WaitFreeDeparture leaves = departure_of(word);
       leaves.span->bin.ask_for(leaves.number * 64);
       __builtin_prefetch(&leaves.span->opened);
-      if (const WaitFreeDeparture last = slot.departures.last(); last.word.bits) slot.ask_for_owner(last, slot_of());
       if (const WaitFreeDeparture due = slot.departures.pass(leaves); due.word.bits) put(&slot, due);
     }
     WaitFreeDeparture departure_of(const typename Slot::Word& word) noexcept {

@@ -273,12 +273,6 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     return put.was_there;
   }
 
-  /// Asks for the lines of the owner of a span, if he will be told when the word is home. At most three shared accesses.
-  template <class SlotOf> void ask_for_owner(const WaitFreeDeparture& d, SlotOf slot_of) const noexcept {
-    if (!d.span->bin.would_tell(d.number, d.word.bits, Geometry::capacity(d.word.size_class))) return;
-    if (const unsigned owner = d.span->owner.load(Order::relaxed); owner != number) slot_of(owner).hints.ask_for(bucket_of(d.base));
-  }
-
   /// Stops taking words from the current span of a class: what was never handed out goes into its bin, so that the span counts as
   /// complete when the rest is back. O(words of a span).
   template <class SlotOf> void close(unsigned c, SlotOf slot_of) noexcept {

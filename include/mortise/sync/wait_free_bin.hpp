@@ -114,11 +114,6 @@ template <unsigned kWords, unsigned kWordBits = 64> class WaitFreeBin {
     marks_.exchange(0, Order::release);  // whoever marks from here on sees the new owner
   }
 
-  /// Whether a put of `bits` into word `w` would set a mark or fill the word: a look that may be old.
-  bool would_tell(unsigned w, std::uint64_t bits, unsigned capacity) const noexcept {
-    const std::uint64_t now = words_[w].load(Order::relaxed);
-    return now == 0 || (now | bits) == all_of(w, capacity);
-  }
   /// Asks for the marks' line and that of `number`, which will be changed soon. Any thread; waits for nothing.
   void ask_for(unsigned number) const noexcept {
     prefetch_to_write(this);
