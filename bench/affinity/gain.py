@@ -1,11 +1,13 @@
 """Where the gain over glibc comes from, and what a plan gives: cycles in user mode at the timed size, in interleaved rounds.
 
-    build/venv/bin/python bench/affinity/gain.py [--split] [--plans] [--programs xalan,k.cxx] [--rounds 7]
+    build/venv/bin/python bench/affinity/gain.py [--split] [--plans] [--keys] [--cpu] [--programs xalan,k.cxx] [--rounds 7]
 
 --split takes the gain apart as the article's figure 10 does. glibc / `calls`: pools by size class whose objects have the room of a
 header (bench/affinity/programs/headers.c), so only the calls differ. `calls` / `size`: the same without headers. `size` / `graph`: the
-layout. --plans: a plan is made by one run of each program, then runs that follow it are set against runs that analyse.
+layout. --keys: pools by chain and graph against the same by size class, by call site and by chain alone. --plans: a plan is made by one
+run of each program, then runs that follow it are set against runs that analyse.
 
+--cpu takes processor time, user and system, in place of cycles: for machines that let nobody count, and to see what page faults cost.
 Ratios are Hodges-Lehmann's of the rounds, with intervals of 95 %. Results go to build/bench/affinity-gain.json (mortise.bench-affinity-gain/1).
 """
 
@@ -18,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -35,12 +38,14 @@ from programs import BIN, PROGRAMS, REAL, ROOT, WIDE, WORK, command, environment
 OUT = ROOT / "build/bench/affinity-gain.json"
 EVENTS = "cycles:u", "instructions:u"
 SPLIT = {"all": ("glibc", "graph"), "calls": ("glibc", "calls"), "no headers": ("calls", "size"), "layout": ("size", "graph")}
+KEYS = {"all": ("glibc", "graph"), "over size": ("size", "graph"), "over site": ("site", "graph"), "over chain": ("chain", "graph")}
 PLANS = {"with a plan": ("graph", "planned"), "over glibc": ("glibc", "planned"), "over size": ("size", "planned")}
 
 
 def arms(wanted: list[str], plan: Path) -> dict[str, dict[str, str]]:
     by_size, by_graph = pools("size"), pools()
     every = {"glibc": {}, "calls": by_size | {"LD_PRELOAD": f"{BIN / 'libheaders.so'} {by_size['LD_PRELOAD']}"}, "size": by_size, "graph": by_graph,
+             "site": pools("site"), "chain": pools("chain"),
              "planned": by_graph | {"MORTISE_CONF": f"{by_graph['MORTISE_CONF']},affinity_plan={plan}"}}  # fmt: skip
     return {name: every[name] for name in wanted}
 
@@ -57,6 +62,19 @@ def counted(program: str, arm: dict[str, str]) -> dict[str, float | str]:
     return found | {"output": hashlib.sha256(done.stdout).hexdigest()}
 
 
+def timed(program: str, arm: dict[str, str]) -> dict[str, float | str]:
+    """One run: the processor's seconds, its children's with them."""
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(command(program, True), env=environment(arm), stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        told.seek(0)
+        output = hashlib.sha256(told.read()).hexdigest()
+    if process.returncode:
+        sys.exit(f"gain: {program} ended with {process.returncode}: expected 0")
+    return {"cpu": used.ru_utime + used.ru_stime, "output": output}
+
+
 def make_plan(program: str, plan: Path) -> None:
     words = [ROOT / "build/venv/bin/python", "-m", "mortise", "affinity", "--quiet", "--plan", plan, "--", *command(program, True)]
     done = subprocess.run(words, env=environment({"PYTHONPATH": str(ROOT / "cli")}), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
@@ -64,7 +82,7 @@ def make_plan(program: str, plan: Path) -> None:
         sys.exit(f"gain: no plan came of {program}, which ended with {done.returncode}: {done.stderr.strip()[-300:]}")
 
 
-def measure(program: str, wanted: list[str], rounds: int) -> dict[str, list[dict]]:
+def measure(program: str, wanted: list[str], rounds: int, once: Callable[[str, dict[str, str]], dict]) -> dict[str, list[dict]]:
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan"
         if "planned" in wanted:
@@ -73,29 +91,31 @@ def measure(program: str, wanted: list[str], rounds: int) -> dict[str, list[dict
         found: dict[str, list[dict]] = {name: [] for name in every}
         for _ in range(rounds):
             for name in random.sample(list(every), len(every)):
-                found[name].append(counted(program, every[name]))
+                found[name].append(once(program, every[name]))
     if len({run["output"] for runs in found.values() for run in runs}) > 1:
         sys.exit(f"gain: the output of {program} differs between arms")
     return found
 
 
-def show(title: str, steps: dict[str, tuple[str, str]], measured: dict[str, dict[str, list[dict]]], console: Console) -> dict:
+def show(title: str, steps: dict[str, tuple[str, str]], measured: dict[str, dict[str, list[dict]]], cost: str, console: Console) -> dict:
     """How many times faster the second arm of each step is, and of the first of all how many times fewer instructions."""
     first, second = next(iter(steps.values()))
-    table = Table("program", *(f"{name}: {a} / {b}" for name, (a, b) in steps.items()), f"instructions: {first} / {second}", title=title)
+    counts = [f"instructions: {first} / {second}"] if cost in EVENTS else []
+    table = Table("program", *(f"{name}: {a} / {b}" for name, (a, b) in steps.items()), *counts, title=title)
     ratios: dict[str, dict[str, stats.Ratio]] = {name: {} for name in steps}
     for program, runs in measured.items():
         row = []
         for name, (a, b) in steps.items():
-            r = ratios[name][program] = stats.ratio([(x["cycles:u"], y["cycles:u"]) for x, y in zip(runs[a], runs[b], strict=True)])
+            r = ratios[name][program] = stats.ratio([(x[cost], y[cost]) for x, y in zip(runs[a], runs[b], strict=True)])
             row.append(f"{r.value:.3f} [{r.low:.3f}, {r.high:.3f}]")
-        row.append(f"{median(x['instructions:u'] for x in runs[first]) / median(x['instructions:u'] for x in runs[second]):.4f}")
+        if counts:
+            row.append(f"{median(x['instructions:u'] for x in runs[first]) / median(x['instructions:u'] for x in runs[second]):.4f}")
         table.add_row(program, *row)
     kinds = {"real programs": [p for p in measured if p in REAL or p in WIDE], "others": [p for p in measured if p not in REAL and p not in WIDE]}
     for kind, members in kinds.items():
         if members:
             means = [stats.geometric_mean([(ratios[name][p], 1.0) for p in members]) for name in steps]
-            table.add_row(f"geometric mean, {kind}", *(f"{m.value:.3f} [{m.low:.3f}, {m.high:.3f}]" for m in means), "")
+            table.add_row(f"geometric mean, {kind}", *(f"{m.value:.3f} [{m.low:.3f}, {m.high:.3f}]" for m in means))
     console.print(table)
     return {name: {p: [r.value, r.low, r.high] for p, r in of.items()} for name, of in ratios.items()}
 
@@ -104,6 +124,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="gain", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", action="store_true")
     parser.add_argument("--plans", action="store_true")
+    parser.add_argument("--keys", action="store_true")
+    parser.add_argument("--cpu", action="store_true", help="processor time in place of cycles in user mode")
     parser.add_argument("--programs", default="", help="these only (default: all)")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
@@ -117,15 +139,16 @@ def main() -> None:
         inputs.write(WORK / "timed", 1.0)
     wide.write(WORK / "timed")
     document = {"schema": "mortise.bench-affinity-gain/1", "rounds": options.rounds, "load": os.getloadavg()[0]}
-    both = options.split == options.plans
-    parts = {"split": SPLIT} if options.split and not both else {"plans": PLANS} if options.plans and not both else {"split": SPLIT, "plans": PLANS}
+    every = {"split": SPLIT, "keys": KEYS, "plans": PLANS}
+    parts = {name: steps for name, steps in every.items() if getattr(options, name)} or {"split": SPLIT, "plans": PLANS}
+    once, cost, what = (timed, "cpu", "less processor time") if options.cpu else (counted, "cycles:u", "fewer cycles in user mode")
     for part, steps in parts.items():
         names = list(dict.fromkeys(name for step in steps.values() for name in step))
         measured = {}
         for number, program in enumerate(p for p in wanted if p not in missing):
             print(f"gain: {part}: {program} ({number + 1})", file=sys.stderr)
-            measured[program] = measure(program, names, options.rounds)
-        document[part] = show(f"{part}: how many times fewer cycles in user mode", steps, measured, Console(width=170))
+            measured[program] = measure(program, names, options.rounds, once)
+        document[part] = show(f"{part}: how many times {what}", steps, measured, cost, Console(width=170))
         OUT.parent.mkdir(parents=True, exist_ok=True)
         OUT.write_text(json.dumps(document, indent=1) + "\n")
 

@@ -4,6 +4,8 @@ given is written here, the same bytes every time. Nothing is left out because of
 import random
 from pathlib import Path
 
+import searched
+
 WORDS = [f"word{i}" for i in range(800)]
 
 
@@ -43,8 +45,8 @@ COMMANDS = {
     "tidy": shell("tidy -q page.html 2>/dev/null; true"),
     "xmllint": shell("xmllint --xpath 'count(//par[contains(.,\"pool\")])' site.xml"),
     "xsltproc": shell("xsltproc style.xsl site.xml"),
-}
-NEEDS = {"abc": "berkeley-abc", "cc1plus": "g++", "python": "python3"}
+} | searched.COMMANDS
+NEEDS = {"abc": "berkeley-abc", "cc1plus": "g++", "python": "python3"} | searched.NEEDS
 
 
 def program(name: str) -> str:
@@ -259,3 +261,4 @@ def write(folder: Path) -> None:
     }  # fmt: skip
     for name, text in made.items():
         (folder / name).write_text(text)
+    searched.write(folder)
