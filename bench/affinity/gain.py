@@ -120,6 +120,11 @@ def show(title: str, steps: dict[str, tuple[str, str]], measured: dict[str, dict
     return {name: {p: [r.value, r.low, r.high] for p, r in of.items()} for name, of in ratios.items()}
 
 
+def save(document: dict) -> None:
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(document, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="gain", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", action="store_true")
@@ -138,7 +143,7 @@ def main() -> None:
     if not (WORK / "timed").exists():
         inputs.write(WORK / "timed", 1.0)
     wide.write(WORK / "timed")
-    document = {"schema": "mortise.bench-affinity-gain/1", "rounds": options.rounds, "load": os.getloadavg()[0]}
+    document: dict = {"runs": {}, "schema": "mortise.bench-affinity-gain/1", "rounds": options.rounds, "load": os.getloadavg()[0]}
     every = {"split": SPLIT, "keys": KEYS, "plans": PLANS}
     parts = {name: steps for name, steps in every.items() if getattr(options, name)} or {"split": SPLIT, "plans": PLANS}
     once, cost, what = (timed, "cpu", "less processor time") if options.cpu else (counted, "cycles:u", "fewer cycles in user mode")
@@ -148,9 +153,10 @@ def main() -> None:
         for number, program in enumerate(p for p in wanted if p not in missing):
             print(f"gain: {part}: {program} ({number + 1})", file=sys.stderr)
             measured[program] = measure(program, names, options.rounds, once)
+            document["runs"].setdefault(part, {})[program] = {name: [run[cost] for run in runs] for name, runs in measured[program].items()}
+            save(document)
         document[part] = show(f"{part}: how many times {what}", steps, measured, cost, Console(width=170))
-        OUT.parent.mkdir(parents=True, exist_ok=True)
-        OUT.write_text(json.dumps(document, indent=1) + "\n")
+        save(document)
 
 
 if __name__ == "__main__":
