@@ -1,7 +1,7 @@
-// The instructions that most code is made of, without the decoder: no prefix but REX, one table's worth of opcodes. What is not
+// The instructions that most code is made of, without the decoder: one prefix at most and REX, one table's worth of opcodes. What is not
 // among them, or looks odd, is left to Zydis, which takes twenty times as long. tests/affinity/lift.cpp holds both against each other.
 //
-//   [REX] opcode | 0f opcode  ModRM [SIB] [disp8 | disp32] [imm8 | imm32]
+//   [64 | 66 | f3] [REX] opcode | 0f opcode  ModRM [SIB] [disp8 | disp32] [imm8 | imm32]
 #include <string.h>
 
 #include "affinity/observe/code.hpp"
@@ -11,24 +11,40 @@ namespace {
 
 using Place = Operand::Place;
 
-constexpr unsigned kRel32 = 4, kByte = 1;
+constexpr unsigned kRel32 = 4, kByte = 1, kLane = 8, kVector = 16;
 
 class Plain {
  public:
   Plain(std::uintptr_t pc, const std::uint8_t* bytes, Op& op) noexcept : pc_(pc), first_(bytes), at_(bytes), op_(op) {
+    if (*at_ == kOfThread || *at_ == kShort || *at_ == kRepeated) prefix_ = *at_++;
     if ((*at_ & 0xf0) == 0x40) rex_ = *at_++;
     bytes_ = rex_ & 8 ? 8 : 4;
   }
 
   bool run() noexcept {
-    if (first_[0] == 0xf3) return endbr64();
     const std::uint8_t opcode = *at_++;
     op_.condition = opcode & 15;
+    if (prefix_ == kShort || prefix_ == kRepeated) return opcode == 0x0f && prefixed();
+    if (prefix_) return of_thread(opcode);
     if (opcode == 0x0f) return two_bytes();
     if (opcode >= 0x50 && opcode < 0x60) return push_or_pop(opcode);
     if (opcode >= 0x70 && opcode < 0x80) return relative(Kind::branch, kByte);
+    if (opcode >= 0xb8 && opcode < 0xc0) return load_immediate(opcode);
     if (opcode < 0x40) return arithmetic(opcode);
     switch (opcode) {
+      case 0x6a: return !rex_ && pushes_number();
+      case 0x80: bytes_ = kByte; return group(kByte);
+      case 0x84: return modrm_bytes() && compares(Kind::test, rm_, reg());
+      case 0x88: return modrm_bytes() && ends(Kind::move, rm_, reg());
+      case 0x8a: return modrm_bytes() && ends(Kind::move, reg(), rm_);
+      case 0x90: return !rex_ && ends(Kind::nothing, {}, {});
+      case 0xa8: return !rex_ && compares(Kind::test, general(kRax, kByte), immediate(kByte));
+      case 0xa9: return compares(Kind::test, general(kRax, bytes_), immediate(4));
+      case 0xc1: return modrm(bytes_) && shifts(immediate_unsigned());
+      case 0xc6: return modrm_bytes(true) && extension() == 0 && ends(Kind::move, rm_, immediate(kByte));
+      case 0xd1: return modrm(bytes_) && shifts(one());
+      case 0xf6: return modrm_bytes(true) && extension() == 0 && compares(Kind::test, rm_, immediate(kByte));
+      case 0xf7: return modrm(bytes_) && of_one();
       case 0x63: return rex_ & 8 && modrm(4) && ends(Kind::move_signed, reg(), rm_);
       case 0x83: return group(kByte);
       case 0x81: return group(4);
@@ -47,21 +63,52 @@ class Plain {
   }
 
  private:
-  bool endbr64() noexcept {
-    if (first_[1] != 0x0f || first_[2] != 0x1e || first_[3] != 0xfa) return false;
-    at_ = first_ + 4;
-    op_.condition = 0x1e & 15;
-    return ends(Kind::nothing, {}, {});
+  static constexpr std::uint8_t kOfThread = 0x64, kShort = 0x66, kRepeated = 0xf3;
+
+  /// 0f with a prefix that makes it another instruction: vectors, endbr64, and nothing at all.
+  bool prefixed() noexcept {
+    const std::uint8_t opcode = *at_++;
+    op_.condition = opcode & 15;
+    const bool is_short = prefix_ == kShort;
+    switch (opcode) {
+      case 0x1e: return !is_short && !rex_ && *at_++ == 0xfa && ends(Kind::nothing, {}, {});
+      case 0x1f: return is_short && modrm(bytes_) && extension() == 0 && ends(Kind::nothing, {}, {});
+      case 0x6e: return is_short && modrm(bytes_) && ends(low_kind(), vector(), rm_);
+      case 0x6f: return vector_modrm(kVector) && ends(Kind::vector_move, vector(), rm_);
+      case 0x7e:
+        if (is_short) return modrm(bytes_) && ends(low_kind(), rm_, vector(bytes_));
+        return vector_modrm(kLane) && ends(Kind::vector_low, vector(), rm_);
+      case 0x7f: return vector_modrm(kVector) && ends(Kind::vector_move, rm_, vector());
+      case 0xd6: return is_short && vector_modrm(kLane) && rm_.place == Place::memory && ends(Kind::vector_low, rm_, vector(kLane));
+      case 0xef: return is_short && vector_modrm(kVector) && clears();
+      default: return false;
+    }
+  }
+  Kind low_kind() const noexcept { return rex_ & 8 ? Kind::vector_low : Kind::vector_low32; }
+  /// The canary against overflowing stacks, and the like.
+  bool of_thread(std::uint8_t opcode) noexcept {
+    if (opcode != 0x2b && opcode != 0x3b && opcode != 0x8b && opcode != 0x89) return false;
+    if (!modrm(bytes_) || rm_.place != Place::memory || is_relative_) return false;
+    rm_.thread_local_ = true;
+    if (opcode == 0x8b) return ends(Kind::move, reg(), rm_);
+    if (opcode == 0x89) return ends(Kind::move, rm_, reg());
+    return combines(opcode == 0x2b ? Kind::subtract : Kind::compare, reg(), rm_);
   }
   bool two_bytes() noexcept {
     const std::uint8_t opcode = *at_++;
     op_.condition = opcode & 15;
     if (opcode >= 0x80 && opcode < 0x90) return relative(Kind::branch, kRel32);
     if (opcode >= 0x40 && opcode < 0x50) return modrm(bytes_) && ends(Kind::select, reg(), rm_);
+    if (opcode >= 0x90 && opcode < 0xa0) return modrm_bytes(true) && ends(Kind::set, rm_, {});
     switch (opcode) {
+      case 0x10: case 0x28: return vector_modrm(kVector) && ends(Kind::vector_move, vector(), rm_);
+      case 0x11: case 0x29: return vector_modrm(kVector) && ends(Kind::vector_move, rm_, vector());
+      case 0x57: return vector_modrm(kVector) && clears();
+      case 0xbe: return modrm(kByte) && is_low(rm_) && ends(Kind::move_signed, reg(), rm_);
+      case 0xbf: return modrm(2) && ends(Kind::move_signed, reg(), rm_);
       case 0x1f: return modrm(bytes_) && extension() == 0 && ends(Kind::nothing, {}, {});
       case 0xaf: return modrm(bytes_) && combines(Kind::multiply, reg(), rm_);
-      case 0xb6: return modrm(kByte) && rm_.place == Place::memory && ends(Kind::move, reg(), rm_);
+      case 0xb6: return modrm(kByte) && is_low(rm_) && ends(Kind::move, reg(), rm_);
       case 0xb7: return modrm(2) && ends(Kind::move, reg(), rm_);
       default: return false;
     }
@@ -71,6 +118,35 @@ class Plain {
     if (rex_ & 8) return false;
     return opcode < 0x58 ? takes(Kind::push, r) : ends(Kind::pop, r, {});
   }
+  bool load_immediate(std::uint8_t opcode) noexcept {
+    const Operand to = general((opcode & 7) | (rex_ & 1) << 3, bytes_);
+    Operand n = {Place::immediate, static_cast<std::uint8_t>(bytes_), kNoRegister, kNoRegister, 0, false, false, false, 0};
+    std::int32_t narrow;
+    memcpy(bytes_ == 8 ? static_cast<void*>(&n.value) : &narrow, at_, bytes_);
+    if (bytes_ != 8) n.value = narrow;
+    at_ += bytes_;
+    return ends(Kind::move, to, n);
+  }
+  bool pushes_number() noexcept {
+    Operand n = immediate(kByte);
+    return takes(Kind::push, n);
+  }
+  bool shifts(Operand by) noexcept {
+    const unsigned number = extension();
+    const Kind kind = number == 4 ? Kind::shift_left : number == 5 ? Kind::shift_right : Kind::shift_right_signed;
+    return (number == 4 || number == 5 || number == 7) && combines(kind, rm_, by);
+  }
+  bool of_one() noexcept {
+    const unsigned number = extension();
+    if (number == 0) return compares(Kind::test, rm_, immediate(4));
+    return (number == 2 || number == 3) && repeats(number == 2 ? Kind::complement : Kind::negate, rm_);
+  }
+  /// Exclusive or with itself.
+  bool clears() noexcept {
+    if (rm_.place != Place::vector || rm_.reg != vector().reg) return false;
+    op_.b = rm_;
+    return ends(Kind::vector_zero, vector(), vector());
+  }
   static Kind kind_of(unsigned number) noexcept {
     constexpr Kind kKind[8] = {Kind::add,     Kind::bit_or,   Kind::stop,    Kind::stop,  // adc, sbb
                                Kind::bit_and, Kind::subtract, Kind::bit_xor, Kind::compare};
@@ -78,11 +154,14 @@ class Plain {
   }
   bool arithmetic(std::uint8_t opcode) noexcept {
     const Kind kind = kind_of(opcode >> 3);
-    if (kind == Kind::stop || ((opcode & 7) != 1 && (opcode & 7) != 3) || !modrm(bytes_)) return false;
+    if (kind == Kind::stop || (opcode & 7) > 5) return false;
+    if (!(opcode & 1)) bytes_ = kByte;
+    if (opcode & 4) return (bytes_ != kByte || !rex_) && combines(kind, general(kRax, bytes_), immediate(bytes_ == kByte ? kByte : 4));
+    if (bytes_ == kByte ? !modrm_bytes() : !modrm(bytes_)) return false;
     return opcode & 2 ? combines(kind, reg(), rm_) : combines(kind, rm_, reg());
   }
   bool group(unsigned immediate_bytes) noexcept {
-    if (!modrm(bytes_)) return false;
+    if (bytes_ == kByte ? !modrm_bytes(true) : !modrm(bytes_)) return false;
     const Kind kind = kind_of(extension());
     return kind != Kind::stop && combines(kind, rm_, immediate(immediate_bytes));
   }
@@ -99,7 +178,31 @@ class Plain {
     return {Place::general, static_cast<std::uint8_t>(bytes), static_cast<std::uint8_t>(number), kNoRegister, 0, false, false, false, 0};
   }
   Operand reg() const noexcept { return general((modrm_ >> 3 & 7) | (rex_ & 4) << 1, bytes_); }
+  Operand vector(unsigned bytes = kVector) const noexcept {
+    Operand v = general((modrm_ >> 3 & 7) | (rex_ & 4) << 1, bytes);
+    v.place = Place::vector;
+    return v;
+  }
   unsigned extension() const noexcept { return modrm_ >> 3 & 7; }
+  /// Not ah, ch, dh or bh, which four numbers mean where there is no REX.
+  bool is_low(const Operand& o) const noexcept { return o.place != Place::general || rex_ || o.reg < 4; }
+  /// Of bytes; the other operand is a register too, or a number is meant.
+  bool modrm_bytes(bool is_extended = false) noexcept {
+    bytes_ = kByte;
+    return modrm(kByte) && is_low(rm_) && (is_extended || is_low(reg()));
+  }
+  /// In which a register is one of the vectors, of which a part may be meant.
+  bool vector_modrm(unsigned bytes) noexcept {
+    if (!modrm(bytes)) return false;
+    if (rm_.place == Place::general) rm_.place = Place::vector;
+    return true;
+  }
+  static Operand one() noexcept { return {Place::immediate, kByte, kNoRegister, kNoRegister, 0, false, false, false, 1}; }
+  Operand immediate_unsigned() noexcept {
+    Operand n = one();
+    n.value = *at_++;
+    return n;
+  }
   std::int64_t number(unsigned bytes) noexcept {
     std::int32_t wide = 0;
     memcpy(&wide, at_, 4);
@@ -163,7 +266,7 @@ class Plain {
   const std::uint8_t *first_, *at_;
   Op& op_;
   Operand rm_ = {};
-  std::uint8_t rex_ = 0, modrm_ = 0;
+  std::uint8_t prefix_ = 0, rex_ = 0, modrm_ = 0;
   unsigned bytes_;
   bool is_relative_ = false;
 };
