@@ -55,7 +55,7 @@ enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, pa
 [[gnu::weak]] void observed(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
 /// Every object of a node that is still counted, just before its address is returned: for the address table's neighbours and
 /// the co-allocation rule. Must be cheap.
-[[gnu::weak]] void counted(const NodeView& node, void* object, std::size_t size) noexcept;
+[[gnu::weak]] void counted(NodeId node, std::size_t size) noexcept;
 /// A node has reached the threshold m and is about to get a pool: the last moment for unite and divide_from_size_class.
 [[gnu::weak]] void about_to_pool(const NodeView& node) noexcept;
 /// What a plan says of the way through `chain` (malloc's caller first) for a size class: go on upwards, or a node of that pool.

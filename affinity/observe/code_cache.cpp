@@ -5,7 +5,7 @@ namespace mortise::affinity {
 // An instruction is decoded again when its bytes are others than those it was decoded from: modules come and go.
 const Op* Code::at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
   Entry& e = entries_[(pc ^ pc >> 11) % kEntries];
-  if (round_ && e.pc == pc && e.round == round_) return &e.op;
+  if (e.pc == pc && e.round == round_) return &e.op;
   std::uint8_t bytes[16] = {};
   unsigned available = 16;
   if (!memory.read(pc, bytes, available)) {

@@ -13,8 +13,9 @@ class Code {
  public:
   static constexpr unsigned kEntries = 2048;
 
-  /// From now on each instruction is looked at once: code is taken to stay as it is until the next call.
-  void begin() noexcept { ++round_; }
+  /// From now on each instruction is looked at again once: code is taken to stay as it is until the next call. A loaded module's does until
+  /// it is unloaded; code made at run time may change at any time.
+  void forget() noexcept { ++round_; }
   /// The operation at `pc`, valid until the next call. Null: no instruction, or, with `readable` false, no memory.
   const Op* at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept;
   /// Those that were left to Zydis.
@@ -28,7 +29,7 @@ class Code {
     Op op;
   };
   Entry entries_[kEntries] = {};
-  std::uint64_t decoded_ = 0, round_ = 0;
+  std::uint64_t decoded_ = 0, round_ = 1;
 };
 
 }  // namespace mortise::affinity

@@ -347,7 +347,7 @@ void Observer::gave(const CallSite& site, CallChoice& choice, void* object, std:
   Held held(lock_);
   const Node& n = nodes_[choice.tag];
   early_.note(reinterpret_cast<std::uintptr_t>(object), size, n.id);
-  if (&counted) counted(view(n.id), object, size);
+  if (&counted) counted(n.id, size);
   const bool is_sampled = n.objects == 16 || n.objects == 32 || n.objects == 64;
   Resume resume;
   if (!is_sampled || !&observed || !resume_at(site, choice, resume)) return;

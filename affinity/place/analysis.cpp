@@ -80,12 +80,14 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   if (!shapes_) shapes_ = reinterpret_cast<Shape*>(analysis_memory(kNodesMax * sizeof(Shape)));
   if (!shapes_ || node.id >= kNodesMax) return;
   Shape& shape = shapes_[node.id];
+  if (shape.is_known) return;
   if (!budget_.allows(node.objects)) return void(++counts_.put_off);
   budget_.begin();
-  code_.begin();
+  if (!is_of_module(resume.pc)) code_.forget();
+  const std::uint32_t edges_before = graph_.edges();
   const std::uint64_t decoded_before = code_.decoded();
   const Start start = start_of(object, size, resume);
-  const Outcome outcome = interpreter_.run(start, this);
+  const Outcome outcome = interpreter_.run(start, this, kSteps);
   unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
   unsigned looked_at = outcome.steps;
   if (shape.runs == 0) {
@@ -100,6 +102,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
     counts_.first_with_edge += into != 0;
     for (unsigned n = 0; n < 3; ++n) counts_.first_into[n] += into >> n & 1;
   }
+  shape.is_known = shape.runs > 0 && graph_.edges() == edges_before;
   if (shape.runs < 255) ++shape.runs;
   ++counts_.runs;
   counts_.runs_with_edge += into != 0;
@@ -108,8 +111,8 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   budget_.end(looked_at, code_.decoded() - decoded_before);
 }
 
-void Analysis::count(const NodeView& node, std::size_t size) noexcept {
-  if (node.id < kNodesMax) rules_.sized(node.id, size < ~0u - 1 ? static_cast<std::uint32_t>(size) : ~0u - 1);
+void Analysis::count(NodeId node, std::size_t size) noexcept {
+  if (node < kNodesMax) rules_.sized(node, size < ~0u - 1 ? static_cast<std::uint32_t>(size) : ~0u - 1);
 }
 
 /// All that one chain of calls asks for, whatever its size. O(nodes).

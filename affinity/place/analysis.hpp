@@ -19,6 +19,7 @@ namespace mortise::affinity {
 class Analysis {
  public:
   static constexpr std::uint32_t kMergesMax = 4096;
+  static constexpr unsigned kSteps = 400;  ///< of a sample: what follows hardly adds an edge, and no merge (docs/affinity.md)
 
   struct Merge {
     NodeId a, b;
@@ -29,6 +30,7 @@ class Analysis {
     std::uint16_t steps;
     std::uint8_t runs, stop;
     bool has_edge;
+    bool is_known;  // a later sample told nothing new
   };
   struct Counts {
     std::uint64_t runs, runs_with_edge, first, first_with_edge, steps, flow_instructions;
@@ -38,8 +40,10 @@ class Analysis {
   };
 
   void observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
-  void count(const NodeView& node, std::size_t size) noexcept;
+  void count(NodeId node, std::size_t size) noexcept;
   void decide(const NodeView& node) noexcept;
+  /// Code is gone, and other code may come to lie there.
+  void forget_code() noexcept { code_.forget(); }
   void dump(int fd) noexcept;
   const Counts& counts() const noexcept { return counts_; }
 

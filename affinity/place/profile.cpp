@@ -53,6 +53,7 @@ void sample(const greg_t* registers) {
   Start start{static_cast<std::uintptr_t>(registers[REG_RIP]), {}, 0, 0};
   for (unsigned r = 0; r < 16; ++r) start.general[r] = Value::of(static_cast<std::uint64_t>(registers[kOrder[r]]));
   ++profile.samples;
+  profile.code.forget();
   profile.interpreter.run(start, &profile, kSteps);
   const Machine& m = profile.interpreter.machine();
   NodeId before = kNoNode;

@@ -20,7 +20,7 @@ constinit NodeId last_told = kNoNode;
 void observed(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept {
   if (!the_plan.is_followed()) the_analysis.observe(node, object, size, resume);
 }
-void counted(const NodeView& node, void*, std::size_t size) noexcept {
+void counted(NodeId node, std::size_t size) noexcept {
   if (!the_plan.is_followed()) the_analysis.count(node, size);
 }
 void about_to_pool(const NodeView& node) noexcept {
@@ -39,7 +39,10 @@ PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t s
   return the_plan.ask(chain, length, size_class);
 }
 
-void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept { the_plan.forget(first, last); }
+void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept {
+  the_plan.forget(first, last);
+  the_analysis.forget_code();
+}
 
 void dump_analysis(int file_descriptor) noexcept {
   the_analysis.dump(file_descriptor);
