@@ -46,6 +46,29 @@ TEST(WaitFreeSlab, FreesOfOthersComeHomeAndAreUsedAgain) {
   stage.heap().audit();
 }
 
+TEST(WaitFreeSlab, AThreadsFirstBlockHasNoNeighbourOfAnotherThread) {
+  Stage<Plenty> stage(2);
+  std::vector<std::byte*> mine;
+  const auto take = [&](Plenty& h, auto& t) { return h.allocate(t, {.size = 16}).ptr; };
+  stage.as(0, [&](Plenty& h, auto& t) { for (unsigned i = 0; i < 64; ++i) mine.push_back(take(h, t)); });
+  for (unsigned life = 0; life < 3; ++life) {  // the slot is another's before, and has a past then
+    stage.as(1, [&](Plenty& h, auto& t) {
+      for (unsigned i = 1; i < 9; i += 2) {  // every other: each leaves neighbours
+        h.release(t, h.block_of(mine[i]));
+        mine.erase(mine.begin() + i);
+      }
+      for (unsigned i = 0; i < 100; ++i) {
+        std::byte* const p = take(h, t);
+        for (const std::byte* other : mine) ASSERT_NE(address_of(p) / 64, address_of(other) / 64) << "two threads write to one line";
+        h.release(t, h.block_of(p));
+      }
+    });
+    stage.detach(1);
+    stage.attach(1);
+  }
+  stage.heap().audit();
+}
+
 TEST(WaitFreeSlab, WhatAThreadLeavesIsUsedByOthers) {
   Stage<Plenty> stage(2);
   std::vector<Block> blocks(20'000);

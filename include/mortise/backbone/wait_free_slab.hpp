@@ -290,6 +290,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
       if (slot.begin_look()) look(slot, kLooks);
+      if (!bin.limit) [[unlikely]]
+        if (const auto others = slot.begin(c); others.bits) depart(slot, others);
       if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) {
         return slot.pop(c);
       }
@@ -372,6 +374,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         }
         if (const auto out = Slot::take_out(bin, c); out.bits) put_home(&slot, out);
         while (bin.count.load(Order::relaxed)) send_home(&slot, c, slot.pop(c));
+        Slot::forget(bin);
       }
       for (unsigned k = 0; k < WaitFreeDepartures::kStages; ++k)
         if (const WaitFreeDeparture due = slot.departures.pass({}); due.word.bits) put_home(&slot, due.word);

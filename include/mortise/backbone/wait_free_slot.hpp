@@ -34,7 +34,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   /// `count`, `word` and `out` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.
   struct alignas(64) Bin {
     Atomic<std::uint32_t> count;
-    std::uint32_t limit = 0;
+    std::uint32_t limit = 0;        ///< freed blocks that are kept; 0 until the thread takes one itself
     Atomic<std::uint64_t> word;     ///< free blocks from `base` on
     std::byte* base = nullptr;
     Atomic<std::uint64_t> out;      ///< freed blocks from `out_at` on, which is the start of a word
@@ -70,13 +70,25 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
 
   static unsigned bucket_of(const std::byte* base) noexcept { return static_cast<unsigned>(address_of(base) / 64_KiB % kBuckets); }
 
+  /// How many freed blocks of class `c` are kept.
+  static constexpr std::uint32_t kept_of(unsigned c) noexcept {
+    const std::size_t fit = kBytesPerClass / Classes::size_of(c);
+    return static_cast<std::uint32_t>(fit < 2 ? 2 : fit > kSlotsMax ? kSlotsMax : fit);
+  }
   /// Touches every page of the slot, so that no call meets its first use.
   void open(unsigned n) noexcept {
     number = n;
-    for (unsigned c = 1; c <= Classes::kCount; ++c) {
-      const std::size_t fit = kBytesPerClass / Classes::size_of(c);
-      bins[c].limit = static_cast<std::uint32_t>(fit < 2 ? 2 : fit > kSlotsMax ? kSlotsMax : fit);
-    }
+    for (unsigned c = 1; c <= Classes::kCount; ++c) forget(bins[c]);
+  }
+  /// Its thread has no block of the class. What it frees now others have taken, who may still use the neighbours: it is not kept.
+  static void forget(Bin& b) noexcept {
+    b.limit = 0;
+    b.base = nullptr;
+  }
+  /// Its thread is about to take the first one. What waits, others' blocks, is to go home.
+  Word begin(unsigned c) noexcept {
+    bins[c].limit = kept_of(c);
+    return take_out(bins[c], c);
   }
 
   /// A hit: a block of class `c`, or null.
