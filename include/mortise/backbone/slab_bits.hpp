@@ -13,8 +13,8 @@
 
 namespace mortise {
 
-/// For spans of `Index` cut into blocks of `Classes`. No state; whoever calls holds the lock of the class. Neither the span's free count nor
-/// its list is changed.
+/// For spans of `Index` cut into blocks of `Classes`. No state; whoever calls holds the lock of the class. Neither the span's free
+/// count nor its list is changed.
 template <SizeMap Classes, class Index> struct SlabBits {
   using Geometry = SlabGeometry<Classes, Index::kGranule>;
 
