@@ -5,13 +5,7 @@ import random
 from pathlib import Path
 
 import searched
-
-WORDS = [f"word{i}" for i in range(800)]
-
-
-def shell(text: str) -> list[str]:
-    return ["bash", "-c", f"cd {{in}} && {text}"]
-
+from searched import WORDS, shell
 
 # The package that holds a program is named where its name differs.
 COMMANDS = {
