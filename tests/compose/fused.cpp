@@ -255,6 +255,7 @@ bool start_fused_wfslab() {
   slot = ::new (own_slot) Slot{};
   slot->open(0);
   const unsigned c = kClassOf[(kBytes + 15) / 16];
+  slot->begin(c);
   slot->bins[c].slots[0] = memory;
   slot->bins[c].count.store(1, Order::relaxed);
   origin = memory, extent = sizeof memory, fused_wfslab::class_map = ::class_map;
