@@ -1,13 +1,15 @@
-// Whether it pays to look up the callers of one size class: it does while several groups of its objects take memory, and enough of it.
+// Whether it pays to look up the callers of one size class: it does while what they are given stays, and is of several groups.
 //
-//   open ── every 32768, 65536, ... objects ── one group has 15/16 of what the class took since? ─┬► closed
-//     ▲                                       or all of it is less than 64 KiB? ────────────────┘
+//   open ── every 32768, 65536, ... objects ── less than an eighth of them stayed, since the last look? ───────┬► closed
+//     ▲                                       or the class took less than 128 KiB since it was opened?       │
+//     │                                       or one group has 63/64 of that memory, and 15/16 of the objects? ┘
 //     ├──── of the samples since then, 8 (then 16, 32, ...) and one in eight were of others ────── closed
 //     └──── or there were 256 of them (then 512, ...) ─────────────────────────────────────────────┘
 //
-// The last rule is for groups that are allocated in turn, of which misses may meet always the same one.
-// A closed class costs what the heap below costs. Its samples are some of that heap's misses. Objects that are
-// allocated and freed over and over take no memory and make no misses: where they lie does not matter.
+// A group that has nearly all of the memory, while others' objects come and go among its own, keeps its pool: below, its objects would
+// fill the holes that those leave, and lie in no order. The last rule is for groups that are allocated in turn, of which
+// misses may meet always the same one. A closed class costs what the heap below costs. Its samples are some of that heap's misses.
+// Objects that are allocated and freed over and over take no memory and make no misses: where they lie does not matter.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +19,26 @@
 
 namespace mortise::affinity {
 
-/// What the groups of a class took, in segments; `leader`: the group that took most, or none, when that was the undivided rest.
+/// What was looked up in a class and what it took, since it was opened. In segments: `handed` is what all objects would have taken, had
+/// none of them been released. `leader`: the group that took most, or none, when that was the undivided rest.
 struct Growth {
+  std::uint64_t handed, handed_to_leader;
   std::uint32_t all, most;
   NodeId leader;
 
-  static constexpr std::uint32_t kLittle = 16;
-  bool pays() const noexcept { return all >= kLittle && std::uint64_t{most} * 16 < std::uint64_t{all} * 15; }
+  static constexpr std::uint32_t kLittle = 32;
+  static constexpr unsigned kStays = 8, kOfMemory = 64, kOfObjects = 16;
+
+  /// What would have to stay lies together in the heap below as well.
+  bool is_of_leader() const noexcept {
+    return std::uint64_t{most} * kOfMemory >= std::uint64_t{all} * (kOfMemory - 1) &&
+           handed_to_leader * kOfObjects >= handed * (kOfObjects - 1);
+  }
+  /// `before`: what it was at the last look.
+  bool stays(const Growth& before) const noexcept {
+    return all >= kLittle && std::uint64_t{all - before.all} * kStays >= handed - before.handed;
+  }
+  bool pays(const Growth& before) const noexcept { return stays(before) && !is_of_leader(); }
 };
 
 /// Of one size class. All zero is open. Not synchronised.
@@ -33,17 +48,17 @@ struct ClassUse {
   static constexpr std::uint64_t kFirstLook = 8 * kLeaseFirst;
 
   std::uint64_t objects;     ///< looked up since the class was opened: leases that are used up
+  std::uint64_t undivided_objects;  ///< those of them that are of no group
   std::uint64_t next_look;
+  Growth last;               ///< at the last look
   std::uint32_t undivided;   ///< segments taken by the pool of the class
-  NodeId leader;             ///< when it was closed
+  std::uint32_t below;       ///< segments that the heap below took for pools that forward
+  NodeId leader;             ///< when it was closed: whose objects are no reason to open it
   std::uint32_t samples, others, others_needed;
   bool is_closed;
   bool is_mixed;  ///< some of its objects share a pool with objects of other sizes: it stays open
 
-  /// What so many objects of a pool that forwards would have taken, had none of them been released.
-  static constexpr std::uint32_t segments_of(std::uint64_t objects, std::size_t stride) noexcept {
-    return static_cast<std::uint32_t>(objects * stride / 4096);
-  }
+  static constexpr std::uint64_t segments_of(std::uint64_t objects, std::size_t stride) noexcept { return objects * stride / 4096; }
   /// How many objects a head may look up next.
   std::uint32_t lease() const noexcept {
     const std::uint64_t quarter = objects / 4;
@@ -55,6 +70,12 @@ struct ClassUse {
     if (objects < next_look) return false;
     while (next_look <= objects) next_look *= 2;
     return true;
+  }
+  /// A look: whether the class stays open.
+  bool stays_open(const Growth& now) noexcept {
+    if (now.pays(last)) return last = now, true;
+    close(now.stays(last) ? now.leader : kNoNode);
+    return false;
   }
   void close(NodeId by) noexcept {
     const std::uint32_t needed = others_needed ? others_needed * 2 : 8;
@@ -69,6 +90,25 @@ struct ClassUse {
     *this = {.leader = kNoNode, .others_needed = others_needed, .is_mixed = is_mixed};
     return true;
   }
+};
+
+/// Which spans of the heap below were met before: what its misses meet for the first time is memory that it took. A span may be forgotten,
+/// and counts again then. All zero: none. Not synchronised.
+class SpansMet {
+ public:
+  static constexpr unsigned kSpanShift = 16, kRowsLog2 = 12;
+  static constexpr std::uint32_t kSegments = (1u << kSpanShift) / 4096;
+
+  bool is_new(std::uintptr_t address) noexcept {
+    const std::uint64_t span = address >> kSpanShift;
+    std::uint32_t& row = row_[span * 0x9E3779B97F4A7C15ull >> (64 - kRowsLog2)];
+    if (row == static_cast<std::uint32_t>(span)) return false;
+    row = static_cast<std::uint32_t>(span);
+    return true;
+  }
+
+ private:
+  std::uint32_t row_[1u << kRowsLog2];
 };
 
 }  // namespace mortise::affinity

@@ -127,6 +127,7 @@ struct Node {
   bool has_own_pool, is_planned;
   Why why;
   std::uint32_t grown;         ///< of the root: segments that heads have taken since the class was opened
+  std::uint64_t looked_up;     ///< of the root: objects since then
 };
 
 /// Where objects of nodes without a pool lie: the last one seen for each 16-byte granule's hash.

@@ -293,53 +293,6 @@ Pool* Observer::class_pool(unsigned size_class) noexcept {
   return p = fresh;
 }
 
-// -- whether looking up pays
-
-Growth Observer::growth_of(unsigned size_class) noexcept {
-  Growth g{use_[size_class].undivided, 0, kNoNode};
-  std::uint32_t most = g.all;
-  for (NodeId id = 1; id <= nodes_.last(); ++id) {
-    const Node& n = nodes_[id];
-    if (n.root != id || n.size_class != size_class || !n.grown) continue;
-    g.all += n.grown;
-    if (n.grown > most) most = n.grown, g.leader = id;
-  }
-  g.most = most;
-  return g;
-}
-
-void Observer::grew(const Pool& pool, std::uint32_t segments) noexcept {
-  Held held(lock_);
-  (pool.tag ? root(pool.tag).grown : use_[pool.size_class % kClasses].undivided) += segments;
-}
-
-std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
-  Held held(lock_);
-  if (options_.mode != Mode::graph || !pool.size_class || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
-  ClassUse& use = use_[pool.size_class];
-  use.objects += leased;
-  if (pool.is_forwarding) (pool.tag ? root(pool.tag).grown : use.undivided) += ClassUse::segments_of(leased, pool.stride());
-  if (use.is_mixed || !use.is_due()) return use.lease();
-  const Growth g = growth_of(pool.size_class);
-  if (g.pays()) return use.lease();
-  use.close(g.leader);
-  ++counts_.closed;
-  for (NodeId id = 1; id <= nodes_.last(); ++id)
-    if (nodes_[id].size_class == pool.size_class) nodes_[id].grown = 0;
-  return 0;
-}
-
-bool Observer::passed(const CallSite& site, std::size_t size) noexcept {
-  Held held(lock_);
-  ClassUse& use = use_[(size + kMinAlign - 1) / kMinAlign];
-  if (options_.mode != Mode::graph || !use.is_closed) return false;
-  CallChoice choice;
-  look_up(site, size, choice);
-  if (!use.opens(choice.tag && use.leader && root(choice.tag).id == root(use.leader).id)) return false;
-  ++counts_.opened;
-  return true;
-}
-
 // -- objects of nodes without a pool
 
 void Observer::gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept {

@@ -8,8 +8,7 @@
 // Only misses come here, under one lock: a thread knows the ways that led to a pool (call_chain.hpp). Most sites allocate a few
 // objects only, so nothing is analysed before the sixteenth.
 //
-// And whether that pays: where one group of a size class takes all the memory, or the class takes little, its objects come from
-// the heap below (class_use.hpp).
+// And whether that pays: where a size class is one group's, or its objects hardly stay, they come from the heap below (class_use.hpp).
 //
 // Source: [Wang10], with analysis deferred. Progress: blocking.
 #pragma once
@@ -49,6 +48,7 @@ class Observer {
   void choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
   void gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept;
   void grew(const Pool& pool, std::uint32_t segments) noexcept;
+  void forwarded(const Pool& pool, const std::byte* object) noexcept;
   std::uint32_t renew(Pool& pool, std::uint32_t leased) noexcept;
   bool passed(const CallSite& site, std::size_t size) noexcept;
 
@@ -86,7 +86,7 @@ class Observer {
  private:
   void look_up(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
   void patch_site(Way& way, std::uintptr_t address, const Pool& pool) noexcept;
-  Growth growth_of(unsigned size_class) noexcept;
+  Growth growth_of(unsigned size_class, bool forwards) noexcept;
   Way* way_of(CallKey key) noexcept;
   void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
   Caller* caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;
@@ -127,6 +127,7 @@ class Observer {
   Pool forwarding_ = {};
   Pool* class_pool_[kClasses] = {};
   ClassUse use_[kClasses] = {};
+  SpansMet* spans_met_ = nullptr;  ///< once a pool forwards
   std::uint32_t pools_ = 0;
   std::uint32_t next_wrapper_id_ = kFirstWrapperId;
   NodeId last_counted_ = kNoNode;

@@ -7,11 +7,45 @@
 namespace mortise::affinity {
 namespace {
 
-TEST(ClassUse, PaysWhileSeveralGroupsTakeMemory) {
-  EXPECT_FALSE((Growth{.all = 15, .most = 5, .leader = 1}.pays())) << "less than 64 KiB: it all fits in a cache";
-  EXPECT_TRUE((Growth{.all = 16, .most = 8, .leader = 1}.pays()));
-  EXPECT_TRUE((Growth{.all = 160, .most = 149, .leader = 1}.pays()));
-  EXPECT_FALSE((Growth{.all = 160, .most = 150, .leader = 1}.pays())) << "one group has fifteen sixteenths";
+constexpr Growth kNothing{};
+
+TEST(ClassUse, PaysWhileObjectsOfSeveralGroupsStay) {
+  EXPECT_FALSE((Growth{.handed = 31, .handed_to_leader = 5, .all = 31, .most = 5, .leader = 1}.pays(kNothing)))
+      << "less than 128 KiB: it all fits in a cache";
+  EXPECT_TRUE((Growth{.handed = 32, .handed_to_leader = 5, .all = 32, .most = 5, .leader = 1}.pays(kNothing)));
+  EXPECT_TRUE((Growth{.handed = 800, .handed_to_leader = 90, .all = 100, .most = 50, .leader = 1}.pays(kNothing)));
+  EXPECT_FALSE((Growth{.handed = 808, .handed_to_leader = 90, .all = 100, .most = 50, .leader = 1}.pays(kNothing)))
+      << "more than seven eighths were released";
+}
+
+TEST(ClassUse, GroupThatHasAllOfTheMemoryIsLeftAloneOnlyWhereNobodyElseAsks) {
+  EXPECT_FALSE((Growth{.handed = 640, .handed_to_leader = 600, .all = 640, .most = 630, .leader = 1}.pays(kNothing)));
+  EXPECT_TRUE((Growth{.handed = 640, .handed_to_leader = 640, .all = 640, .most = 629, .leader = 1}.pays(kNothing)))
+      << "others' objects would lie among its own";
+  EXPECT_TRUE((Growth{.handed = 640, .handed_to_leader = 599, .all = 640, .most = 640, .leader = 1}.pays(kNothing)))
+      << "the holes of others' would be filled with its own";
+}
+
+TEST(ClassUse, IsAskedWhatStayedSinceTheLastLookAndWhoClosedIt) {
+  ClassUse use{};
+  const Growth built{.handed = 1000, .handed_to_leader = 500, .all = 1000, .most = 500, .leader = 7};
+  ASSERT_TRUE(use.stays_open(built));
+  const Growth searched{.handed = 2000, .handed_to_leader = 1000, .all = 1100, .most = 500, .leader = 7};
+  EXPECT_TRUE(searched.pays(kNothing)) << "half of all stayed";
+  EXPECT_FALSE(use.stays_open(searched)) << "of what came last, a tenth";
+  EXPECT_TRUE(use.is_closed);
+  EXPECT_EQ(use.leader, kNoNode) << "whoever comes and stays opens it";
+  ClassUse other{};
+  EXPECT_FALSE(other.stays_open({.handed = 1000, .handed_to_leader = 1000, .all = 1000, .most = 1000, .leader = 7}));
+  EXPECT_EQ(other.leader, 7u) << "whoever but that one";
+}
+
+TEST(ClassUse, SpansAreNewOnce) {
+  SpansMet spans{};
+  EXPECT_TRUE(spans.is_new(0x7f0000010000));
+  EXPECT_FALSE(spans.is_new(0x7f000001fff0));
+  EXPECT_TRUE(spans.is_new(0x7f0000020000));
+  EXPECT_FALSE(spans.is_new(0x7f0000010010));
 }
 
 TEST(ClassUse, IsLookedAtWheneverTheObjectsHaveDoubled) {

@@ -138,10 +138,11 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (t.busy || (!is_ours(r) && !opens_for(t, r))) [[unlikely]] return allocate_below(t, r);
       CallChoice choice;
       CallSite site;
-      PoolHead* h;
+      PoolHead *h, *missed = nullptr;
       {
         const Inside inside(t);
         if (!(h = find_again(t, r, site))) h = ask(t, r, site, choice);
+        else if (h->is_forwarding && h->lease > 0) missed = h;
         if (h && h->lease <= 0) renew(*h);
         std::byte* const p = h && !h->is_forwarding ? pools_.take(*h, r.size) : nullptr;
         if (h && h->grown) tell_growth(*h);
@@ -152,6 +153,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       }
       const Block b = allocate_below(t, r);
       if (!b) [[unlikely]] return from_another_pool(t, r);
+      if constexpr (Leases<Chooser>) missed ? chooser_.forwarded(*missed->pool, b.ptr) : void();
       if (!h && !choice.pool) {
         const Inside inside(t);
         chooser_.gave(site, choice, b.ptr, r.size);
@@ -322,8 +324,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       h.lease = static_cast<std::int32_t>(h.leased = lease);
     }
     void tell_growth(PoolHead& h) noexcept {
-      if constexpr (Leases<Chooser>) chooser_.grew(*h.pool, h.grown);
-      h.grown = 0;
+      if constexpr (Leases<Chooser>) chooser_.grew(*h.pool, std::exchange(h.grown, 0));
     }
     /// When the heap below finds no memory, our empty segments may be what it lacks.
     Block allocate_below(Thread& t, Request r) noexcept {

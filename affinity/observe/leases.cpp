@@ -1,0 +1,59 @@
+// Whether looking up pays: what the Observer is told of pools that grow, and of leases that are used up.
+#include "affinity/observe/observer.hpp"
+
+namespace mortise::affinity {
+
+/// Pools that forward take nothing: what the heap below took for them all is divided as their objects are.
+Growth Observer::growth_of(unsigned size_class, bool forwards) noexcept {
+  const ClassUse& use = use_[size_class];
+  std::uint32_t all = use.undivided, most = all;
+  std::uint64_t objects = use.undivided_objects;
+  NodeId leader = kNoNode;
+  for (NodeId id = 1; id <= nodes_.last(); ++id) {
+    const Node& n = nodes_[id];
+    if (n.root != id || n.size_class != size_class) continue;
+    all += n.grown;
+    if (forwards ? n.looked_up > objects : n.grown > most) most = n.grown, objects = n.looked_up, leader = id;
+  }
+  if (forwards) all = use.below, most = static_cast<std::uint32_t>(std::uint64_t{all} * objects / use.objects);
+  const auto handed = [&](std::uint64_t n) { return ClassUse::segments_of(n, size_class * kMinAlign); };
+  return {.handed = handed(use.objects), .handed_to_leader = handed(objects), .all = all, .most = most, .leader = leader};
+}
+
+void Observer::grew(const Pool& pool, std::uint32_t segments) noexcept {
+  Held held(lock_);
+  (pool.tag ? root(pool.tag).grown : use_[pool.size_class % kClasses].undivided) += segments;
+}
+
+void Observer::forwarded(const Pool& pool, const std::byte* object) noexcept {
+  Held held(lock_);
+  if (!spans_met_) spans_met_ = reinterpret_cast<SpansMet*>(analysis_memory(sizeof(SpansMet)));
+  if (!spans_met_ || !spans_met_->is_new(reinterpret_cast<std::uintptr_t>(object))) return;
+  use_[pool.size_class % kClasses].below += SpansMet::kSegments;
+}
+
+std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
+  Held held(lock_);
+  if (options_.mode != Mode::graph || !pool.size_class || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
+  ClassUse& use = use_[pool.size_class];
+  use.objects += leased;
+  (pool.tag ? root(pool.tag).looked_up : use.undivided_objects) += leased;
+  if (use.is_mixed || !use.is_due() || use.stays_open(growth_of(pool.size_class, pool.is_forwarding))) return use.lease();
+  ++counts_.closed;
+  for (NodeId id = 1; id <= nodes_.last(); ++id)
+    if (nodes_[id].size_class == pool.size_class) nodes_[id].grown = 0, nodes_[id].looked_up = 0;
+  return 0;
+}
+
+bool Observer::passed(const CallSite& site, std::size_t size) noexcept {
+  Held held(lock_);
+  ClassUse& use = use_[(size + kMinAlign - 1) / kMinAlign];
+  if (options_.mode != Mode::graph || !use.is_closed) return false;
+  CallChoice choice;
+  if (use.leader) look_up(site, size, choice);
+  if (!use.opens(choice.tag && root(choice.tag).id == root(use.leader).id)) return false;
+  ++counts_.opened;
+  return true;
+}
+
+}  // namespace mortise::affinity
