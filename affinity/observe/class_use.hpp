@@ -1,6 +1,6 @@
 // Whether it pays to look up the callers of one size class: it does while what they are given stays, and is of several groups.
 //
-//   open ── every 32768, 65536, ... objects ── less than an eighth of them stayed, since the last look? ───────┬► closed
+//   open ── every 32768, 65536, ... objects ── less than an eighth of them stayed, or a 16th of the latest? ──┬► closed
 //     ▲                                       or the class took less than 128 KiB since it was opened?       │
 //     │                                       or one group has 63/64 of that memory, and 15/16 of the objects? ┘
 //     ├──── of the samples since then, 8 (then 16, 32, ...) and one in eight were of others ────── closed
@@ -27,7 +27,7 @@ struct Growth {
   NodeId leader;
 
   static constexpr std::uint32_t kLittle = 32;
-  static constexpr unsigned kStays = 8, kOfMemory = 64, kOfObjects = 16;
+  static constexpr unsigned kStays = 8, kStaysOfLatest = 16, kOfMemory = 64, kOfObjects = 16;
 
   /// What would have to stay lies together in the heap below as well.
   bool is_of_leader() const noexcept {
@@ -36,7 +36,8 @@ struct Growth {
   }
   /// `before`: what it was at the last look.
   bool stays(const Growth& before) const noexcept {
-    return all >= kLittle && std::uint64_t{all - before.all} * kStays >= handed - before.handed;
+    return all >= kLittle && std::uint64_t{all} * kStays >= handed &&
+           std::uint64_t{all - before.all} * kStaysOfLatest >= handed - before.handed;
   }
   bool pays(const Growth& before) const noexcept { return stays(before) && !is_of_leader(); }
 };
