@@ -82,6 +82,8 @@ NodeId node_of(std::uintptr_t address) noexcept;
 /// The start of that object; 0 for none.
 std::uintptr_t object_of(std::uintptr_t address) noexcept;
 NodeView view(NodeId id) noexcept;
+/// Where the function begins that the node's chain ends in; 0 where no unwind table tells.
+std::uintptr_t function_of(NodeId id) noexcept;
 /// The largest id in use.
 NodeId last_node() noexcept;
 /// From now on b's objects come from a's pool. Of different size classes: all of theirs from a pool of mixed sizes.

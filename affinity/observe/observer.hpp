@@ -79,6 +79,7 @@ class Observer {
   }
   NodeId last_node() const noexcept { return nodes_.last(); }
   NodeView view(NodeId id) noexcept;
+  std::uintptr_t function_of(NodeId id) noexcept;
   void unite(NodeId a, NodeId b, Why why) noexcept;
   void divide_from_size_class(NodeId id) noexcept;
   void fold_back(NodeId id) noexcept;

@@ -24,6 +24,7 @@ std::uintptr_t object_of(std::uintptr_t address) noexcept {
 }
 
 NodeView view(NodeId id) noexcept { return the_observer ? the_observer->view(id) : NodeView{}; }
+std::uintptr_t function_of(NodeId id) noexcept { return the_observer ? the_observer->function_of(id) : 0; }
 NodeId last_node() noexcept { return the_observer ? the_observer->last_node() : kNoNode; }
 void unite(NodeId a, NodeId b, Why why) noexcept {
   if (the_observer) the_observer->unite(a, b, why);
@@ -62,6 +63,13 @@ NodeView Observer::view(NodeId id) noexcept {
           .alternations = n->alternations,
           .pool = r.pool ? r.id : kNoNode,
           .has_own_pool = r.has_own_pool};
+}
+
+std::uintptr_t Observer::function_of(NodeId id) noexcept {
+  if (!id || id > nodes_.last()) return 0;
+  const std::uintptr_t address = nodes_[id].chain[nodes_[id].chain_length - 1];
+  const auto number = callers_by_address_.find(Index::hash(address), [&](std::uint32_t c) { return callers_[c].address == address; });
+  return number ? callers_[number].frame.function.first : 0;
 }
 
 Mixing mixing() noexcept { return the_observer ? the_observer->options().mixing : Mixing::off; }

@@ -4,6 +4,8 @@
 //             or unrolling. Transitive.                                  A ─next─► B ─next─► A          A, B together
 //   type II   edges at the same offset, from one node or from nodes related by type I, to nodes of the same size: what one
 //             field points to is of one type.                            P ─+8─► A,  P ─+8─► B          A, B together
+//             From one node, only where that function allocates both: a field that holds what two functions make holds two kinds
+//             of one type, and who visits one kind need not visit the other.
 //
 // "The same size" is the exact size of every object of a node so far; nodes whose objects differ (strings, buffers) have none.
 //
@@ -39,7 +41,9 @@ class AffinityRules {
   std::uint32_t size_of(NodeId n) const noexcept { return sizes_ ? sizes_[n] : 0; }
 
   /// Draws the consequences of a new edge: calls merged(a, b, why) for every two nodes that now belong together and did not.
-  template <class Merged> void consider(const ShapeGraph& graph, std::uint32_t edge, Merged&& merged) noexcept;
+  /// one_function(a, b): whether both are allocated by one function, as far as that is known.
+  template <class OneFunction, class Merged>
+  void consider(const ShapeGraph& graph, std::uint32_t edge, OneFunction&& one_function, Merged&& merged) noexcept;
   /// Unites for another reason (co-allocation, a plan). False if they were.
   bool unite(NodeId a, NodeId b) noexcept { return groups_.unite(a, b); }
   bool together(NodeId a, NodeId b) noexcept { return groups_.leader(a) == groups_.leader(b); }
@@ -51,28 +55,30 @@ class AffinityRules {
     return size_of(a) == size_of(b) && size_of(a) != 0 && size_of(a) <= kSizeMax;
   }
   // What the fields of b's class point to at the offset of one edge of a's class.
-  template <class Merged> void alike(const ShapeGraph& graph, NodeId b, const Edge& e, Merged&& merged) noexcept;
+  template <class OneFunction, class Merged>
+  void alike(const ShapeGraph& graph, NodeId b, const Edge& e, OneFunction&& one_function, Merged&& merged) noexcept;
 
   Classes groups_;    // by any reason
   Classes related_;   // by type I alone
   std::uint32_t* sizes_ = nullptr;
 };
 
-template <class Merged>
-void AffinityRules::alike(const ShapeGraph& graph, NodeId b, const Edge& e, Merged&& merged) noexcept {
+template <class OneFunction, class Merged>
+void AffinityRules::alike(const ShapeGraph& graph, NodeId b, const Edge& e, OneFunction&& one_function, Merged&& merged) noexcept {
   NodeId member = b;
   do {
     for (std::uint32_t n = graph.first_from(member); n; n = graph.edge(n).next_from) {
       const Edge& other = graph.edge(n);
-      if (other.offset == e.offset && other.to != e.to && same_size(other.to, e.to) && groups_.unite(other.to, e.to))
-        merged(other.to, e.to, Why::type_two);
+      if (other.offset != e.offset || other.to == e.to || !same_size(other.to, e.to)) continue;
+      if (member == e.from && !one_function(other.to, e.to)) continue;
+      if (groups_.unite(other.to, e.to)) merged(other.to, e.to, Why::type_two);
     }
     member = related_.next(member);
   } while (member != b);
 }
 
-template <class Merged>
-void AffinityRules::consider(const ShapeGraph& graph, std::uint32_t edge, Merged&& merged) noexcept {
+template <class OneFunction, class Merged>
+void AffinityRules::consider(const ShapeGraph& graph, std::uint32_t edge, OneFunction&& one_function, Merged&& merged) noexcept {
   const Edge e = graph.edge(edge);
   if (ShapeGraph::is_variable(e.from) || edge == 0) return;
   if (e.from != e.to && same_size(e.from, e.to) && related_.leader(e.from) != related_.leader(e.to)) {
@@ -81,12 +87,12 @@ void AffinityRules::consider(const ShapeGraph& graph, std::uint32_t edge, Merged
     NodeId member = e.from;
     do {
       for (std::uint32_t n = graph.first_from(member); n; n = graph.edge(n).next_from)
-        alike(graph, e.to, graph.edge(n), merged);
+        alike(graph, e.to, graph.edge(n), one_function, merged);
       member = related_.next(member);
     } while (member != e.from);
     related_.unite(e.from, e.to);
   }
-  alike(graph, e.from, e, merged);
+  alike(graph, e.from, e, one_function, merged);
 }
 
 }  // namespace mortise::affinity

@@ -45,7 +45,12 @@ void Analysis::merge(NodeId a, NodeId b, Why why) noexcept {
 void Analysis::add(GraphNode from, NodeId to, std::int32_t offset, Seen by) noexcept {
   bool fresh;
   const std::uint32_t edge = graph_.add(from, to, offset, by, fresh);
-  if (fresh) rules_.consider(graph_, edge, [&](NodeId a, NodeId b, Why why) { merge(a, b, why); });
+  if (!fresh) return;
+  const auto one_function = [](NodeId a, NodeId b) {
+    const std::uintptr_t first = function_of(a), second = function_of(b);
+    return first == second || !first || !second;
+  };
+  rules_.consider(graph_, edge, one_function, [&](NodeId a, NodeId b, Why why) { merge(a, b, why); });
 }
 
 unsigned Analysis::edge_of(const Store& store, const NodeView& node, const Start& start, Seen by) noexcept {

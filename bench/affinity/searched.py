@@ -19,6 +19,7 @@ COMMANDS = {
     # stores and graphs, walked again and again
     "roqet": shell("roqet -q -r csv -D people.nt people.rq"),
     "roqet.links": shell("roqet -q -r csv -D links.nt links.rq"),
+    "roqet.texts": shell("roqet -q -r csv -D texts.nt texts.rq"),
     "timbl": shell("timbl -f train.txt -t test.txt -a 0 -o timbl.out >/dev/null 2>&1; cat timbl.out"),
     "octomap": shell("log2graph scan.log scan.graph >/dev/null; graph2tree -i scan.graph -o scan.bt -res 0.05 >/dev/null 2>&1; cat scan.bt"),
     "ccomps": shell("ccomps -x wide.dot"),
@@ -42,8 +43,8 @@ COMMANDS = {
     "duktape": shell("duk objects.js"),
     "jimsh": shell("jimsh lists.jim"),
 }  # fmt: skip
-NEEDS = {"roqet.links": "roqet", "octomap": "graph2tree", "nextpnr": "nextpnr-ice40", "fst": "fstdeterminize", "velvet": "velvetg", "genometools": "gt",
-         "ldns": "ldns-read-zone", "duktape": "duk"}  # fmt: skip
+NEEDS = {"roqet.links": "roqet", "roqet.texts": "roqet", "octomap": "graph2tree", "nextpnr": "nextpnr-ice40", "fst": "fstdeterminize", "velvet": "velvetg",
+         "genometools": "gt", "ldns": "ldns-read-zone", "duktape": "duk"}  # fmt: skip
 # Inputs that another program makes of those written here.
 MADE = {"debug.so": "g++ -O1 -g -fPIC -shared -o debug.so debug.cpp", "mul.json": "yosys -q -p 'read_verilog mul.v; synth_ice40 -json mul.json'"}
 
@@ -52,6 +53,9 @@ PREFIX x: <http://example.org/>
 SELECT ?n ?m ?c WHERE { ?a a x:Editor . ?a foaf:name ?n . ?a foaf:knows ?b . ?b foaf:name ?m . ?b x:city ?c } ORDER BY ?n ?m ?c
 """
 LINKS = """PREFIX x: <http://example.org/>
+SELECT ?t ?u WHERE { ?a x:in <http://example.org/category/7> . ?a x:title ?t . ?a x:links ?b . ?b x:title ?u } ORDER BY ?t ?u
+"""
+TEXTS = """PREFIX x: <http://example.org/>
 SELECT ?t ?u WHERE { ?a x:in <http://example.org/category/7> . ?a x:title ?t . ?a x:links ?b . ?b x:title ?u } ORDER BY ?t ?u
 """
 
@@ -77,6 +81,20 @@ def links(count: int, chosen_every: int) -> str:
         lines.append(f'{page} <http://example.org/title> "Page {i}" .')
         lines += [f"{page} <http://example.org/in> <http://example.org/category/7> ."] if i % chosen_every == 7 else []
         lines += [f"{page} <http://example.org/links> <http://example.org/page/{int(random.random() ** 2 * count)}> ." for _ in range(random.randrange(1, 12))]
+    return "\n".join(lines) + "\n"
+
+
+def texts(count: int, chosen_every: int) -> str:
+    """Pages with words on them, among links to other pages: what a triple ends in is a name or a text."""
+    lines = []
+    for i in range(count):
+        page = f"<http://example.org/page/{i}>"
+        lines.append(f'{page} <http://example.org/title> "Page {i}" .')
+        lines += [f"{page} <http://example.org/in> <http://example.org/category/7> ."] if i % chosen_every == 7 else []
+        for _ in range(random.randrange(1, 4)):
+            words = f'"{random.choice(WORDS)} {random.choice(WORDS)} {i}"'
+            end = words if random.random() < 0.5 else f"<http://example.org/page/{random.randrange(count)}>"
+            lines.append(f"{page} <http://example.org/{'says' if end is words else 'links'}> {end} .")
     return "\n".join(lines) + "\n"
 
 
@@ -250,6 +268,7 @@ def write(folder: Path) -> None:
         "near.dot": near(3000, 2, 40, "--"), "symbols.txt": "<eps> 0\n" + "".join(f"s{i} {i + 1}\n" for i in range(60)), "words.fst": transducer(25_000),
         "reads.fa": reads(50_000, 120_000), "classes.cpp": classes(400), "classes.i": interface(300), "debug.cpp": containers(60), "genes.gff3": genes(26_000),
         "pages.pdf": pdf(9000), "mesh.obj": mesh(360), "zone.txt": zone(60_000), "objects.js": OBJECTS, "lists.jim": LISTS,
+        "texts.nt": texts(36_000, 300), "texts.rq": TEXTS,
     }  # fmt: skip
     for name, text in made.items():
         (folder / name).write_text(text)

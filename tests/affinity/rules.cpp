@@ -22,12 +22,14 @@ struct World {
   ShapeGraph graph;
   AffinityRules rules;
   std::vector<Merge> merges;
+  NodeId first_of_another_function = ~0u;
 
   void size(NodeId n, std::uint32_t bytes) { rules.sized(n, bytes); }
   void edge(GraphNode from, NodeId to, std::int32_t offset) {
     bool fresh;
     const std::uint32_t n = graph.add(from, to, offset, Seen::interpreter, fresh);
-    if (fresh) rules.consider(graph, n, [&](NodeId a, NodeId b, Why why) { merges.push_back({a, b, why}); });
+    const auto one_function = [&](NodeId a, NodeId b) { return (a < first_of_another_function) == (b < first_of_another_function); };
+    if (fresh) rules.consider(graph, n, one_function, [&](NodeId a, NodeId b, Why why) { merges.push_back({a, b, why}); });
   }
 };
 
@@ -57,6 +59,16 @@ TEST_F(Rules, TypeTwoJoinsWhatOneFieldPointsTo) {
   EXPECT_TRUE(w.rules.together(2, 4));
   EXPECT_FALSE(w.rules.together(2, 3));
   EXPECT_FALSE(w.rules.together(4, 5));
+}
+
+TEST_F(Rules, TypeTwoFromOneNodeJoinsWhatOneFunctionAllocates) {
+  w.first_of_another_function = 4;
+  w.size(1, 48), w.size(2, 80), w.size(3, 80), w.size(4, 80), w.size(5, 48), w.size(6, 80);
+  w.edge(1, 2, 16), w.edge(1, 3, 16), w.edge(1, 4, 16);
+  EXPECT_TRUE(w.rules.together(2, 3));
+  EXPECT_FALSE(w.rules.together(2, 4)) << "names and texts, made by two functions: who visits names need not visit texts";
+  w.edge(5, 6, 16), w.edge(1, 5, 0);
+  EXPECT_TRUE(w.rules.together(2, 6)) << "the field of another copy of the node";
 }
 
 TEST_F(Rules, TypeTwoReachesThroughTypeOne) {
