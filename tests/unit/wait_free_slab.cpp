@@ -69,6 +69,26 @@ TEST(WaitFreeSlab, AThreadsFirstBlockHasNoNeighbourOfAnotherThread) {
   stage.heap().audit();
 }
 
+TEST(WaitFreeSlab, AThreadIsBroughtNothingThatItsSlotsLastOneWanted) {
+  Stage<Plenty> stage(1);
+  std::vector<Block> some(60), word(64);
+  stage.as(0, [&](Plenty& h, auto& t) {
+    for (Block& b : some) b = h.allocate(t, {.size = 200});
+    for (Block& b : word) b = h.allocate(t, {.size = 100});  // all of it: the next one is wanted
+  });
+  stage.detach(0);
+  stage.attach(0);
+  stage.as(0, [&](Plenty& h, auto& t) { for (const Block b : some) h.release(t, b); });  // and has time for what is wanted
+  ClassUsage classes[256];
+  Usage u;
+  u.classes = classes;
+  u.classes_max = 256;
+  stage.heap().tell(u);
+  EXPECT_EQ(classes[some[0].class_index()].cached, some.size());
+  EXPECT_EQ(classes[word[0].class_index()].cached, 0u);
+  stage.heap().audit();
+}
+
 TEST(WaitFreeSlab, WhatAThreadLeavesIsUsedByOthers) {
   Stage<Plenty> stage(2);
   std::vector<Block> blocks(20'000);

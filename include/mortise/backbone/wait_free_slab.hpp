@@ -292,9 +292,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       if (slot.begin_look()) look(slot, kLooks);
       if (!bin.limit) [[unlikely]]
         if (const auto others = slot.begin(c); others.bits) depart(slot, others);
-      if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) {
-        return slot.pop(c);
-      }
+      if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) return slot.pop(c);
       const unsigned kind = Geometry::kind(c);
       std::byte* base = take_span(slot, kind);
       if (!base && visit_others(t, bin, kind, c, base)) return slot.pop(c);
@@ -379,6 +377,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       for (unsigned k = 0; k < WaitFreeDepartures::kStages; ++k)
         if (const WaitFreeDeparture due = slot.departures.pass({}); due.word.bits) put_home(&slot, due.word);
       for (unsigned c = 1; c <= Classes::kCount; ++c) slot.close(c, slot_of());
+      slot.wanted = slot.restocking = kNoClass;  // what it would bring is not for the next thread
       for (bool more = true; more;)
         if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);
       for (unsigned kind = 0; kind < kSpanKinds; ++kind)
