@@ -131,19 +131,34 @@ std::size_t huge_bytes_of_records(std::size_t bytes, HugePages wish) {
   return huge;
 }
 
-TEST(WaitFreeSlab, RecordsOfALargeHeapShareAHugePage) {
+TEST(WaitFreeSlab, RecordsOfALargeHeapShareHugePages) {
   std::byte* const room = os::map(4_MiB);
   ASSERT_TRUE(room);
   auto* const place = reinterpret_cast<std::byte*>(round_up(address_of(room), 2_MiB));
-  const std::size_t page = own_facts().page_bytes;
-  EXPECT_FALSE(os::gather(place, page));  // nobody has touched it
-  ASSERT_TRUE(os::prefault(place, 1_MiB));
-  const std::size_t each = os::gather(place, page) ? 2_MiB : 0;  // nothing, where the system makes no huge pages when it is asked to
+  *place = std::byte{1};
+  const std::size_t each = os::gather(place) ? 2_MiB : 0;  // nothing, where the system makes no huge pages when it is asked to
+  EXPECT_EQ(*place, std::byte{1});
   os::unmap(room, 4_MiB);
-  EXPECT_EQ(huge_bytes_of_records(200_MiB, HugePages::automatic), 0u);  // a piece of it would be nobody's
-  EXPECT_EQ(huge_bytes_of_records(300_MiB, HugePages::automatic), each);
+  EXPECT_EQ(huge_bytes_of_records(120_MiB, HugePages::automatic), 0u);  // most of it would be nobody's
+  EXPECT_EQ(huge_bytes_of_records(200_MiB, HugePages::automatic), each);
+  EXPECT_EQ(huge_bytes_of_records(300_MiB, HugePages::automatic), 2 * each);  // the second before most of its records are there
   EXPECT_EQ(huge_bytes_of_records(300_MiB, HugePages::never), 0u);
-  EXPECT_EQ(huge_bytes_of_records(1100_MiB, HugePages::automatic), 4 * each);
+  EXPECT_EQ(huge_bytes_of_records(1100_MiB, HugePages::automatic), 5 * each);
+}
+
+/// Large blocks have no records worth a page: only what is in spans counts.
+TEST(WaitFreeSlab, RecordsBehindLargeBlocksTakeNoHugePage) {
+  Stage<Plenty> stage(1);
+  stage.as(0, [](Plenty& h, auto& t) {
+    std::vector<Block> blocks;
+    for (unsigned i = 0; i < 4; ++i) {
+      blocks.push_back(h.allocate(t, {.size = 256_MiB}));
+      for (unsigned n = 0; n < 64; ++n) blocks.push_back(h.allocate(t, {.size = 64_KiB}));
+    }
+    EXPECT_EQ(huge_bytes_at(h.page_index().bits_at(0)), 0u);
+    for (const Block b : blocks) h.release(t, b);
+  });
+  stage.heap().audit();
 }
 
 TEST(WaitFreeSlab, AThreadThatEndsKeepsNoEmptySpan) {

@@ -239,12 +239,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       typename Slot::Word leaves;
       const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
-      if (leaves.bits) depart(slot, leaves);
+      if (leaves.bits) depart(slot, leaves.at, leaves.bits, leaves.size_class);
       else if (slot.has_chores()) chore(slot);
     }
-    /// One word sets out, and one that did before is home.
-    void depart(Slot& slot, const typename Slot::Word& word) noexcept {
-      const WaitFreeDeparture leaves = departure_of(word);
+    /// One word sets out, and one that did before is home. Three values: a word that is written in parts and read whole is waited for.
+    [[gnu::noinline]] void depart(Slot& slot, std::byte* at, std::uint64_t bits, unsigned c) noexcept {
+      const WaitFreeDeparture leaves = departure_of({at, bits, c});
       leaves.span->bin.ask_for(leaves.number * 64);
       __builtin_prefetch(&leaves.span->opened);
       if (const WaitFreeDeparture due = slot.departures.pass(leaves); due.word.bits) put(&slot, due);
@@ -291,7 +291,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       auto& bin = slot.bins[c];
       if (slot.begin_look()) look(slot, kLooks);
       if (!bin.limit) [[unlikely]]
-        if (const auto others = slot.begin(c); others.bits) depart(slot, others);
+        if (const auto others = slot.begin(c); others.bits) depart(slot, others.at, others.bits, c);
       if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) return slot.pop(c);
       const unsigned kind = Geometry::kind(c);
       std::byte* base = take_span(slot, kind);

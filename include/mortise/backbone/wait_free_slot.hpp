@@ -26,9 +26,9 @@ namespace mortise {
 template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   using Span = WaitFreeSpan;
   using Geometry = WaitFreeGeometry<Classes>;
-  static constexpr unsigned kSlotsMax = 23;             ///< freed blocks kept of one class, at most
-  static constexpr std::size_t kBytesPerClass = 64_KiB; ///< and of large classes so many bytes
-  static constexpr unsigned kStaleMax = 4;              ///< empty words looked at in one refill
+  static constexpr unsigned kSlotsMax = 23;               ///< freed blocks kept of one class, at most
+  static constexpr std::size_t kBytesPerClass = 256_KiB;  ///< and of large classes so many bytes
+  static constexpr unsigned kStaleMax = 4;                ///< empty words looked at in one refill
   static constexpr unsigned kSpares[kSpanKinds] = {12, 8};  ///< unused spans kept, at most
 
   /// `count`, `word` and `out` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.

@@ -72,7 +72,6 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
       if (!is_started_) small_.start(), large_.start();
-      page_bytes_ = facts.page_bytes;
       return is_started_ = true;
     }
 
@@ -136,6 +135,8 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
 
    private:
     static constexpr unsigned kHandedAtOnce = 64;
+    static constexpr std::uint32_t kGathered = os::kGatheredBytes / Index::kBitmapBytes;  ///< granules whose records share a huge page
+    static constexpr std::size_t kGatheredMax = Index::kReachBytes / Index::kGranule / kGathered + 1;
 
     unsigned count(unsigned kind) const noexcept { return kind ? large_.count() : small_.count(); }
 
@@ -148,20 +149,25 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
       s->state = SpanState::slab;  // a stray free of it is a crime
       index.set_class(s, kNoClass);
       record_of(b.ptr)->size_class.store(kNoClass, Order::relaxed);  // touches the record's page
-      gather_records();
+      granules_.fetch_add(s->granules, Order::relaxed);
+      gather_records(s->head);
       return b.ptr;
     }
-    /// The records of 256 MiB of heap take 512 pages, and those that a thread needs next are anywhere in them: one huge page, once all of
-    /// these 256 MiB are there. A look, mostly; when it is time, as long as the system takes to copy 2 MiB.
-    void gather_records() noexcept {
+    /// The records of 256 MiB of heap take 512 pages, and those that a thread needs next are anywhere in them: they are made one huge page
+    /// when granule `g` is among them, but not before there are spans of 128 MiB for each such page.
+    void gather_records(std::uint32_t g) noexcept {
       Index& index = this->below.page_index();
-      constexpr std::uint32_t kGranules = os::kGatheredBytes / Index::kBitmapBytes;
-      for (std::uint32_t n = gathered_.load(Order::relaxed); index.covered() / kGranules > n; n = gathered_.load(Order::relaxed)) {
-        if (!gathered_.compare_exchange_strong(n, n + 1, Order::relaxed)) continue;
-        auto* const records = reinterpret_cast<std::byte*>(index.bits_at(n * kGranules));
-        if (huge_pages_.load(Order::relaxed) != HugePages::never && address_of(records) % os::kGatheredBytes == 0)
-          os::gather(records, page_bytes_);
-      }
+      const std::uint32_t page = g / kGathered;
+      const std::uint64_t bit = std::uint64_t{1} << page % 64;
+      Atomic<std::uint64_t>& asked = asked_[page / 64];
+      const std::uint32_t gathered = gathered_.load(Order::relaxed);
+      if (asked.load(Order::relaxed) & bit || granules_.load(Order::relaxed) / (kGathered / 2) <= gathered) return;
+      if (asked.fetch_or(bit, Order::relaxed) & bit) return;  // another thread does
+      gathered_.fetch_add(1, Order::relaxed);
+      auto* const records = reinterpret_cast<std::byte*>(index.bits_at(page * kGathered));
+      if (huge_pages_.load(Order::relaxed) != HugePages::never && address_of(records) % os::kGatheredBytes == 0 &&
+          index.back_bits((page + 1) * kGathered))
+        os::gather(records);
     }
     WaitFreeSpan* record_of(std::byte* span) noexcept {
       Index& index = this->below.page_index();
@@ -176,6 +182,7 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
         Index& index = this->below.page_index();
         Span* const s = index.span_of(span);
         index.set_class(s, kNoClass);
+        granules_.fetch_sub(s->granules, Order::relaxed);
         index.set_span(s->head, s->granules, SpanState::large);
         this->below.release(t, {span, kSpanKindBytes[kind], kNoClass});
       }
@@ -187,8 +194,9 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
     Atomic<std::size_t> grown_;
     Atomic<OnExhausted> on_exhausted_;
     Atomic<HugePages> huge_pages_;
-    Atomic<std::uint32_t> gathered_;  ///< times 256 MiB of heap whose records had their turn
-    std::size_t page_bytes_ = 0;
+    Atomic<std::uint32_t> granules_;  ///< of spans that came from below
+    Atomic<std::uint32_t> gathered_;  ///< huge pages that their records were to share
+    Atomic<std::uint64_t> asked_[(kGatheredMax + 63) / 64];
     bool is_started_ = false, is_reserved_ = false;
   };
 };

@@ -202,6 +202,12 @@ struct PageIndex {
           __atomic_store_n(classes + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
     }
 
+    /// The bitmaps of the first `granules` can be touched, wherever the heap ends. False when the system refuses.
+    bool back_bits(std::uint32_t granules) noexcept {
+      Held held(lock_);
+      return granules <= kReachBytes / kGranule && back(bits_, std::size_t{granules} * kBitmapBytes);
+    }
+
     /// Asks for the line that `change_class` will write.
     void ask_for_class(std::uint32_t head) const noexcept { prefetch_to_write(class_map_.at + head); }
 
@@ -254,8 +260,8 @@ struct PageIndex {
       return true;
     }
 
-    // The first line is what free() reads.
-    std::byte* origin_ = nullptr;
+    // The first line is what free() reads: all of it, and nothing that others write.
+    alignas(64) std::byte* origin_ = nullptr;
     std::size_t extent_ = 0, places_ = 0;
     Table class_map_;
     Table spans_;
