@@ -13,3 +13,4 @@
 #include "mortise/data/strided.hpp"
 #include "mortise/data/treap.hpp"
 #include "mortise/data/two_level_lists.hpp"
+#include "mortise/data/waiting_batch.hpp"

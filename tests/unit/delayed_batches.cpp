@@ -65,24 +65,64 @@ TEST(DelayedBatches, ASmallBlockWaitsForSoManyReleases) {
   EXPECT_GE(shortest_wait([](auto&) { return 16u; }), kWait / 64 * 16);
 }
 
-/// The queue, a batch that is one too many, and an open batch a class: what is released without end does not pile up.
+/// The queue, a batch that is one too many, and the open one, however many classes: what is released without end does not pile up.
 TEST(DelayedBatches, NoMoreWaitsThanIsAllowed) {
   Stage<Delaying> stage;
   stage.as(0, [](Delaying& h, auto& t) {
-    constexpr std::size_t kSizes[] = {16, 100, 1000, 5000};
-    constexpr std::size_t kBatch = 8_KiB;
+    constexpr std::size_t kBatch = 16_KiB;
     std::map<std::byte*, std::size_t> released;
-    for (const std::size_t size : kSizes)
-      for (unsigned i = 0; i < 5000; ++i) {
-        const Block b = h.allocate(t, {.size = size});
-        released[b.ptr] = b.size;
-        h.release(t, h.block_of(b.ptr));
-      }
+    for (unsigned i = 0; i < 20'000; ++i) {
+      const Block b = h.allocate(t, {.size = 64 + i * 37 % 5000});
+      released[b.ptr] = b.size;
+      h.release(t, h.block_of(b.ptr));
+    }
     std::size_t waiting = 0;
     for (const auto& [p, bytes] : released)
       if (h.freed_at(p)) waiting += bytes;
     EXPECT_GE(waiting, kWait);
-    EXPECT_LE(waiting, kWait + kBatch + std::size(kSizes) * kBatch);
+    EXPECT_LE(waiting, kWait + 2 * kBatch);
+  });
+}
+
+/// Larger than a batch: alone in one, and it waits as long as any other.
+TEST(DelayedBatches, ABlockLargerThanABatchWaits) {
+  using Small = Stack<Layers<DelayedBatches<kWait, fills::Untouched, 1_KiB>>, HslabLayers>;
+  Stage<Small> stage;
+  stage.as(0, [](Small& h, auto& t) {
+    const Block large = h.allocate(t, {.size = 5000});
+    h.release(t, h.block_of(large.ptr));
+    std::size_t clock = 0;
+    while (h.freed_at(large.ptr)) {
+      const Block b = h.allocate(t, {.size = 3000});
+      h.release(t, h.block_of(b.ptr));
+      ASSERT_LE(clock += b.size, 2 * kWait);
+    }
+    EXPECT_GE(clock, kWait);
+  });
+}
+
+/// Blocks of one class leave in one go, of several one by one; what is wrong with one of either is told of that one.
+TEST(DelayedBatches, AMixedBatchIsLookedAtWhole) {
+  using Ends = Stack<Layers<DelayedBatches<kWait, fills::ZeroedEnds<1_KiB>, 4_KiB, on_fault::CallBack<note>>>, HslabLayers>;
+  Stage<Ends> stage;
+  stage.as(0, [](Ends& h, auto& t) {
+    constexpr std::size_t kSizes[] = {16, 32, 48, 64, 80, 112, 448, 1024, 2048};
+    for (const std::size_t wrong : kSizes)
+      for (std::size_t at : {std::size_t{0}, wrong - 1}) {
+        std::byte* stale = nullptr;
+        for (const std::size_t size : kSizes) {
+          const Block b = h.allocate(t, {.size = size});
+          if (size == wrong) stale = b.ptr;
+          h.release(t, h.block_of(b.ptr));
+        }
+        stale[at] = std::byte{1};
+        accused = 0;
+        h.trim(t);
+        EXPECT_EQ(accused, 1u) << wrong << " at " << at;
+        accused = 0;
+        h.trim(t);
+        EXPECT_EQ(accused, 0u);
+      }
   });
 }
 

@@ -1,13 +1,11 @@
-// A quarantine that costs little: released blocks wait in batches of their class, and batches leave whole.
+// A quarantine that costs little: released blocks wait in batches, in the order of their release, and batches leave whole.
 //
-//   release ──► the class's open batch ── full? ──► queue ( newest ... oldest ) ── old enough? ──► below, a batch at a time
+//   release ──► the open batch ── full? ──► queue ( newest ... oldest ) ── old enough? ──► below, a batch at a time
 //
-//   Batch   ┌──────┬───────┬──────┬─────────────┬──────────┐
-//           │ next │ class │ left │ block[left ..]         │ and beside each block the place of its release
-//           └──────┴───────┴──────┴─────────────┴──────────┘
-//
-// A batch leaves kBytes of releases after the last of its blocks came, when another one is full. DelayedFree passes blocks on in the
-// order of their release, for three times the instructions; it also serves heaps without size classes.
+// A batch leaves kBytes of releases after the last of its blocks came, when another one is full: in one go when all of its blocks are of
+// one class, else one by one, each as below takes any other release. A thread writes to one batch at a time, whichever classes it
+// releases blocks of: what waits does not grow with their number. DelayedFree does the same for heaps without size classes, where what
+// waits is no more than kBytes to the block, for three times the instructions.
 //
 // A use after free meets memory that is nobody's; with a fill it is found as well. A block of which not one more than half of kBytes
 // would fit does not stay.
@@ -15,13 +13,12 @@
 // A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine, as does
 // a release that needs more batches while the layer's lock is held, for which it does not wait.
 //
-// `trim` also empties the quarantines of threads that sleep. A hit asks nobody: whoever trims claims a thread, points its open batches
+// `trim` also empties the quarantines of threads that sleep. A hit asks nobody: whoever trims claims a thread, points its open batch
 // at one that is always full, and orders that before what the thread does next by membarrier. So a hit either was seen at work, and
 // then its thread is left alone, or it misses, and a miss looks at the claim and goes past the quarantine.
 // When the OnFault slot goes on, the block leaves as if nothing had been written to it.
 //
-// What waits: the last kBytes of releases, a block of less than kBytesMin counted as that, and up to kOpenBytes a class in its open
-// batch, which stays open until it is full.
+// What waits: the last kBytes of releases and at most two batches more, a block of less than 64 bytes counted as that.
 // Bound: O(1), and O(a batch) for the release that finds it full. Progress: as below.
 // Source: delayed free as in [Mortise24]; batches as in the magazines of [BonwickAdams01].
 // Placement: above caches that take batches (CoreCache); HeaderMagic and TailChecksum above it see the program's own releases.
@@ -30,6 +27,7 @@
 #include <array>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/waiting_batch.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/policy/coloured.hpp"
@@ -43,39 +41,29 @@ namespace mortise {
 
 /// `kBytes` (8 KiB..64 MiB): later releases that a block waits for, a thread.
 /// `Fill`: what is done to its bytes meanwhile.
-/// `kOpenBytes` (64..64 KiB): the most that a class's open batch holds.
+/// `kBatchBytes` (64..64 KiB): so much a batch holds.
 /// `OnFault`: what comes after a write after free.
-template <std::size_t kBytes = 64_KiB, QuarantineFill Fill = fills::Untouched, std::size_t kOpenBytes = 8_KiB,
+template <std::size_t kBytes = 64_KiB, QuarantineFill Fill = fills::Untouched, std::size_t kBatchBytes = 16_KiB,
           OnFaultPolicy OnFault = on_fault::Configured>
 struct DelayedBatches {
   static constexpr const char* kName = "DelayedBatches";
-  static constexpr const char* kWhat = "a quarantine a thread: released blocks wait, and leave in batches of their class";
+  static constexpr const char* kWhat = "a quarantine a thread: released blocks wait, and leave in batches";
   static constexpr const char* kNeeds = "a heap below with size classes that finds blocks by pointer and takes batches (CoreCache)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("Fill", Fill::kName).policy("OnFault", OnFault::kName)
-        .number("bytes", kBytes).number("open_bytes", kOpenBytes);
+        .number("bytes", kBytes).number("batch_bytes", kBatchBytes);
   }
 
   template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> class Over : public Locked<Below, FutexLock> {
-    static constexpr unsigned kSlots = 62;
-    static constexpr std::size_t kBytesMin = 64;
+    using Batch = WaitingBatch<kBatchBytes>;
 #ifdef MORTISE_THREAD_SANITIZER
     static constexpr bool kMayClaim = false;  // it knows nothing of membarrier
 #else
     static constexpr bool kMayClaim = true;
 #endif
-    struct Batch {
-      Shared<Batch*> next;
-      std::uint32_t size_class;  ///< 0: holds nothing
-      std::uint32_t left;        ///< slots that are free, which are the first
-      std::uint64_t cost;        ///< bytes that a release of this class counts
-      Shared<std::uint64_t> closed_at;  ///< by the thread's clock
-      std::byte* block[kSlots];
-      const void* freed_at[kSlots];
-    };
     /// Batches come in groups, which a thread keeps until it ends.
     struct Group {
-      static constexpr unsigned kBatches = 8;
+      static constexpr unsigned kBatches = 4;
       Shared<Group*> next;
       Batch batch[kBatches];
     };
@@ -90,10 +78,10 @@ struct DelayedBatches {
     struct Thread {
       State state = kClosed;
       bool is_claimed = false;  ///< somebody empties it, under lock_
-      Batch* open[Classes::kCount + 1] = {};
+      Batch* open = nullptr;
       Shared<Batch*> oldest;  ///< the queue
       Shared<Batch*> newest;
-      std::uint64_t clock = 0;  ///< bytes released so far
+      std::uint64_t clock = 0;  ///< bytes that batches were closed with so far
       Shared<Batch*> idle;
       Shared<Group*> groups;    ///< under lock_
       Shared<Thread*> next;     ///< in the list of attached threads; under lock_
@@ -105,19 +93,20 @@ struct DelayedBatches {
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t.below, r); }
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t.below, r); }
 
-    /// Yes when the open batch of the block's class has a slot: 16 instructions without a fill.
+    /// Yes when the open batch has room: 18 instructions without a fill.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       if (t.state != kOpen) [[unlikely]] return false;
       set_state(t, kAtWork);
-      Batch& batch = *glance(t.open[b.class_index()]);
-      const std::uint32_t left = batch.left;
-      if (left == 0) [[unlikely]] {
+      Batch& batch = *glance(t.open);
+      const unsigned c = b.class_index();
+      const std::uint64_t head = batch.head(), step = kHitStep[c];
+      if (!Batch::has_room(head + step)) [[unlikely]] {
         set_state(t, kOpen);
         return false;
       }
-      if constexpr (kHitsAreShort) Fill::fill_short(b.ptr, kLengths, b.class_index());
-      else if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, b.class_index());
-      put(t, batch, left - 1, b.ptr, call_site());
+      if constexpr (kHitsAreShort) Fill::fill_short(b.ptr, kLengths, c);
+      else if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, c);
+      batch.put(head, step, b.ptr, c, call_site());
       set_state(t, kOpen);
       return true;
     }
@@ -142,9 +131,8 @@ struct DelayedBatches {
       if (!this->lock_.try_lock()) return nullptr;
       const void* place = nullptr;
       for (const Thread* t = first_; t && !place; t = t->next)
-        each_batch(*t, [&](const Batch& batch, unsigned c, unsigned left) {
-          for (unsigned i = left; i < slots_of(c); ++i)
-            if (glance(batch.block[i]) == p) place = glance(batch.freed_at[i]);
+        each_waiting(*t, [&](const Batch& batch, unsigned i) {
+          if (batch.block(i) == p) place = batch.freed_at(i);
         });
       this->lock_.unlock();
       return place;
@@ -170,7 +158,7 @@ struct DelayedBatches {
     }
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
-      for (Batch*& batch : t.open) show(batch, &none_);
+      show(t.open, &none_);
       {
         Held held(this->lock_);
         t.next = first_.get();
@@ -202,32 +190,29 @@ struct DelayedBatches {
       tell_below(this->below, u);
       Held held(this->lock_);
       for (const Thread* t = first_; t; t = t->next)
-        each_batch(*t, [&u](const Batch&, unsigned c, unsigned left) {
-          u.in_transit(plain_class<Classes>(c), Classes::size_of(c), slots_of(c) - left);
+        each_waiting(*t, [&u](const Batch& batch, unsigned i) {
+          const unsigned c = batch.size_class(i);
+          u.in_transit(plain_class<Classes>(c), Classes::size_of(c), 1);
         });
     }
     std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
 
     /// Looks at the blocks that wait here, which stay. O(blocks).
     void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
-      each_batch(t, check_all_of);
+      each_waiting(t, check);
     }
 
    private:
-    struct Facts {
-      std::uint8_t slots;  ///< of a batch; 0: blocks of the class do not stay
-      std::uint32_t cost;  ///< a small block counts as kBytesMin, so that the number of blocks that wait is bounded, too
-    };
-    static constexpr auto kFacts = [] {
-      std::array<Facts, Classes::kCount + 1> facts{};
-      for (unsigned c = 1; c <= Classes::kCount; ++c) {
-        const std::size_t bytes = Classes::size_of(c), fit = kOpenBytes / bytes, slots = fit < 1 ? 1 : fit > kSlots ? kSlots : fit;
-        facts[c].slots = bytes <= kBytes / 2 ? static_cast<std::uint8_t>(slots) : 0;
-        facts[c].cost = static_cast<std::uint32_t>(bytes > kBytesMin ? bytes : kBytesMin);
-      }
-      return facts;
+    static_assert(Classes::kCount < 256, "a block's class is a byte of its batch");
+    /// Bytes that a release counts; a small block counts for more, so that the number of blocks that wait is bounded, too. 0: blocks of
+    /// the class do not stay.
+    static constexpr auto kCostOf = [] {
+      std::array<std::uint32_t, Classes::kCount + 1> cost{};
+      for (unsigned c = 1; c <= Classes::kCount; ++c)
+        if (const std::size_t bytes = Classes::size_of(c); bytes <= kBytes / 2)
+          cost[c] = static_cast<std::uint32_t>(bytes > Batch::kBytesMin ? bytes : Batch::kBytesMin);
+      return cost;
     }();
-    static constexpr unsigned slots_of(unsigned c) noexcept { return kFacts[c].slots; }
     static constexpr auto kFilledOf = [] {
       std::array<std::uint32_t, Classes::kCount + 1> filled{};
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
@@ -240,12 +225,20 @@ struct DelayedBatches {
       if constexpr (Fill::kFillBytes > 0) return typename Fill::template Lengths<Classes::kCount + 1>(kFilledOf);
       else return nullptr;
     }();
-    /// A batch of one is full as soon as it is open, so no hit meets one: what those that take more hold may all be short.
+    /// Where long ones are so long that a batch has room for two, no hit takes them, and no hit asks.
     static constexpr bool kHitsAreShort = [] {
-      if constexpr (Fill::kFillBytes > 0)
-        for (unsigned c = 1; c <= Classes::kCount; ++c)
-          if (slots_of(c) > 1 && kFilledOf[c] >= Fill::kLongFrom) return false;
-      return Fill::kFillBytes > 0;
+      if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 2;
+      return false;
+    }();
+    /// What a hit adds to a batch's head.
+    static constexpr auto kHitStep = [] {
+      std::array<std::uint64_t, Classes::kCount + 1> step{};
+      for (unsigned c = 0; c <= Classes::kCount; ++c) {
+        bool is_taken = kCostOf[c] != 0;
+        if constexpr (kHitsAreShort) is_taken = is_taken && kFilledOf[c] < Fill::kLongFrom;
+        step[c] = is_taken ? Batch::step_of(kCostOf[c]) : Batch::kNoRoom;
+      }
+      return step;
     }();
 
     /// Seen by signal handlers of this thread: nothing moves across it.
@@ -254,30 +247,23 @@ struct DelayedBatches {
       show(t.state, state);
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
     }
-    MORTISE_HOT static void put(Thread& t, Batch& batch, std::uint32_t at, std::byte* p, const void* site) noexcept {
-      t.clock += batch.cost;
-      show(batch.block[at], p);
-      show(batch.freed_at[at], site);
-      show(batch.left, at);
-    }
-    template <class Each> static void each_batch(const Thread& t, Each&& each) noexcept {
+    template <class Each> static void each_waiting(const Thread& t, Each&& each) noexcept {
       for (const Group* group = t.groups; group; group = group->next)
-        for (const Batch& batch : group->batch) {
-          const std::uint32_t c = glance(batch.size_class), left = glance(batch.left);
-          if (c && left < slots_of(c)) each(batch, c, left);
-        }
+        for (const Batch& batch : group->batch)
+          for (unsigned i = 0, count = batch.count(); i < count; ++i) each(batch, i);
     }
 
     /// The open batch is full, or there is none, or the block does not stay.
     [[gnu::noinline]] void release_from(Thread& t, Block b, const void* site) noexcept {
       const unsigned c = b.class_index();
-      if (slots_of(c) == 0 || t.state != kOpen) return pass_by(t, b);
+      if (kCostOf[c] == 0 || t.state != kOpen) return pass_by(t, b);
       set_state(t, kAtWork);
-      Batch* batch = is_claimed(t) ? nullptr : glance(t.open[c]);
-      if (batch && glance(batch->left) == 0) batch = close(t, c);
+      const std::uint64_t step = Batch::step_of(kCostOf[c]);
+      Batch* batch = is_claimed(t) ? nullptr : glance(t.open);
+      if (batch && !Batch::has_room(batch->head() + step)) batch = close(t);
       if (batch) {
         if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, c);
-        put(t, *batch, batch->left - 1, b.ptr, site);
+        batch->put(batch->head(), step, b.ptr, c, site);
       }
       set_state(t, kOpen);
       if (!batch) pass_by(t, b);
@@ -288,28 +274,26 @@ struct DelayedBatches {
       this->below.release(t.below, b);
     }
 
-    /// Queues the open batch of a class, lets the oldest go that are too many, and opens another; null without memory.
-    Batch* close(Thread& t, unsigned c) noexcept {
-      if (Batch* const full = glance(t.open[c]); full != &none_) {
-        queue_open(t, c, *full, t.clock);
-        while (t.clock - t.oldest->closed_at >= kBytes) leave(t, t);
-      }
+    /// Queues the open batch, lets the oldest go that are too many, and opens another; null without memory.
+    Batch* close(Thread& t) noexcept {
+      queue_open(t);
+      while (t.oldest && t.clock - t.oldest->closed_at >= kBytes) leave(t, t);
       if (!t.idle || !t.idle->next) more(t);  // before the last one is needed: who is refused asks again
       Batch* const batch = t.idle;
       if (!batch) return nullptr;
       t.idle = batch->next.get();
-      batch->cost = kFacts[c].cost;
-      show(batch->left, std::uint32_t{slots_of(c)});
-      show(batch->size_class, std::uint32_t{c});
-      show(t.open[c], batch);
+      batch->open();
+      show(t.open, batch);
       return batch;
     }
-    void queue_open(Thread& t, unsigned c, Batch& batch, std::uint64_t closed_at) noexcept {
-      batch.next = nullptr;
-      (t.newest ? t.newest->next : t.oldest) = &batch;
-      t.newest = &batch;
-      batch.closed_at = closed_at;
-      show(t.open[c], &none_);
+    void queue_open(Thread& t) noexcept {
+      Batch* const batch = glance(t.open);
+      if (batch == &none_) return;
+      batch->next = nullptr;
+      (t.newest ? t.newest->next : t.oldest) = batch;
+      t.newest = batch;
+      batch->closed_at = t.clock += batch->bytes();
+      show(t.open, &none_);
     }
 
     /// The oldest batch of `t` goes below, on the account of `by`.
@@ -317,23 +301,30 @@ struct DelayedBatches {
       Batch& batch = *t.oldest;
       t.oldest = batch.next.get();
       if (!t.oldest) t.newest = nullptr;
-      const unsigned c = glance(batch.size_class), left = glance(batch.left), count = slots_of(c) - left;
-      if constexpr (Fill::kFillBytes)
-        if (!Fill::are_whole(batch.block + left, count, kFilledOf[c])) [[unlikely]] check_all_of(batch, c, left);
-      show(batch.size_class, std::uint32_t{0});
-      this->below.release_batch(by.below, c, batch.block + left, count);
+      const unsigned count = batch.count(), c = batch.size_class(0);
+      const bool is_of_one = batch.is_of_one_class();
+      if constexpr (Fill::kFillBytes) {
+        const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, kFilledOf[c])
+                                        : Fill::are_whole(batch.blocks(), count, kLengths, batch.classes());
+        if (!is_whole) [[unlikely]]
+          for (unsigned i = 0; i < count; ++i) check(batch, i);
+      }
+      batch.clear();
+      if (is_of_one) this->below.release_batch(by.below, c, batch.blocks(), count);
+      else for (unsigned i = 0; i < count; ++i) give_back(by, batch.block(i), batch.size_class(i));
       put_idle(t, batch);
+    }
+    void give_back(Thread& by, std::byte* p, unsigned c) noexcept {
+      if constexpr (Hits<Below>)
+        if (this->below.release_hit(by.below, {p, 0, c})) [[likely]] return;
+      this->below.release(by.below, {p, Classes::size_of(c), c});
     }
     static void put_idle(Thread& t, Batch& batch) noexcept {
       batch.next = t.idle.get();
       t.idle = &batch;
     }
-    void queue_all(Thread& t) noexcept {
-      for (unsigned c = 1; c <= Classes::kCount; ++c)
-        if (Batch* const batch = glance(t.open[c]); batch != &none_) queue_open(t, c, *batch, t.newest ? t.newest->closed_at.get() : 0);
-    }
     void empty(Thread& by, Thread& t) noexcept {
-      queue_all(t);
+      queue_open(t);
       while (t.oldest) leave(by, t);
     }
 
@@ -341,7 +332,7 @@ struct DelayedBatches {
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       return glance(t.is_claimed);
     }
-    /// Those that are at work are left alone; their open batches may leave earlier than they would have.
+    /// Those that are at work are left alone; their open batch may leave earlier than it would have.
     void empty_others(Thread& by) noexcept {
       Held held(this->lock_);
       if (!first_ || (first_ == &by && !by.next)) return;
@@ -359,7 +350,7 @@ struct DelayedBatches {
       // by threads that were seen to have ended their work before taking it over.
       bool is_ordered = os::order_all_threads();
       give_up_at_work();
-      if ((is_ordered = is_ordered && os::order_all_threads())) each_claimed([&](Thread& t) { queue_all(t); });
+      if ((is_ordered = is_ordered && os::order_all_threads())) each_claimed([&](Thread& t) { queue_open(t); });
       is_ordered = is_ordered && os::order_all_threads();
       give_up_at_work();  // a hit that began before its batch was queued may still be writing to it
       if (is_ordered && os::order_all_threads()) each_claimed([&](Thread& t) {
@@ -382,16 +373,16 @@ struct DelayedBatches {
       this->lock_.unlock();
     }
 
-    static void check_all_of(const Batch& batch, unsigned c, unsigned left) noexcept {
-      for (unsigned i = left; i < slots_of(c); ++i)
-        if (!Fill::is_whole(batch.block[i], kFilledOf[c])) accuse({batch.block[i], Classes::size_of(c), c}, batch.freed_at[i]);
+    static void check(const Batch& batch, unsigned i) noexcept {
+      const unsigned c = batch.size_class(i);
+      if (!Fill::is_whole(batch.block(i), kFilledOf[c])) accuse({batch.block(i), Classes::size_of(c), c}, batch.freed_at(i));
     }
     MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
     }
 
     bool can_claim_ = false;
-    Batch none_ = {};  ///< what is open for a class without a batch: no slot of it is free; never written
+    Batch none_ = {};  ///< what is open where no batch is: it has no room; never written
     Shared<Thread*> first_;
     Shared<Group*> spare_;
   };

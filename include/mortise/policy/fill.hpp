@@ -119,6 +119,17 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
     for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | detail::rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
+  /// The same for blocks of which the one at p[i] has the length number `of[i]`.
+  template <std::size_t kCount>
+  static bool are_whole(const std::byte* const* p, unsigned count, const Lengths<kCount>& l, const std::uint8_t* of) noexcept {
+    Word seen{};
+    for (unsigned i = 0; i < count; ++i) {
+      const Length& n = l.of[of[i]];
+      seen |= (word(p[i]) | word(p[i] + n.second)) | (word(p[i] + n.third) | word(p[i] + n.last));
+      if (n.bytes > kAtOnce) seen |= detail::rest(p[i], n.bytes);
+    }
+    return (seen[0] | seen[1]) == 0;
+  }
 
  private:
   MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
@@ -188,6 +199,18 @@ template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
     if (!detail::are_zero(p, count, 0, 16, 32, 48, l.before, l.last)) return false;
     Word seen{};
     for (unsigned i = 0; l.is_whole && i < count; ++i) seen |= detail::rest(p[i], n);
+    return (seen[0] | seen[1]) == 0;
+  }
+  template <std::size_t kCount>
+  static bool are_whole(const std::byte* const* p, unsigned count, const Lengths<kCount>& l, const std::uint8_t* of) noexcept {
+    using detail::word;
+    Word seen{};
+    for (unsigned i = 0; i < count; ++i) {
+      const Length& n = l.of[of[i]];
+      seen |= (word(p[i]) | word(p[i] + n.second)) | (word(p[i] + n.third) | word(p[i] + n.fourth));
+      seen |= word(p[i] + n.before) | word(p[i] + n.last);
+      if (n.is_whole) [[unlikely]] seen |= detail::rest(p[i], n.bytes());
+    }
     return (seen[0] | seen[1]) == 0;
   }
 
