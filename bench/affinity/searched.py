@@ -55,9 +55,6 @@ SELECT ?n ?m ?c WHERE { ?a a x:Editor . ?a foaf:name ?n . ?a foaf:knows ?b . ?b 
 LINKS = """PREFIX x: <http://example.org/>
 SELECT ?t ?u WHERE { ?a x:in <http://example.org/category/7> . ?a x:title ?t . ?a x:links ?b . ?b x:title ?u } ORDER BY ?t ?u
 """
-TEXTS = """PREFIX x: <http://example.org/>
-SELECT ?t ?u WHERE { ?a x:in <http://example.org/category/7> . ?a x:title ?t . ?a x:links ?b . ?b x:title ?u } ORDER BY ?t ?u
-"""
 
 
 def people(count: int, editor_every: int) -> str:
@@ -268,7 +265,7 @@ def write(folder: Path) -> None:
         "near.dot": near(3000, 2, 40, "--"), "symbols.txt": "<eps> 0\n" + "".join(f"s{i} {i + 1}\n" for i in range(60)), "words.fst": transducer(25_000),
         "reads.fa": reads(50_000, 120_000), "classes.cpp": classes(400), "classes.i": interface(300), "debug.cpp": containers(60), "genes.gff3": genes(26_000),
         "pages.pdf": pdf(9000), "mesh.obj": mesh(360), "zone.txt": zone(60_000), "objects.js": OBJECTS, "lists.jim": LISTS,
-        "texts.nt": texts(36_000, 300), "texts.rq": TEXTS,
+        "texts.nt": texts(36_000, 300), "texts.rq": LINKS,
     }  # fmt: skip
     for name, text in made.items():
         (folder / name).write_text(text)
