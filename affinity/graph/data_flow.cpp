@@ -17,21 +17,23 @@ bool DataFlow::address_of(const Operand& o, std::uintptr_t& address) const noexc
   if (o.opaque || o.thread_local_) return false;
   auto sum = static_cast<std::uintptr_t>(o.value);
   if (o.reg != kNoRegister) {
-    if (!now_.general[o.reg].known) return false;
-    sum += now_.general[o.reg].bits;
+    if (!(now_.general.known >> o.reg & 1)) return false;
+    sum += now_.general.bits[o.reg];
   }
   if (o.index != kNoRegister) {
-    if (!now_.general[o.index].known) return false;
-    sum += now_.general[o.index].bits * o.scale;
+    if (!(now_.general.known >> o.index & 1)) return false;
+    sum += now_.general.bits[o.index] * o.scale;
   }
   address = sum;
   return true;
 }
 
 Value DataFlow::load(std::uintptr_t address, unsigned bytes) noexcept {
-  for (unsigned n = 0; n < now_.slots; ++n)
-    if (now_.slot[n].at == address && bytes == 8) return now_.slot[n].value;
-    else if (address - now_.slot[n].at < 8 || now_.slot[n].at - address < bytes) return {};
+  for (unsigned n = 0; n < now_.slots; ++n) {
+    const std::uintptr_t at = now_.slot_at[n];
+    if (at == address && bytes == 8) return now_.slot[n];
+    if (address - at < 8 || at - address < bytes) return {};
+  }
   if (address - object_ < size_) return {};  // what is in it before it is written means nothing
   std::uint64_t bits = 0;
   return bytes <= 8 && memory_.read(address, &bits, bytes) ? Value::of(bits) : Value{};
@@ -52,11 +54,13 @@ void DataFlow::store(std::uintptr_t address, unsigned bytes, Value v) noexcept {
   if (v.known) note(address, v);
   unsigned free = now_.slots;
   for (unsigned n = 0; n < now_.slots; ++n) {
-    if (now_.slot[n].at == address) free = n;
-    else if (address - now_.slot[n].at < 8 || now_.slot[n].at - address < bytes) now_.slot[n].value = {};
+    const std::uintptr_t at = now_.slot_at[n];
+    if (at == address) free = n;
+    else if (address - at < 8 || at - address < bytes) now_.slot.forget(1u << n);
   }
   if (free == kSlots) return;
-  now_.slot[free] = {address, v};
+  now_.slot_at[free] = address;
+  now_.slot.set(free, v);
   if (free == now_.slots) ++now_.slots;
 }
 
@@ -72,7 +76,7 @@ Value DataFlow::read(const Operand& o) noexcept {
 
 Value DataFlow::read_lane(const Operand& o, unsigned n) noexcept {
   std::uintptr_t address;
-  if (o.place == Place::vector) return now_.lane[o.reg][n];
+  if (o.place == Place::vector) return now_.lane[2 * o.reg + n];
   if (o.place == Place::general) return o.bytes == 8 ? now_.general[o.reg] : Value{};
   return o.place == Place::memory && address_of(o, address) ? load(address + 8 * n, 8) : Value{};
 }
@@ -81,21 +85,19 @@ void DataFlow::write(const Operand& o, Value v) noexcept {
   std::uintptr_t address;
   if (o.place == Place::general) {
     if (o.bytes == 4 && v.known) v = Value::of(v.bits & 0xffffffff);
-    now_.general[o.reg] = o.bytes >= 4 ? v : Value{};
+    now_.general.set(o.reg, o.bytes >= 4 ? v : Value{});
   } else if (o.place == Place::memory && address_of(o, address)) {
     for (unsigned done = 0; done < o.bytes; done += 8)
       store(address + done, o.bytes - done < 8u ? o.bytes - done : 8u, done ? Value{} : v);
   } else if (o.place == Place::vector) {
-    now_.lane[o.reg][0] = now_.lane[o.reg][1] = {};
+    now_.lane.forget(3u << 2 * o.reg);
   }
 }
 
 void DataFlow::forget_caller_saved() noexcept {
   constexpr std::uint16_t kCalleeSaved = 1u << kRbx | 1u << kRsp | 1u << kRbp | 0xf000;
-  for (unsigned r = 0; r < 16; ++r) {
-    if (!(kCalleeSaved >> r & 1)) now_.general[r] = {};
-    now_.lane[r][0] = now_.lane[r][1] = {};
-  }
+  now_.general.forget(static_cast<std::uint16_t>(~kCalleeSaved));
+  now_.lane.forget(~0u);
 }
 
 void DataFlow::execute_vector(const Op& op) noexcept {
@@ -108,7 +110,7 @@ void DataFlow::execute_vector(const Op& op) noexcept {
     case Kind::vector_pair_low: low = read_lane(op.a, 0), high = read_lane(op.b, 0); break;
     case Kind::vector_pair_high: low = read_lane(op.a, 1), high = read_lane(op.b, 1); break;
     case Kind::vector_high:
-      if (op.to.place == Place::vector) low = now_.lane[op.to.reg][0], high = read_lane(op.a, 0);
+      if (op.to.place == Place::vector) low = now_.lane[2 * op.to.reg], high = read_lane(op.a, 0);
       else low = read_lane(op.a, 1);
       break;
     case Kind::vector_insert:
@@ -117,7 +119,7 @@ void DataFlow::execute_vector(const Op& op) noexcept {
     default: return write(op.to, {});
   }
   if (op.to.place == Place::vector) {
-    now_.lane[op.to.reg][0] = low, now_.lane[op.to.reg][1] = high;
+    now_.lane.set(2 * op.to.reg, low), now_.lane.set(2 * op.to.reg + 1, high);
   } else if (op.to.place == Place::general) {
     write(op.to, low);
   } else if (op.to.place == Place::memory && address_of(op.to, address)) {
@@ -129,44 +131,42 @@ void DataFlow::execute_vector(const Op& op) noexcept {
 // What is not followed writes something that is not known.
 void DataFlow::forget(const Op& op) noexcept {
   if (op.kind != Kind::forget) return write(op.to, {});
-  for (unsigned r = 0; r < 16; ++r) {
-    if (op.writes_general >> r & 1) now_.general[r] = {};
-    if (op.writes_vector >> r & 1) now_.lane[r][0] = now_.lane[r][1] = {};
-  }
+  now_.general.forget(op.writes_general);
+  for (unsigned r = 0; op.writes_vector >> r; ++r)
+    if (op.writes_vector >> r & 1) now_.lane.forget(3u << 2 * r);
   if (op.to.place == Place::memory) write(op.to, {});
 }
 
 // The stack, moved.
 bool DataFlow::execute_stack(const Op& op) noexcept {
-  Value& sp = now_.general[kRsp];
+  std::uint64_t& sp = now_.general.bits[kRsp];
   if (op.kind == Kind::push) {
-    sp.bits -= 8;
-    store(sp.bits, 8, read(op.a));
+    sp -= 8;
+    store(sp, 8, read(op.a));
     return true;
   }
   if (op.kind == Kind::leave) {
-    if (!now_.general[kRbp].known) return false;
-    sp = now_.general[kRbp];
-    now_.general[kRbp] = load(sp.bits, 8);
-    sp.bits += 8;
+    const Value frame = now_.general[kRbp];
+    if (!frame.known) return false;
+    now_.general.set(kRsp, {frame.bits + 8, true, frame.derived});
+    now_.general.set(kRbp, load(frame.bits, 8));
     return true;
   }
-  const Value v = load(sp.bits, 8);
-  sp.bits += 8;
+  const Value v = load(sp, 8);
+  sp += 8;
   write(op.to, v);
-  return sp.known;
+  return knows_stack();
 }
 
 // Everything but control; false when the way cannot be followed.
 bool DataFlow::execute(const Op& op) noexcept {
   std::uintptr_t address;
-  Value& sp = now_.general[kRsp];
   switch (op.kind) {
     case Kind::nothing: case Kind::compare: case Kind::test: return true;
     case Kind::move: write(op.to, op.to.bytes == op.a.bytes ? read(op.a) : Value{}); return true;
     case Kind::address: {
-      const bool base = op.a.reg != kNoRegister && now_.general[op.a.reg].derived;
-      const bool index = op.a.index != kNoRegister && op.a.scale == 1 && now_.general[op.a.index].derived;
+      const bool base = op.a.reg != kNoRegister && now_.general.is_derived(op.a.reg);
+      const bool index = op.a.index != kNoRegister && op.a.scale == 1 && now_.general.is_derived(op.a.index);
       write(op.to, address_of(op.a, address) ? derive(address, base != index) : Value{});
       return true;
     }
@@ -176,104 +176,112 @@ bool DataFlow::execute(const Op& op) noexcept {
       Value r;
       if (a.known && b.known) r = derive(add ? a.bits + b.bits : a.bits - b.bits, add ? a.derived != b.derived : a.derived && !b.derived);
       write(op.to, r);
-      return sp.known;
+      return knows_stack();
     }
     case Kind::push: case Kind::pop: case Kind::leave: return execute_stack(op);
     case Kind::exchange: {
       const Value a = read(op.a), to = read(op.to);
       write(op.to, a), write(op.a, to);
-      return sp.known;
+      return knows_stack();
     }
     case Kind::select: {  // either
       const Value a = read(op.a), to = read(op.to);
       write(op.to, same(a, to) ? a : a.derived ? a : to.derived ? to : Value{});
-      return sp.known;
+      return knows_stack();
     }
     case Kind::bit_xor: {
       const bool zero = op.a.place == Place::general && op.b.place == Place::general && op.a.reg == op.b.reg;
       write(op.to, zero ? Value::of(0) : Value{});
-      return sp.known;
+      return knows_stack();
     }
     case Kind::fill: case Kind::copy: return false;
-    case Kind::multiply_wide: case Kind::divide: now_.general[kRax] = now_.general[kRdx] = {}; return true;
+    case Kind::multiply_wide: case Kind::divide: now_.general.forget(1u << kRax | 1u << kRdx); return true;
     default:
       if (op.kind >= Kind::vector_move && op.kind <= Kind::vector_insert) execute_vector(op);
       else forget(op);
-      return sp.known;
+      return knows_stack();
   }
 }
 
 bool DataFlow::holds_pointer() const noexcept {
-  for (const Value& v : now_.general)
-    if (v.derived) return true;
-  for (const auto& lanes : now_.lane)
-    if (lanes[0].derived || lanes[1].derived) return true;
-  for (unsigned n = 0; n < now_.slots; ++n)
-    if (now_.slot[n].value.derived && now_.slot[n].at >= now_.general[kRsp].bits && now_.slot[n].at < stack_ + kLiveStackBytes)
-      return true;
+  if (now_.general.derived | now_.lane.derived) return true;
+  for (std::uint32_t left = now_.slot.derived; left; left &= left - 1) {
+    const std::uintptr_t at = now_.slot_at[__builtin_ctz(left)];
+    if (at >= now_.general.bits[kRsp] && at < stack_ + kLiveStackBytes) return true;
+  }
   return false;
 }
 
 // What both states agree on stays. True if `into` lost something.
 bool DataFlow::meet(State& into) const noexcept {
-  bool changed = false;
-  const auto keep = [&](Value& a, const Value& b) {
-    if (same(a, b)) return;
-    changed |= a.known;
-    a = {};
+  std::uint32_t changed = 0;
+  const auto keep = [&](auto& a, const auto& b) {
+    std::uint32_t lost = a.known & (~b.known | (a.derived ^ b.derived));
+    for (std::uint32_t left = a.known & ~lost; left; left &= left - 1) {
+      const auto n = static_cast<unsigned>(__builtin_ctz(left));
+      if (a.bits[n] != b.bits[n]) lost |= 1u << n;
+    }
+    a.forget(lost);
+    changed |= lost;
   };
-  for (unsigned r = 0; r < 16; ++r) {
-    keep(into.general[r], now_.general[r]);
-    keep(into.lane[r][0], now_.lane[r][0]), keep(into.lane[r][1], now_.lane[r][1]);
+  keep(into.general, now_.general);
+  keep(into.lane, now_.lane);
+  for (std::uint32_t left = into.slot.known; left; left &= left - 1) {
+    const auto n = static_cast<unsigned>(__builtin_ctz(left));
+    unsigned m = 0;
+    while (m < now_.slots && now_.slot_at[m] != into.slot_at[n]) ++m;
+    if (m < now_.slots && same(into.slot[n], now_.slot[m])) continue;
+    into.slot.forget(1u << n);
+    changed = 1;
   }
-  for (unsigned n = 0; n < into.slots; ++n) {
-    Value other{};
-    for (unsigned m = 0; m < now_.slots; ++m)
-      if (now_.slot[m].at == into.slot[n].at) other = now_.slot[m].value;
-    keep(into.slot[n].value, other);
-  }
-  return changed;
+  return changed != 0;
+}
+
+int DataFlow::block_at(std::uintptr_t pc) const noexcept {
+  if (!(begins_ & mark_of(pc))) return -1;
+  for (unsigned n = 0; n < blocks_; ++n)
+    if (pc_[n] == pc) return static_cast<int>(n);
+  return -1;
 }
 
 void DataFlow::reach(std::uintptr_t pc) noexcept {
   if (!holds_pointer()) return;
-  for (unsigned n = 0; n < blocks_; ++n) {
-    if (block_[n].pc != pc) continue;
-    if (meet(block_[n].state) && block_[n].visits < kVisits) block_[n].waits = true;
+  if (const int n = block_at(pc); n >= 0) {
+    if (meet(block_[n].state) && block_[n].visits < kVisits) waits_ |= std::uint64_t{1} << n;
     return;
   }
   if (blocks_ == kBlocks) return;
+  pc_[blocks_] = pc;
+  begins_ |= mark_of(pc);
+  waits_ |= std::uint64_t{1} << blocks_;
   Block& b = block_[blocks_++];
-  b.pc = pc, b.state = now_, b.visits = 0, b.waits = true;
+  b.state = now_, b.visits = 0;
 }
 
-void DataFlow::follow(Block& block) noexcept {
-  now_ = block.state;
-  block.waits = false;
-  ++block.visits;
-  std::uintptr_t pc = block.pc;
+void DataFlow::follow(unsigned block) noexcept {
+  now_ = block_[block].state;
+  waits_ &= ~(std::uint64_t{1} << block);
+  ++block_[block].visits;
+  std::uintptr_t pc = pc_[block];
   while (looked_at_ < kInstructions && holds_pointer()) {
-    if (pc != block.pc)
-      for (unsigned n = 0; n < blocks_; ++n)
-        if (block_[n].pc == pc) return reach(pc);
+    if (pc != pc_[block] && block_at(pc) >= 0) return reach(pc);
     bool readable = true;
-    const Op* const found = code_.at(pc, memory_, readable);
-    if (!found) return;
-    const Op op = *found;
+    const Op* const op = code_.at(pc, memory_, readable);
+    if (!op) return;
     ++looked_at_;
-    pc += op.length;
-    switch (op.kind) {
+    pc += op->length;
+    switch (op->kind) {
       case Kind::stop: case Kind::ret: return;
       case Kind::jump:
-        if (op.a.place == Place::immediate) reach(static_cast<std::uintptr_t>(op.a.value));
+        if (op->a.place == Place::immediate) reach(static_cast<std::uintptr_t>(op->a.value));
         return;
       case Kind::branch:
-        reach(static_cast<std::uintptr_t>(op.a.value));
+        reach(static_cast<std::uintptr_t>(op->a.value));
         reach(pc);
         return;
       case Kind::call: forget_caller_saved(); break;
       default:
-        if (!execute(op)) return;
+        if (!execute(*op)) return;
     }
   }
 }
@@ -281,18 +289,13 @@ void DataFlow::follow(Block& block) noexcept {
 unsigned DataFlow::run(const Start& start) noexcept {
   object_ = start.object, size_ = start.size, stack_ = start.general[kRsp].bits;
   blocks_ = stores_ = looked_at_ = 0;
+  begins_ = waits_ = 0;
   memory_.begin(stack_);
   now_.slots = 0;
-  for (unsigned r = 0; r < 16; ++r) {
-    now_.general[r] = start.general[r];
-    now_.lane[r][0] = now_.lane[r][1] = {};
-  }
+  now_.slot.forget(~0u), now_.lane.forget(~0u);
+  for (unsigned r = 0; r < 16; ++r) now_.general.set(r, start.general[r]);
   reach(start.pc);
-  for (unsigned n = 0; n < blocks_; ++n) {
-    if (!block_[n].waits) continue;
-    follow(block_[n]);
-    n = ~0u;  // from the first again
-  }
+  while (waits_) follow(static_cast<unsigned>(__builtin_ctzll(waits_)));
   return looked_at_;
 }
 

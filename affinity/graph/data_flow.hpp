@@ -26,24 +26,33 @@ class DataFlow {
   const Store& stored(unsigned n) const noexcept { return store_[n]; }
 
  private:
-  struct Slot {
-    std::uintptr_t at;
-    Value value;
+  /// So many values, in which those that are known, and those that point into the object, are found without looking at each.
+  template <unsigned kCount> struct Values {
+    std::uint64_t bits[kCount];
+    std::uint32_t known, derived;  // masks; what is derived is known
+
+    Value operator[](unsigned n) const noexcept { return {bits[n], (known >> n & 1) != 0, (derived >> n & 1) != 0}; }
+    void set(unsigned n, Value v) noexcept {
+      bits[n] = v.bits;
+      known = (known & ~(1u << n)) | std::uint32_t{v.known} << n;
+      derived = (derived & ~(1u << n)) | std::uint32_t{v.derived} << n;
+    }
+    void forget(std::uint32_t which) noexcept { known &= ~which, derived &= ~which; }
+    bool is_derived(unsigned n) const noexcept { return derived >> n & 1; }
   };
   struct State {
-    Value general[16];
-    Value lane[16][2];
-    Slot slot[kSlots];
+    Values<16> general;
+    Values<32> lane;  // two of each vector
+    Values<kSlots> slot;
+    std::uintptr_t slot_at[kSlots];
     unsigned slots;
   };
   struct Block {
-    std::uintptr_t pc;
     State state;
     unsigned visits;
-    bool waits;
   };
 
-  void follow(Block& block) noexcept;
+  void follow(unsigned block) noexcept;
   bool execute(const Op& op) noexcept;
   bool execute_stack(const Op& op) noexcept;
   void forget(const Op& op) noexcept;
@@ -59,14 +68,21 @@ class DataFlow {
   void note(std::uintptr_t address, Value v) noexcept;
   void forget_caller_saved() noexcept;
   bool holds_pointer() const noexcept;
+  bool knows_stack() const noexcept { return now_.general.known >> kRsp & 1; }
   Value derive(std::uint64_t bits, bool from_pointer) const noexcept {
     return {bits, true, from_pointer && bits - object_ <= size_};
   }
 
   Code& code_;
   ForeignMemory memory_;
+  /// A bit of `begins_` for the place where a block may begin.
+  static std::uint64_t mark_of(std::uintptr_t pc) noexcept { return std::uint64_t{1} << (pc * 0x9e3779b97f4a7c15ull >> 58); }
+  int block_at(std::uintptr_t pc) const noexcept;
+
   State now_ = {};
   Block block_[kBlocks] = {};
+  std::uintptr_t pc_[kBlocks] = {};
+  std::uint64_t begins_ = 0, waits_ = 0;  // marks of all blocks; a bit for each that is to be followed
   Store store_[kStores] = {};
   unsigned blocks_ = 0, stores_ = 0, looked_at_ = 0;
   std::uintptr_t object_ = 0, stack_ = 0;

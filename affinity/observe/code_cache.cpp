@@ -3,15 +3,19 @@
 namespace mortise::affinity {
 
 // An instruction is decoded again when its bytes are others than those it was decoded from: modules come and go.
-const Op* Code::at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
+const Op* Code::look(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
   Entry& e = entries_[(pc ^ pc >> 11) % kEntries];
-  if (e.pc == pc && e.round == round_) return &e.op;
-  std::uint8_t bytes[16] = {};
-  unsigned available = 16;
-  if (!memory.read(pc, bytes, available)) {
-    available = static_cast<unsigned>(ForeignMemory::kPageBytes - pc % ForeignMemory::kPageBytes);
-    readable = available < 16 && memory.read(pc, bytes, available);
-    if (!readable) return nullptr;
+  std::uint8_t few[16];
+  unsigned available = sizeof few;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(memory.in_page(pc, available));
+  if (!bytes) {
+    bytes = few;
+    __builtin_memset(few, 0, sizeof few);
+    if (!memory.read(pc, few, available)) {
+      available = static_cast<unsigned>(ForeignMemory::kPageBytes - pc % ForeignMemory::kPageBytes);
+      readable = available < 16 && memory.read(pc, few, available);
+      if (!readable) return nullptr;
+    }
   }
   e.round = round_;
   if (e.pc == pc && __builtin_memcmp(e.bytes, bytes, e.op.length) == 0) return &e.op;
@@ -21,7 +25,7 @@ const Op* Code::at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noe
     if (!lift(pc, bytes, available, e.op)) return nullptr;
   }
   e.pc = pc;
-  __builtin_memcpy(e.bytes, bytes, sizeof bytes);
+  __builtin_memcpy(e.bytes, bytes, sizeof e.bytes);
   return &e.op;
 }
 

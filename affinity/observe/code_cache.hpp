@@ -17,7 +17,10 @@ class Code {
   /// it is unloaded; code made at run time may change at any time.
   void forget() noexcept { ++round_; }
   /// The operation at `pc`, valid until the next call. Null: no instruction, or, with `readable` false, no memory.
-  const Op* at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept;
+  const Op* at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
+    const Entry& e = entries_[(pc ^ pc >> 11) % kEntries];
+    return e.pc == pc && e.round == round_ ? &e.op : look(pc, memory, readable);
+  }
   /// Those that were left to Zydis.
   std::uint64_t decoded() const noexcept { return decoded_; }
 
@@ -28,6 +31,8 @@ class Code {
     std::uint64_t round;
     Op op;
   };
+  const Op* look(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept;
+
   Entry entries_[kEntries] = {};
   std::uint64_t decoded_ = 0, round_ = 1;
 };

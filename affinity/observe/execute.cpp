@@ -18,27 +18,24 @@ constexpr unsigned kElements = 128;  // of a string operation; longer ones are n
 
 }  // namespace
 
-void Machine::flags_of_result(std::uint64_t result, unsigned bytes) noexcept {
+void Machine::flags_of_result(std::uint64_t result, unsigned bytes, bool carry, bool overflow) noexcept {
   result &= mask_of(bytes);
-  set_flag(kZero, result == 0);
-  set_flag(kSign, sign_of(result, bytes));
-  set_flag(kParity, !(__builtin_popcount(result & 0xff) & 1));
+  const bool is_even = !__builtin_parity(static_cast<unsigned>(result & 0xff));
+  flags_ = static_cast<std::uint8_t>((result == 0 ? kZero : 0) | (sign_of(result, bytes) ? kSign : 0) | (is_even ? kParity : 0) |
+                                     (carry ? kCarry : 0) | (overflow ? kOverflow : 0));
+  flags_known_ = kAllFlags;
 }
 
 void Machine::flags_of_sum(std::uint64_t a, std::uint64_t b, unsigned bytes) noexcept {
   a &= mask_of(bytes), b &= mask_of(bytes);
   const std::uint64_t sum = (a + b) & mask_of(bytes);
-  flags_of_result(sum, bytes);
-  set_flag(kCarry, sum < a);
-  set_flag(kOverflow, sign_of(a, bytes) == sign_of(b, bytes) && sign_of(sum, bytes) != sign_of(a, bytes));
+  flags_of_result(sum, bytes, sum < a, sign_of((a ^ sum) & (b ^ sum), bytes));
 }
 
 void Machine::flags_of_difference(std::uint64_t a, std::uint64_t b, unsigned bytes) noexcept {
   a &= mask_of(bytes), b &= mask_of(bytes);
   const std::uint64_t difference = (a - b) & mask_of(bytes);
-  flags_of_result(difference, bytes);
-  set_flag(kCarry, a < b);
-  set_flag(kOverflow, sign_of(a, bytes) != sign_of(b, bytes) && sign_of(difference, bytes) != sign_of(a, bytes));
+  flags_of_result(difference, bytes, a < b, sign_of((a ^ b) & (a ^ difference), bytes));
 }
 
 void Machine::arithmetic(const Op& op) noexcept {
@@ -48,7 +45,7 @@ void Machine::arithmetic(const Op& op) noexcept {
   const bool same = op.a.place == Place::general && op.b.place == Place::general && op.a.reg == op.b.reg &&
                     op.a.high_byte == op.b.high_byte;
   if (op.kind == Kind::bit_xor && same) {  // zero, whatever was there
-    flags_of_result(0, bytes), set_flag(kCarry, false), set_flag(kOverflow, false);
+    flags_of_result(0, bytes, false, false);
     return write(op.to, Value::of(0));
   }
   if (!a.known || !b.known) {
@@ -56,7 +53,7 @@ void Machine::arithmetic(const Op& op) noexcept {
     if (op.kind != Kind::complement) flags_known_ &= keeps_carry ? kCarry : 0;
     if (logic && ((a.known && !(a.bits & mask_of(bytes))) || (b.known && !(b.bits & mask_of(bytes)))) &&
         (op.kind == Kind::bit_and || op.kind == Kind::test)) {  // zero, whatever the other is
-      flags_of_result(0, bytes), set_flag(kCarry, false), set_flag(kOverflow, false);
+      flags_of_result(0, bytes, false, false);
       return write(op.to, Value::of(0));
     }
     return write(op.to, {});
@@ -77,7 +74,7 @@ void Machine::arithmetic(const Op& op) noexcept {
     case Kind::negate: result.bits = -a.bits, flags_of_difference(0, a.bits, bytes); break;
     default: result.bits = ~a.bits; break;
   }
-  if (logic) flags_of_result(result.bits, bytes), set_flag(kCarry, false), set_flag(kOverflow, false);
+  if (logic) flags_of_result(result.bits, bytes, false, false);
   if (op.kind == Kind::increment || op.kind == Kind::decrement) {
     flags_ = static_cast<std::uint8_t>((flags_ & ~kCarry) | carry);
     flags_known_ = static_cast<std::uint8_t>((flags_known_ & ~kCarry) | carry_known);
@@ -101,12 +98,11 @@ void Machine::shift(const Op& op) noexcept {
     result = bits >> count, carry = bits >> (count - 1) & 1;
   else
     result = static_cast<std::uint64_t>(extend(bits, bytes) >> count), carry = extend(bits, bytes) >> (count - 1) & 1;
-  flags_of_result(result, bytes);
-  set_flag(kCarry, carry);
-  if (count == 1)
-    set_flag(kOverflow, op.kind == Kind::shift_left    ? sign_of(result & mask_of(bytes), bytes) != carry
+  const bool overflow = op.kind == Kind::shift_left    ? sign_of(result & mask_of(bytes), bytes) != carry
                         : op.kind == Kind::shift_right ? sign_of(bits, bytes)
-                                                       : false);
+                                                       : false;
+  flags_of_result(result, bytes, carry, overflow);
+  if (count != 1) flags_known_ &= static_cast<std::uint8_t>(~kOverflow);
   write(op.to, Value::of(result));
 }
 

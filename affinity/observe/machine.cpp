@@ -68,15 +68,10 @@ void Machine::store(std::uintptr_t address, unsigned bytes, Value v) noexcept {
   if (bytes == 8 && v.known) note(address, v);
 }
 
-Value Machine::read(const Operand& o) noexcept {
+// Of a register, or of memory.
+Value Machine::read_part(const Operand& o) noexcept {
   switch (o.place) {
-    case Place::general: {
-      Value v = general_[o.reg];
-      if (!v.known || o.bytes >= 8) return v;
-      if (o.high_byte) v.bits >>= 8;
-      return Value::of(v.bits & mask_of(o.bytes));
-    }
-    case Place::immediate: return Value::of(static_cast<std::uint64_t>(o.value));
+    case Place::general: return Value::of(general_[o.reg].bits >> (o.high_byte ? 8 : 0) & mask_of(o.bytes));
     case Place::memory: {
       std::uintptr_t address;
       return o.bytes <= 8 && address_of(o, address) ? load(address, o.bytes) : Value{};
@@ -85,9 +80,8 @@ Value Machine::read(const Operand& o) noexcept {
   }
 }
 
-void Machine::write(const Operand& o, Value v) noexcept {
+void Machine::write_part(const Operand& o, Value v) noexcept {
   if (o.place == Place::general) {
-    if (o.bytes >= 8) return set_general(o.reg, v);
     v.derived = false;
     if (o.bytes == 4) return set_general(o.reg, v.known ? Value::of(v.bits & mask_of(4)) : Value{});
     const Value before = general_[o.reg];
@@ -98,6 +92,7 @@ void Machine::write(const Operand& o, Value v) noexcept {
   } else if (o.place == Place::memory) {
     std::uintptr_t address;
     if (!address_of(o, address)) return;
+    if (o.bytes <= 8) return store(address, o.bytes, v);
     for (unsigned done = 0; done < o.bytes; done += 8)
       store(address + done, o.bytes - done < 8u ? o.bytes - done : 8u, done ? Value{} : v);
   }
@@ -137,8 +132,10 @@ int Machine::holds(unsigned condition) const noexcept {
 void Machine::forget_caller_saved() noexcept {
   constexpr std::uint16_t kCalleeSaved = 1u << kRbx | 1u << kRsp | 1u << kRbp | 0xf000;
   for (unsigned r = 0; r < 16; ++r)
-    if (!(kCalleeSaved >> r & 1)) set_general(r, {});
-  for (unsigned r = 0; r < 16; ++r) set_lane(r, 0, {}), set_lane(r, 1, {});
+    if (!(kCalleeSaved >> r & 1)) general_[r] = {};
+  derived_general_ &= kCalleeSaved;
+  for (auto& v : vector_) v[0] = v[1] = {};
+  derived_vector_ = 0;
   forget_flags();
 }
 

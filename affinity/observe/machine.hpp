@@ -35,8 +35,15 @@ class Machine {
 
   /// False if the address is not known.
   bool address_of(const Operand& o, std::uintptr_t& address) const noexcept;
-  Value read(const Operand& o) noexcept;
-  void write(const Operand& o, Value v) noexcept;
+  Value read(const Operand& o) noexcept {
+    if (o.place == Operand::Place::immediate) return Value::of(static_cast<std::uint64_t>(o.value));
+    if (o.place == Operand::Place::general && (o.bytes >= 8 || !general_[o.reg].known)) return general_[o.reg];
+    return read_part(o);
+  }
+  void write(const Operand& o, Value v) noexcept {
+    if (o.place == Operand::Place::general && o.bytes >= 8) return set_general(o.reg, v);
+    if (o.place == Operand::Place::general || o.place == Operand::Place::memory) write_part(o, v);
+  }
   Value load(std::uintptr_t address, unsigned bytes) noexcept;
   void store(std::uintptr_t address, unsigned bytes, Value v) noexcept;
 
@@ -71,6 +78,8 @@ class Machine {
   ShadowMemory& memory() noexcept { return memory_; }
 
  private:
+  Value read_part(const Operand& o) noexcept;
+  void write_part(const Operand& o, Value v) noexcept;
   void arithmetic(const Op& op) noexcept;
   void multiply(const Op& op) noexcept;
   void shift(const Op& op) noexcept;
@@ -78,7 +87,7 @@ class Machine {
   void strings(const Op& op) noexcept;
   void forget(const Op& op) noexcept;
   Value read_lane(const Operand& o, unsigned n, unsigned bytes = 8) noexcept;
-  void flags_of_result(std::uint64_t result, unsigned bytes) noexcept;
+  void flags_of_result(std::uint64_t result, unsigned bytes, bool carry, bool overflow) noexcept;
   void flags_of_sum(std::uint64_t a, std::uint64_t b, unsigned bytes) noexcept;
   void flags_of_difference(std::uint64_t a, std::uint64_t b, unsigned bytes) noexcept;
   void set_flag(std::uint8_t flag, bool on) noexcept {

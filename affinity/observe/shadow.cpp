@@ -30,9 +30,8 @@ void ForeignMemory::begin(std::uintptr_t stack) noexcept {
   alone_ = __libc_single_threaded != 0;
 }
 
-const std::byte* ForeignMemory::page(std::uintptr_t number) noexcept {
+const std::byte* ForeignMemory::ask_for(std::uintptr_t number) noexcept {
   Seen& s = seen_[number % kPages];
-  if (s.number == number) return s.bytes;
   s.number = number;
   s.bytes = nullptr;
   const std::uintptr_t address = number * kPageBytes;
@@ -50,19 +49,6 @@ const std::byte* ForeignMemory::page(std::uintptr_t number) noexcept {
   constexpr long kEperm = -1, kEnosys = -38;
   if ((got == kEperm || got == kEnosys) && is_of_module(address) && is_readable(address)) s.bytes = in_place;
   return s.bytes;
-}
-
-bool ForeignMemory::read(std::uintptr_t address, void* to, std::size_t bytes) noexcept {
-  auto* out = static_cast<std::byte*>(to);
-  while (bytes) {
-    const std::size_t offset = address % kPageBytes;
-    const std::size_t here = bytes < kPageBytes - offset ? bytes : kPageBytes - offset;
-    const std::byte* const from = page(address / kPageBytes);
-    if (!from) return false;
-    __builtin_memcpy(out, from + offset, here);
-    address += here, out += here, bytes -= here;
-  }
-  return true;
 }
 
 void ShadowMemory::begin(std::uintptr_t stack) noexcept {
@@ -96,6 +82,18 @@ ShadowMemory::Word* ShadowMemory::claim(std::uintptr_t at) noexcept {
 }
 
 Value ShadowMemory::load(std::uintptr_t address, unsigned bytes, bool& readable) noexcept {
+  if (const Word* const w = (address & 7) + bytes <= 8 ? find(address & ~std::uintptr_t{7}) : nullptr; (address & 7) + bytes <= 8) {
+    const auto mask = static_cast<std::uint8_t>(((1u << bytes) - 1) << (address & 7));
+    const std::uint64_t low = bytes == 8 ? ~0ull : (1ull << (8 * bytes)) - 1;
+    if (!w || !(w->written & mask)) {  // all of it is the program's
+      const std::byte* const from = real_.in_page(address & ~std::uintptr_t{7}, 8);
+      if (!from) return readable = false, Value{};
+      std::uint64_t bits;
+      __builtin_memcpy(&bits, from, sizeof bits);
+      return Value::of(bits >> 8 * (address & 7) & low);
+    }
+    if ((w->written & w->known & mask) == mask) return {w->bits >> 8 * (address & 7) & low, true, bytes == 8 && w->derived};
+  }
   Value value{0, true, false};
   for (unsigned done = 0; done < bytes;) {
     const std::uintptr_t at = (address + done) & ~std::uintptr_t{7};

@@ -32,10 +32,31 @@ class ForeignMemory {
   /// Forgets which pages were seen. `stack`: an address on the caller's own stack, which stays mapped.
   void begin(std::uintptr_t stack) noexcept;
   /// Copies `bytes` (at most a page) from `address`. False if any of them cannot be read.
-  bool read(std::uintptr_t address, void* to, std::size_t bytes) noexcept;
+  bool read(std::uintptr_t address, void* to, std::size_t bytes) noexcept {
+    auto* out = static_cast<std::byte*>(to);
+    for (;;) {
+      const std::size_t offset = address % kPageBytes;
+      const std::size_t here = bytes <= kPageBytes - offset ? bytes : kPageBytes - offset;
+      const std::byte* const from = page(address / kPageBytes);
+      if (!from) return false;
+      __builtin_memcpy(out, from + offset, here);
+      if (!(bytes -= here)) return true;
+      address += here, out += here;
+    }
+  }
+  /// Where the `bytes` at `address` can be read, until the next call; null where they lie on two pages, or cannot be.
+  const std::byte* in_page(std::uintptr_t address, std::size_t bytes) noexcept {
+    if (address % kPageBytes > kPageBytes - bytes) return nullptr;
+    const std::byte* const from = page(address / kPageBytes);
+    return from ? from + address % kPageBytes : nullptr;
+  }
 
  private:
-  const std::byte* page(std::uintptr_t number) noexcept;
+  const std::byte* page(std::uintptr_t number) noexcept {
+    const Seen& s = seen_[number % kPages];
+    return s.number == number ? s.bytes : ask_for(number);
+  }
+  const std::byte* ask_for(std::uintptr_t number) noexcept;
 
   struct Seen {
     std::uintptr_t number;
