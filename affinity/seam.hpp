@@ -84,6 +84,8 @@ std::uintptr_t object_of(std::uintptr_t address) noexcept;
 NodeView view(NodeId id) noexcept;
 /// Where the function begins that the node's chain ends in; 0 where no unwind table tells.
 std::uintptr_t function_of(NodeId id) noexcept;
+/// Objects that were looked up so far, in leases that are used up.
+std::uint64_t looked_up() noexcept;
 /// The largest id in use.
 NodeId last_node() noexcept;
 /// From now on b's objects come from a's pool. Of different size classes: all of theirs from a pool of mixed sizes.

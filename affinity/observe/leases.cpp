@@ -36,6 +36,7 @@ std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   Held held(lock_);
   if (options_.mode != Mode::graph || !pool.size_class || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
   ClassUse& use = use_[pool.size_class];
+  counts_.leased += leased;
   use.objects += leased;
   (pool.tag ? root(pool.tag).looked_up : use.undivided_objects) += leased;
   if (use.is_mixed || !use.is_due() || use.stays_open(growth_of(pool.size_class, pool.is_forwarding))) return use.lease();

@@ -2,7 +2,7 @@
 //
 //   choose ── way of (return address, size class)? ── counted: fewer than 16 objects, not looked at yet
 //                │                                 ├─ wrapper: up one frame, the next return address
-//                │                                 └─ node: the chain ends here ── 100 objects? ── pool
+//                │                                 └─ node: the chain ends here ── 65 objects? ── pool
 //                └─ object 16: is the function behind the address a wrapper? (wrapper.hpp) by which rule is its frame left? (cfi.hpp)
 //
 // Only misses come here, under one lock: a thread knows the ways that led to a pool (call_chain.hpp). Most sites allocate a few
@@ -24,7 +24,7 @@ namespace mortise::affinity {
 
 /// What has been done, for the dump.
 struct Counts {
-  std::uint64_t calls, judged, rules_known, rules_unknown, nodes_refused, observed, climbs_failed, unloads, closed, opened;
+  std::uint64_t calls, judged, rules_known, rules_unknown, nodes_refused, observed, climbs_failed, unloads, closed, opened, leased;
 };
 
 class Observer {
@@ -78,6 +78,7 @@ class Observer {
     if (survey_) survey_(layer_, context, each);
   }
   NodeId last_node() const noexcept { return nodes_.last(); }
+  std::uint64_t looked_up() const noexcept { return counts_.calls + counts_.leased; }
   NodeView view(NodeId id) noexcept;
   std::uintptr_t function_of(NodeId id) noexcept;
   void unite(NodeId a, NodeId b, Why why) noexcept;

@@ -25,6 +25,7 @@ std::uintptr_t object_of(std::uintptr_t address) noexcept {
 
 NodeView view(NodeId id) noexcept { return the_observer ? the_observer->view(id) : NodeView{}; }
 std::uintptr_t function_of(NodeId id) noexcept { return the_observer ? the_observer->function_of(id) : 0; }
+std::uint64_t looked_up() noexcept { return the_observer ? the_observer->looked_up() : 0; }
 NodeId last_node() noexcept { return the_observer ? the_observer->last_node() : kNoNode; }
 void unite(NodeId a, NodeId b, Why why) noexcept {
   if (the_observer) the_observer->unite(a, b, why);

@@ -86,7 +86,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   if (!shapes_ || node.id >= kNodesMax) return;
   Shape& shape = shapes_[node.id];
   if (shape.is_known) return;
-  if (!budget_.allows(node.objects)) return void(++counts_.put_off);
+  if (!budget_.allows(node.objects, looked_up())) return void(++counts_.put_off);
   budget_.begin();
   if (!is_of_module(resume.pc)) code_.forget();
   const std::uint32_t edges_before = graph_.edges();

@@ -19,7 +19,7 @@ namespace mortise::affinity {
 class Analysis {
  public:
   static constexpr std::uint32_t kMergesMax = 4096;
-  static constexpr unsigned kSteps = 400;  ///< of a sample: what follows hardly adds an edge, and no merge (docs/affinity.md)
+  static constexpr unsigned kSteps = 200;  ///< of a sample: what follows hardly adds an edge, and no merge (docs/affinity.md)
 
   struct Merge {
     NodeId a, b;

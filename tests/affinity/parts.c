@@ -19,7 +19,7 @@ static __attribute__((noinline)) char* text(long i) {
   sprintf(t, "text %ld", i);
   return t;
 }
-static void record(long i) {
+static __attribute__((noinline)) void record(long i) {
   Record* const r = malloc(sizeof *r);
   r->part = malloc(6 * sizeof(long));
   for (int k = 0; k < 6; ++k) r->part[k] = i * k;
