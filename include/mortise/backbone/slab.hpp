@@ -240,7 +240,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         }
         const std::uint32_t head = index().spans()[index().number_of(*next)].head;
         Span* const s = &index().spans()[head];
-        const unsigned before = s->free, some = Bits::give(s, cut, index().granule_at(head), next, end, index().bits_at(head));
+        std::byte* const base = index().granule_at(head);
+        const bool alone = next + 1 == end || static_cast<std::size_t>(next[1] - base) >= Index::bytes_of(s);
+        const unsigned before = s->free;
+        const unsigned some = alone ? Bits::give_one(s, cut, base, next, index().bits_at(head))
+                                    : Bits::give(s, cut, base, next, end, index().bits_at(head));
         next += some;
         s->purged_in = 0;
         s->free = before + some;

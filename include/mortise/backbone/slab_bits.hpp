@@ -42,30 +42,44 @@ template <SizeMap Classes, class Index> struct SlabBits {
 
   /// Sets the bits of the first blocks of [in, end), as many as lie in `s`; returns how many those are. A word of the bitmap is read and
   /// written once for neighbours; what can be wrong with them is gathered and looked at once for all.
-  static unsigned give(Span* s, const typename Geometry::Cut& cut, const std::byte* base, std::byte* const* in, std::byte* const* end,
-                       std::uint64_t* words) noexcept {
+  [[gnu::noinline]] static unsigned give(Span* s, const typename Geometry::Cut& cut, const std::byte* base, std::byte* const* in,
+                                         std::byte* const* end, std::uint64_t* words) noexcept {
     const std::size_t bytes = Index::bytes_of(s), word_bytes = 64 * cut.size;
-    std::byte* const* next = in;
+    std::ptrdiff_t next = in - end;  // counted up to 0: the step says whether it was the last
     std::size_t offset = static_cast<std::size_t>(*in - base), lowest = s->hint;
     do {
-      std::byte* const* const run = next;
+      const std::ptrdiff_t run = next;
       const auto first = cut.place_of(offset);
       const std::size_t w = first.index / 64, start = w * word_bytes, left = bytes - start;
       const std::size_t window = left < word_bytes ? left : word_bytes;
       const std::byte* const from = base + start;
       std::uint64_t word = words[w], again = 0, parts = first.part;
       set_bit(word, first.index % 64, again);
-      while (++next != end && (offset = static_cast<std::size_t>(*next - from)) < window) {
+      while (++next && (offset = static_cast<std::size_t>(end[next] - from)) < window) {
         const auto place = cut.place_of(offset);
         parts |= place.part;
         set_bit(word, place.index, again);
       }
-      if (again || Geometry::is_inside(parts) || w * 64 + top_bit(word) >= s->bump) [[unlikely]] blame(s, base, run, next, words);
+      if (again || Geometry::is_inside(parts) || w * 64 + top_bit(word) >= s->bump) [[unlikely]]
+        blame(s, base, end + run, end + next, words);
       words[w] = word;
       if (w < lowest) lowest = w;
-    } while (next != end && (offset = static_cast<std::size_t>(*next - base)) < bytes);
+    } while (next && (offset = static_cast<std::size_t>(end[next] - base)) < bytes);
     s->hint = static_cast<std::uint16_t>(lowest);
-    return static_cast<unsigned>(next - in);
+    return static_cast<unsigned>(end + next - in);
+  }
+
+  /// The same for `*in` alone, whose neighbours in the batch are of other spans.
+  static unsigned give_one(Span* s, const typename Geometry::Cut& cut, const std::byte* base, std::byte* const* in,
+                           std::uint64_t* words) noexcept {
+    const auto place = cut.place_of(static_cast<std::size_t>(*in - base));
+    const std::size_t w = place.index / 64;
+    std::uint64_t word = words[w], again = 0;
+    set_bit(word, place.index, again);
+    if (again || Geometry::is_inside(place.part) || place.index >= s->bump) [[unlikely]] blame(s, base, in, in + 1, words);
+    words[w] = word;
+    if (w < s->hint) s->hint = static_cast<std::uint16_t>(w);
+    return 1;
   }
 
  private:
