@@ -10,6 +10,7 @@
 #include "mortise/backbone/sub_heaps.hpp"
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/backbone/wait_free_departures.hpp"
+#include "mortise/backbone/wait_free_hints.hpp"
 #include "mortise/backbone/wait_free_slab.hpp"
 #include "mortise/backbone/wait_free_slot.hpp"
 #include "mortise/backbone/wait_free_slots.hpp"

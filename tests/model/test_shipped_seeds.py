@@ -12,6 +12,7 @@ FUTEX, SLEEPS_AT_ONCE = "sync/futex_lock.hpp", ("kSpins = 100;", "kSpins = 0;")
 POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
 DEPARTURES, REUSE = "backbone/wait_free_departures.hpp", "guard/delayed_reuse.hpp"
+HINTS = "backbone/wait_free_hints.hpp"
 BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
@@ -108,7 +109,8 @@ SEEDS = {
         SLOT, [("    leaves = {b.out_at, bits, c};\n", "")], "lost", "wait_free_slot"),
     "a word leaves and stays": (
         SLOT, [("    b.out.store(bit, Order::relaxed);\n", "    b.out.store(bits | bit, Order::relaxed);\n")], "twice", "wait_free_slot"),
-    "a word that departs is never due": (DEPARTURES, [("    return due;\n", "    return {};\n")], "lost", "wait_free_slot"),
+    "who is to be told is forgotten": (HINTS, [("    if (whom_) whom_->announce(bucket_);\n", "")], "lost", "wait_free_slot"),
+    "a word that departs is never due": (DEPARTURES, [("    return due;\n", "    return {};\n")], "lost|never sent", "wait_free_slot"),
     "a restock takes the place of a word": (SLOT, [("if (b.word.load(Order::relaxed) || b.out", "if (b.out")], "lost", "wait_free_slot"),
     "a span that is taken from the spares stays one": (SLOT, [("    spare[kind] = s->next;\n", "")], "not there", "wait_free_slot"),
     "marks that were taken are forgotten when a slot closes its span": (

@@ -210,7 +210,7 @@ template <bool kMarksTaken> struct Closed : Heap {
   void finish() { find_all(); }
 };
 
-/// Blocks go home by way of the slot of whoever frees them: two by two here, the last when that thread ends.
+/// Blocks go home by way of the slot of whoever frees them: two by two here, and who is to be told of it is told a step later.
 struct SentTogether : Heap {
   static constexpr unsigned kThreads = 2;
   SentTogether() {
@@ -220,24 +220,36 @@ struct SentTogether : Heap {
   void put(Slot::Word word) {
     const StepLimit bound("free", kFreeSteps);
     require(word.at == base() && word.size_class == kClass, "blocks left that were never sent");
-    const std::uint64_t twice = Slot::put_home(&span, base(), 0, word.bits, kClass, [this](unsigned n) -> Slot& { return slot[n]; });
+    const std::uint64_t twice =
+        Slot::put_home(&span, base(), 0, word.bits, kClass, [this](unsigned n) -> Slot& { return slot[n]; }, &slot[1]);
     require(!twice, "a block was there twice");
   }
-  void depart(const Slot::Word& word) {
-    if (const WaitFreeDeparture due = slot[1].departures.pass({word, &span, base(), 0}); due.word.bits) put(due.word);
+  /// As WaitFreeSlab does it, one thing at a time.
+  bool step() {
+    if (slot[1].tidings) {
+      const StepLimit bound("telling", 2);
+      slot[1].tidings.tell();
+    } else if (!slot[1].departures.is_empty()) {
+      put(slot[1].departures.take());
+    } else {
+      return false;
+    }
+    return true;
   }
   void send(unsigned i) {
     owned[i].set(0);
     slot[1].out_room[kClass] = i % 2;  // as for smaller blocks: the second joins the first
     Slot::Word leaves;
     require(slot[1].send(kClass, base(), i, leaves), "a block waits twice");
-    if (leaves.bits) depart(leaves);
+    if (leaves.bits) slot[1].departures.push(leaves);
   }
   void run(unsigned thread) {
     if (thread == 0) {
       for (unsigned i = 0; i < kBlocks; ++i) send(i);
-      if (const Slot::Word out = Slot::take_out(slot[1].bins[kClass], kClass); out.bits) depart(out);
-      for (unsigned stage = 0; stage < WaitFreeDepartures::kStages; ++stage) depart({});
+      step();
+      if (const Slot::Word out = Slot::take_out(slot[1].bins[kClass], kClass); out.bits) slot[1].departures.push(out);
+      while (step()) {
+      }
       return;
     }
     bool more = true;
@@ -258,8 +270,9 @@ template <bool kIsCurrent> struct FreesItsOwn : Heap {
   }
   void run(unsigned thread) {
     if (thread == 0) return free(0);
-    if (thread == 1) return free(1, &slot[1]);
+    if (thread == 1) return free(1, &slot[1]), slot[1].tidings.tell();
     free(2, &slot[0]);
+    slot[0].tidings.tell();
     bool more = true;
     look(slot[0], more);
     refill(slot[0]);

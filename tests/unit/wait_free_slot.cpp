@@ -107,6 +107,49 @@ TEST(WaitFreeSlot, ABlockThatIsHomeAlreadyDisturbsNoOther) {
   EXPECT_EQ(crowd.look(), std::multiset<unsigned>{0}) << "it is complete";
 }
 
+TEST(WaitFreeSlot, WhoIsToldLaterIsToldOfAll) {
+  Crowd crowd;
+  auto other = std::make_unique<Slot>();  // whose holder frees
+  other->open(1);
+  const std::vector<unsigned> some = {0, 5, 9};  // of three buckets
+  for (const unsigned i : some) {
+    crowd.adopt(i);
+    const auto slot_of = [&](unsigned) -> Slot& { return *crowd.slot; };
+    EXPECT_EQ(Slot::put_home(&crowd.spans[i], Crowd::base_of(i), 0, (1u << kBlocks) - 1, kClass, slot_of, other.get()), 0u);
+    EXPECT_TRUE(other->tidings);
+    EXPECT_TRUE(other->has_errands());
+  }
+  EXPECT_EQ(crowd.look(), (std::multiset<unsigned>{0, 5})) << "the next one tells of the one before";
+  other->tidings.tell();
+  EXPECT_FALSE(other->tidings);
+  EXPECT_FALSE(other->has_errands());
+  EXPECT_EQ(crowd.look(), std::multiset<unsigned>{9});
+}
+
+TEST(WaitFreeSlot, WordsGoHomeInTheirOrder) {
+  WaitFreeDepartures way;
+  std::vector<unsigned> out;
+  for (unsigned i = 1; i <= 50; ++i) {
+    if (way.is_full() || i % 7 == 0) out.push_back(static_cast<unsigned>(way.take().bits));
+    way.is_asked = true;
+    way.push({address(i * 64_KiB), i, kClass});
+    unsigned blocks = 0, c = kNoClass;
+    for (unsigned k = 0; k < WaitFreeDepartures::kStages; ++k) blocks += way.count(k, c);
+    EXPECT_GT(blocks, 0u);
+  }
+  while (!way.is_empty()) {
+    const WaitFreeWord first = way.first(), word = way.take();
+    EXPECT_EQ(first.at, word.at);
+    EXPECT_EQ(word.at, address(word.bits * 64_KiB));
+    EXPECT_FALSE(way.is_asked) << "nobody has asked for the next one";
+    out.push_back(static_cast<unsigned>(word.bits));
+  }
+  ASSERT_EQ(out.size(), 50u);
+  for (unsigned i = 0; i < 50; ++i) EXPECT_EQ(out[i], i + 1);
+  unsigned c = kNoClass;
+  for (unsigned k = 0; k < WaitFreeDepartures::kStages; ++k) EXPECT_EQ(way.count(k, c), 0u);
+}
+
 TEST(WaitFreeSlot, NeighboursGoHomeTogether) {
   auto slot = std::make_unique<Slot>();
   slot->open(0);
@@ -187,7 +230,7 @@ TEST(WaitFreeSlot, ASpanThatHasLeftIsNotLookedAtAgain) {
   unsigned left = 0, hints = 1;
   for (bool more = true; more;) {
     left += crowd.slot->look(more) != nullptr;
-    if (hints && crowd.slot->hint_word) --hints, crowd.slot->hints.announce(Slot::bucket_of(Crowd::base_of(0)));
+    if (hints && crowd.slot->hints.has_buckets_left()) --hints, crowd.slot->hints.announce(Slot::bucket_of(Crowd::base_of(0)));
   }
   EXPECT_EQ(left, 2u);
   for (const unsigned i : {0u, 1u}) EXPECT_FALSE(crowd.spans[i].is_listed);

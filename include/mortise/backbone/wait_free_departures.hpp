@@ -1,12 +1,13 @@
-// The words of blocks on their way home: the lines of its span that a put will touch are asked for two departures before it is made.
+// The words of blocks on their way home: a short queue, so that a free need not touch the span that its block came from.
 //
-//   leaves ─► lines of its span are asked for ─► ... ─► due: put home
+//   free: leaves ─► │ 4 │ 3 │ 2 │ 1 │ ─► malloc: lines of its span are asked for ─► next malloc: put home
 //
-// Between two departures of a thread lie some dozens of calls: long enough for a line to come, short enough for it to be there still; where
-// departures follow each other at once, two are. Nobody looks at a line in between, to see who will have to be told: that would wait for
-// it whenever another thread has it, and most departures tell nobody.
+// Between two calls of malloc lies time enough for a line to come, and too little for another thread to take it back. Whoever finds the
+// queue full puts the first word home at once.
 // What is on its way is its thread's, as the blocks in its slot are. Progress: wait-free, O(1). Placement: in WaitFreeSlot.
 #pragma once
+
+#include <bit>
 
 #include "mortise/backbone/wait_free_span.hpp"
 
@@ -19,30 +20,40 @@ struct WaitFreeWord {
   unsigned size_class = kNoClass;
 };
 
-/// Such a word, and where it goes: word `number` of `span`, which starts at `base`.
+/// Where such a word goes: it is number `number` of `span`, which starts at `base`.
 struct WaitFreeDeparture {
-  WaitFreeWord word;
-  WaitFreeSpan* span = nullptr;
-  std::byte* base = nullptr;
-  unsigned number = 0;
+  WaitFreeSpan* span;
+  std::byte* base;
+  unsigned number;
 };
 
 /// Its thread's; others may read how many blocks are on their way, of which class: exact when it rests.
 class WaitFreeDepartures {
  public:
-  static constexpr unsigned kStages = 2;
+  static constexpr unsigned kStages = 4;
 
-  /// Departs; the one that did so kStages departures ago is due, if it has bits.
-  WaitFreeDeparture pass(const WaitFreeDeparture& leaves) noexcept {
-    Stage& s = stages_[turn_];
-    turn_ ^= 1;
-    const WaitFreeDeparture due = read(s);
-    s.bits.store(leaves.word.bits, Order::relaxed);
-    s.size_class.store(leaves.word.size_class, Order::relaxed);
-    s.at = leaves.word.at;
-    s.span = leaves.span;
-    s.base = leaves.base;
-    s.number = leaves.number;
+  bool is_empty() const noexcept { return waiting_ == 0; }
+  bool is_full() const noexcept { return waiting_ == kStages; }
+
+  /// A word sets out; there is room.
+  void push(const WaitFreeWord& word) noexcept {
+    Stage& s = stages_[(first_ + waiting_++) % kStages];
+    s.bits.store(word.bits, Order::relaxed);
+    s.size_class.store(word.size_class, Order::relaxed);
+    s.at = word.at;
+  }
+  /// The word that set out first; there is one.
+  WaitFreeWord first() const noexcept {
+    const Stage& s = stages_[first_];
+    return {s.at, s.bits.load(Order::relaxed), s.size_class.load(Order::relaxed)};
+  }
+  /// The same, which is on its way no more.
+  WaitFreeWord take() noexcept {
+    const WaitFreeWord due = first();
+    stages_[first_].bits.store(0, Order::relaxed);
+    first_ = (first_ + 1) % kStages;
+    --waiting_;
+    is_asked = false;
     return due;
   }
 
@@ -52,20 +63,16 @@ class WaitFreeDepartures {
     return static_cast<unsigned>(std::popcount(stages_[i].bits.load(Order::relaxed)));
   }
 
+  bool is_asked = false;  ///< the lines that the first word will touch have been asked for
+
  private:
   struct Stage {
     Atomic<std::uint64_t> bits;
     Atomic<std::uint32_t> size_class;
-    unsigned number = 0;
-    std::byte *at = nullptr, *base = nullptr;
-    WaitFreeSpan* span = nullptr;
+    std::byte* at = nullptr;
   };
-  static WaitFreeDeparture read(const Stage& s) noexcept {
-    return {{s.at, s.bits.load(Order::relaxed), s.size_class.load(Order::relaxed)}, s.span, s.base, s.number};
-  }
-  static_assert(kStages == 2, "the turn of one is over when the other's begins");
+  unsigned first_ = 0, waiting_ = 0;
   Stage stages_[kStages];
-  unsigned turn_ = 0;
 };
 
 }  // namespace mortise

@@ -6,22 +6,21 @@
 //                 └─ grow: the layer below is asked, which may wait; counted                                        grow
 //   free    ── this thread's slot, while it has room ── done                                                        hit
 //                 └─ waits for its neighbours in the slot; what waited departs ── done                              hit
-//                       └─ two departures later: one atomic addition to the bitmap of their span, whoever's it is
+//   errands ── a malloc or two later: one atomic addition to the bitmap of their span, whoever's it is
 //
 // 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one atomic
 // addition; there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a
 // span that had none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed
-// at once. 3. Each refill, and each free that leaves the hit path and puts nothing home, goes one step on the way from hints to spans -
-// those with something are listed, those that are complete are kept for the next refill that needs a span, a few of them, or go to the
-// reserve - or towards the next word of a class that has used up its own. What a step touches was asked for by the one before, some dozens
-// of calls ago: no call waits for memory more often than it must. Nothing is done in batches.
+// at once. 3. What is left to do - a word goes home, a hint is told, hints are looked at, the next word of a class is fetched - is done one
+// step a call, by mallocs that are hits but for that, by refills, and by frees that no malloc comes between. What a step touches the one
+// before it has asked for: no call waits for memory more often than it must. Complete spans are kept for the next refill that needs one,
+// a few of them, or go to the reserve.
 //
-// Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that
-// is kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the
-// child, but nothing waits for them.
+// Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that is
+// kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the child.
 //
-// Bound: docs/6-proof.md counts every step. Memory: a thread stopped anywhere keeps what its slot has, one span on its way, and
-// hides at most one span of another thread from reuse.
+// Bound: docs/6-proof.md counts every step. Memory: a thread that stops anywhere keeps what its slot has, one span on its way, and hides
+// at most two spans of others from reuse: one that it is to tell of, and one whose mark it was about to set.
 // Progress: hit and refill wait-free, grow as below. Source: ownership and remote frees as in [Leijen19], by bitmaps;
 // constant-time refills after [BlellochWei20]; lists that need not be linearisable as in [OuyangZhu22].
 // Placement: above SpanReserve. Above it guards and shapes; no cache is needed.
@@ -63,26 +62,28 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     static constexpr unsigned kLooks = 1;   ///< steps on the way from hints to spans in one refill
     static constexpr unsigned kVisits = 2;  ///< slots without a thread that one refill looks into
     static constexpr unsigned kVisitLooks = 2;
+    static constexpr unsigned kAlone = 3;   ///< frees in a row that leave errands to the next malloc
     static constexpr unsigned kGrowLooks = 64;  ///< and before the heap grows
 
     struct Thread {
       Slot* slot = nullptr;  ///< null: not attached, or no slot was free
+      Slot* calm = nullptr;  ///< the same slot while it has no errands; otherwise null
       unsigned visited = 0;  ///< the slot that was looked into last
       [[no_unique_address]] typename Below::Thread below{};
     };
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
-      if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !t.slot) [[unlikely]] return {};
+      if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !t.calm) [[unlikely]] return {};
       const unsigned c = Classes::class_of(r.size);
-      std::byte* const p = t.slot->pop(c);
+      std::byte* const p = t.calm->pop(c);
       if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, Classes::size_of(c), c};
     }
     /// Takes every block that has a class: into the slot, or home.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
-      if (b.size_class == kNoClass || !t.slot) [[unlikely]] return false;
-      if (!t.slot->push(b.class_index(), b.ptr)) [[unlikely]] send(*t.slot, b.class_index(), b.ptr);
+      if (b.size_class == kNoClass) [[unlikely]] return false;
+      if (!t.calm || !t.calm->push(b.class_index(), b.ptr)) [[unlikely]] release_aside(t, b.class_index(), b.ptr);
       return true;
     }
 
@@ -93,9 +94,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       std::byte* p;
       if (t.slot) [[likely]] {
         p = t.slot->pop(c);
-        if (!p) p = refilled(t, *t.slot, c);
+        if (p) step(*t.slot);
+        else p = refilled(t, *t.slot, c);
+        t.slot->frees_alone = 0;
+        calm_down(t);
       } else {
-        Guest guest(*this, t);
+        Guest guest(*this);
         p = guest.slot ? refilled(t, *guest.slot, c) : nullptr;
       }
       if (!p) return {};
@@ -104,7 +108,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     void release(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass) [[unlikely]] return this->below.release(t.below, b);
-      if (!release_hit(t, b)) send_home(nullptr, b.class_index(), b.ptr);  // a thread without a slot
+      release_hit(t, b);
     }
 
     Block measure(Block b) noexcept {
@@ -124,13 +128,14 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       t.slot = claim(1);
+      if (t.slot) calm_down(t);
     }
     /// The slot stays as it is for the next thread; blocks kept for reuse go home, empty spans to the reserve. O(slot).
     void detach(Thread& t) noexcept {
       if (t.slot) {
         empty(*t.slot);
         slots_.leave(*t.slot);
-        t.slot = nullptr;
+        t.slot = t.calm = nullptr;
       }
       detach_below(this->below, t.below);
     }
@@ -162,22 +167,14 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// Counts while others go on: exact when they rest. O(granules of the heap).
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      each_span([&](WaitFreeSpan& s, unsigned c) {
-        const unsigned opened = s.opened.load(Order::relaxed), most = opened * 64;
-        const unsigned handed = most < Geometry::capacity(c) ? most : Geometry::capacity(c);
-        const std::size_t bytes = Geometry::span_bytes(c);
-        u.in_slabs(c, Classes::size_of(c), handed - s.bin.count(opened), 1, bytes);
-        u.live -= bytes;  // below counts a span as one large block
-        u.large -= bytes;
-        u.large_count -= 1;
-      });
+      each_wait_free_span(index(), [&](WaitFreeSpan& s, unsigned c) { tell_span<Classes>(s, c, u); });
       for (unsigned i = 0; i < slots_.used(); ++i)
         if (const Slot* const slot = slots_.at(i)) tell_slot(*slot, u);
     }
     /// Walks every span and reports heap_inconsistent when a count and a bitmap disagree. O(granules of the heap).
     void audit() noexcept {
       if constexpr (Audits<Below>) this->below.audit();
-      each_span([&](WaitFreeSpan& s, unsigned c) {
+      each_wait_free_span(index(), [&](WaitFreeSpan& s, unsigned c) {
         const unsigned opened = s.opened.load(Order::relaxed);
         const Slot& slot = slot_of()(s.owner.load(Order::relaxed));
         MORTISE_AUDIT(opened <= Geometry::words(c) && s.bin.is_sound(opened, Geometry::capacity(c)));
@@ -186,36 +183,21 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
 
    private:
-    /// A slot for one call of a thread without one; slot 0 is kept for those that find none, one at a time: whoever has it holds `guests_`,
-    /// so that it is nobody's in the child of a fork.
+    /// A slot for one call of a thread without one; slot 0, if there is none, with `guests_`: it is nobody's in the child of a fork.
     struct Guest {
       Over& heap;
       Slot* slot;
-      bool waits = false;
-      Guest(Over& h, Thread&) noexcept : heap(h), slot(h.claim(1)) {
-        if (slot) return;
-        h.guests_.lock();
-        waits = true;
-        slot = h.claim(0, 1);
+      const bool waits;
+      explicit Guest(Over& h) noexcept : heap(h), slot(h.claim(1)), waits(!slot) {
+        if (waits) h.guests_.lock(), slot = h.claim(0, 1);
       }
       ~Guest() {
-        if (slot) heap.slots_.leave(*slot);
+        if (slot) slot->tidings.tell(), heap.slots_.leave(*slot);
         if (waits) heap.guests_.unlock();
       }
-      Guest(const Guest&) = delete;
-      Guest& operator=(const Guest&) = delete;
     };
 
     Index& index() noexcept { return this->below.page_index(); }
-    /// Visits every span in a slot: at rest all of them, otherwise those of the moment it came by.
-    template <class Visit> void each_span(Visit visit) noexcept {
-      for (std::uint32_t g = 0; g < index().covered(); ++g) {
-        const Span& s = index().spans()[g];
-        if (s.state != SpanState::slab || s.head != g) continue;
-        auto* const record = reinterpret_cast<WaitFreeSpan*>(index().bits_at(g));
-        if (const unsigned c = record->size_class.load(Order::relaxed)) visit(*record, c);
-      }
-    }
     WaitFreeSpan* record_of(const std::byte* base) noexcept {
       return reinterpret_cast<WaitFreeSpan*>(index().bits_at(index().number_of(base)));
     }
@@ -223,43 +205,59 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return [this](unsigned n) -> Slot& { return *slots_.at(n); };
     }
 
-    static std::byte* base_of(unsigned c, std::byte* p) noexcept {
-      return reinterpret_cast<std::byte*>(round_down(address_of(p), Geometry::span_bytes(c)));
-    }
     /// The number of block `p` in its word. Reports invalid_free where no block begins.
     static unsigned number_in_word(unsigned c, std::byte* p) noexcept {
-      const auto offset = static_cast<std::size_t>(p - base_of(c, p));
+      const auto offset = static_cast<std::size_t>(p - Geometry::base_of(c, p));
       const unsigned i = Geometry::index_of(c, offset);
       MORTISE_CHECK(i * Classes::size_of(c) == offset && i < Geometry::capacity(c), Fault::invalid_free, Block(p, Classes::size_of(c), c));
       return i % 64;
     }
-    /// Home, with its neighbours that are freed next. Reports double and invalid frees, some of them only when the block leaves.
-    [[gnu::noinline]] void send(Slot& slot, unsigned c, std::byte* p) noexcept {
+    void calm_down(Thread& t) noexcept { t.calm = t.slot->has_errands() ? nullptr : t.slot; }
+    /// A free for which the slot has no room, or while something is on its way: errands are left to malloc, unless frees follow each other.
+    [[gnu::noinline]] void release_aside(Thread& t, unsigned c, std::byte* p) noexcept {
+      if (!t.slot) [[unlikely]] return send_home(nullptr, c, p);
+      Slot& slot = *t.slot;
+      const bool is_kept = slot.push(c, p);
+      if ((is_kept || !sent(slot, c, p)) && !t.calm && ++slot.frees_alone > kAlone) step(slot, !is_kept);
+      calm_down(t);
+    }
+    /// Home, with its neighbours that are freed next. Reports double and invalid frees, some of them only when the block is home.
+    /// True when a word set out.
+    bool sent(Slot& slot, unsigned c, std::byte* p) noexcept {
       const unsigned i = number_in_word(c, p);
-      typename Slot::Word leaves;
+      WaitFreeWord leaves;
       const bool fresh = slot.send(c, p - i * Classes::size_of(c), i, leaves);
       MORTISE_CHECK(fresh, Fault::double_free, Block(p, Classes::size_of(c), c));
-      if (leaves.bits) depart(slot, leaves.at, leaves.bits, leaves.size_class);
-      else if (slot.has_chores()) chore(slot);
+      if (leaves.bits) depart(slot, leaves);
+      return leaves.bits;
     }
-    /// One word sets out, and one that did before is home. Three values: a word that is written in parts and read whole is waited for.
-    [[gnu::noinline]] void depart(Slot& slot, std::byte* at, std::uint64_t bits, unsigned c) noexcept {
-      const WaitFreeDeparture leaves = departure_of({at, bits, c});
-      leaves.span->bin.ask_for(leaves.number * 64);
-      __builtin_prefetch(&leaves.span->opened);
-      if (const WaitFreeDeparture due = slot.departures.pass(leaves); due.word.bits) put(&slot, due);
+    /// One word sets out. If there is no room, the one that did so first is put home.
+    void depart(Slot& slot, const WaitFreeWord& leaves) noexcept {
+      if (slot.departures.is_full()) put_home(&slot, slot.departures.take());
+      slot.departures.push(leaves);
     }
-    WaitFreeDeparture departure_of(const typename Slot::Word& word) noexcept {
-      std::byte* const base = base_of(word.size_class, word.at);
+    /// One errand: another slot is told of a span; or a word asks for what it will touch, or is put home; or a chore. The last two not in
+    /// brief.
+    [[gnu::noinline]] void step(Slot& slot, bool is_brief = false) noexcept {
+      if (slot.tidings) return slot.tidings.tell();
+      WaitFreeDepartures& way = slot.departures;
+      if (is_brief && (way.is_asked || way.is_empty())) return;
+      if (way.is_empty()) return chore(slot);
+      if (way.is_asked) return put_home(&slot, way.take());
+      const WaitFreeDeparture next = departure_of(way.first());
+      next.span->bin.ask_for(next.number * 64);
+      __builtin_prefetch(&next.span->opened);
+      way.is_asked = true;
+    }
+    WaitFreeDeparture departure_of(const WaitFreeWord& word) noexcept {
+      std::byte* const base = Geometry::base_of(word.size_class, word.at);
       const unsigned w = Geometry::index_of(word.size_class, static_cast<std::size_t>(word.at - base)) / 64;
-      return {word, record_of(base), base, w};
+      return {record_of(base), base, w};
     }
-    /// What a free does that has left the hit path and had nothing else to do: a step of a look that is under way, up to where a span
-    /// leaves, or, every other time at least, of a restock.
+    /// A step of a look that is under way, up to where a span leaves, or, every other time at least, of a restock.
     [[gnu::noinline]] void chore(Slot& slot) noexcept {
-      bool more;
       slot.looks_next = !slot.looks_next;
-      if (!slot.looks_next && slot.looking && !slot.leaving) slot.look(more);
+      if (!slot.looks_next && slot.looking && !slot.leaving) slot.look_on();
       else if (const unsigned c = slot.restock()) ask_to_adopt(slot, c);
     }
     /// Asks for what the adoption of a spare for class `c` will touch.
@@ -275,23 +273,24 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       put_home(mine, {p - i * Classes::size_of(c), std::uint64_t{1} << i, c});
     }
     /// One atomic addition; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.
-    MORTISE_HOT void put(Slot* mine, const WaitFreeDeparture& due) noexcept {
-      const unsigned c = due.word.size_class;
+    [[gnu::noinline]] void put_home(Slot* mine, const WaitFreeWord& word) noexcept {
+      const unsigned c = word.size_class;
+      const WaitFreeDeparture due = departure_of(word);
       const auto block = [&](std::uint64_t bits) {
-        return Block(due.word.at + static_cast<unsigned>(std::countr_zero(bits)) * Classes::size_of(c), Classes::size_of(c), c);
+        return Block(word.at + static_cast<unsigned>(std::countr_zero(bits)) * Classes::size_of(c), Classes::size_of(c), c);
       };
-      MORTISE_CHECK(due.number < due.span->opened.load(Order::relaxed), Fault::invalid_free, block(due.word.bits));
-      const std::uint64_t twice = Slot::put_home(due.span, due.base, due.number, due.word.bits, c, slot_of(), mine);
+      MORTISE_CHECK(due.number < due.span->opened.load(Order::relaxed), Fault::invalid_free, block(word.bits));
+      const std::uint64_t twice = Slot::put_home(due.span, due.base, due.number, word.bits, c, slot_of(), mine);
       MORTISE_CHECK(!twice, Fault::double_free, block(twice));
     }
-    [[gnu::noinline]] void put_home(Slot* mine, typename Slot::Word word) noexcept { put(mine, departure_of(word)); }
 
     /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
-      if (slot.begin_look()) look(slot, kLooks);
+      if (slot.tidings) slot.tidings.tell();
+      else if (slot.begin_look()) look(slot, kLooks);
       if (!bin.limit) [[unlikely]]
-        if (const auto others = slot.begin(c); others.bits) depart(slot, others.at, others.bits, c);
+        if (const auto others = slot.begin(c); others.bits) depart(slot, others);
       if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) return slot.pop(c);
       const unsigned kind = Geometry::kind(c);
       std::byte* base = take_span(slot, kind);
@@ -301,8 +300,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return Slot::refill(bin, bin, c) ? slot.pop(c) : nullptr;
     }
     std::byte* take_span(Slot& slot, unsigned kind) noexcept {
-      if (const WaitFreeSpan* const s = slot.take_spare(kind)) return s->base;
-      return this->below.take_span(kind);
+      const WaitFreeSpan* const s = slot.take_spare(kind);
+      return s ? s->base : this->below.take_span(kind);
     }
     void adopt(Slot& slot, WaitFreeSpan* s, std::byte* base, unsigned c) noexcept {
       index().change_class(index().number_of(base), static_cast<std::uint32_t>(Geometry::span_bytes(c) / Index::kGranule), c);
@@ -374,12 +373,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         while (bin.count.load(Order::relaxed)) send_home(&slot, c, slot.pop(c));
         Slot::forget(bin);
       }
-      for (unsigned k = 0; k < WaitFreeDepartures::kStages; ++k)
-        if (const WaitFreeDeparture due = slot.departures.pass({}); due.word.bits) put_home(&slot, due.word);
+      while (!slot.departures.is_empty()) put_home(&slot, slot.departures.take());
+      slot.tidings.tell();
       for (unsigned c = 1; c <= Classes::kCount; ++c) slot.close(c, slot_of());
       slot.wanted = slot.restocking = kNoClass;  // what it would bring is not for the next thread
-      for (bool more = true; more;)
-        if (WaitFreeSpan* const s = slot.look(more)) retire(slot, s);
+      look(slot, ~0u);
       for (unsigned kind = 0; kind < kSpanKinds; ++kind)
         while (WaitFreeSpan* const s = slot.take_spare(kind)) give_span(slot, s, s->rest_of);
     }

@@ -19,6 +19,7 @@
 #include <bit>
 
 #include "mortise/backbone/wait_free_departures.hpp"
+#include "mortise/backbone/wait_free_hints.hpp"
 #include "mortise/data/list.hpp"
 
 namespace mortise {
@@ -49,14 +50,12 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   using Word = WaitFreeWord;
   static constexpr unsigned kBuckets = 1024;
 
-  WaitFreeBin<kBuckets / 64> hints;  ///< buckets with a span that has been put into; anybody's
-  alignas(64) std::uint64_t hint_marks = 0, hint_word = 0;
-  unsigned hint_at = 0;
+  using Hints = WaitFreeHints<kBuckets>;
+  Hints hints;  ///< buckets with a span that has been put into; anybody's
   unsigned number = 0;
   std::uint8_t out_room[Classes::kCount + 1] = {};  ///< how many blocks may still join `out`
   Span* spare[kSpanKinds] = {};
   Atomic<std::uint32_t> spares[kSpanKinds];
-  unsigned hinted = kBuckets;        ///< the bucket that is looked into next
   bool looks_next = false;           ///< whose turn it is, a look's or a restock's
   bool looking = false;              ///< until no hint is found
   Span* pending = nullptr;           ///< the next span that is looked at
@@ -65,6 +64,8 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   unsigned wanted = kNoClass;        ///< the class that has used up a word last
   unsigned restocking = kNoClass;    ///< the class whose next word is on its way
   unsigned restock_steps = 0;        ///< how many more before it is taken
+  unsigned frees_alone = 0;          ///< frees with something on its way since the last malloc
+  WaitFreeTidings<Hints> tidings;    ///< who will be told of a span
   Span* buckets[kBuckets] = {};
   Bin bins[Classes::kCount + 1];
 
@@ -225,7 +226,8 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     looking = true;
     return false;
   }
-  bool has_chores() const noexcept { return looking || wanted != kNoClass || restocking != kNoClass; }
+  bool has_chores() const noexcept { return (looking && !leaving) || wanted != kNoClass || restocking != kNoClass; }
+  bool has_errands() const noexcept { return tidings || !departures.is_empty() || has_chores(); }
 
   /// Makes a span that nobody uses this slot's, for class `c`.
   void adopt(Span* s, std::byte* base, unsigned c) noexcept {
@@ -280,6 +282,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     if (put.woke || put.completed) [[unlikely]] {
       const unsigned owner = s->owner.load(Order::relaxed);
       if (mine && owner == mine->number && !put.completed) mine->list(s, c);
+      else if (mine) mine->tidings.tell_later(slot_of(owner).hints, bucket_of(base));
       else slot_of(owner).hints.announce(bucket_of(base));
     }
     return put.was_there;
@@ -313,27 +316,27 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   /// out of the slot, nobody uses it any more. `more` becomes false when nothing is on its way. What a step touches the one before it has
   /// asked for, a call ago: no call waits for memory twice. O(1).
   Span* look(bool& more) noexcept {
-    if (!leaving && !pending && hinted == kBuckets && !hint_word && !hint_marks && !hints.is_marked()) {
-      more = looking = false;
+    if (!looking_on()) {
+      more = false;
       return nullptr;
     }
-    Span* const s = leaving ? leaving : pending;
     Span* gone = nullptr;
-    if (leaving) {
+    if (Span* const s = leaving) {
       leaving = nullptr;
       if (is_complete(s)) gone = leave(s);
-    } else if (s) {
-      pending = s->bucket_next;
-      if (is_complete(s)) ask_for_neighbours(leaving = s);
-      else if (s->bin.is_marked()) list(s, s->size_class.load(Order::relaxed));
-      if (pending) ask_for(pending);
+    } else if (pending) {
+      look_at_pending();
     }
-    if (!pending && hinted != kBuckets) {
-      if ((pending = buckets[hinted])) ask_for(pending);
-      hinted = kBuckets;
-    }
-    if (hinted == kBuckets) next_hint();
+    if (!pending && hints.bucket() != kBuckets) open_hinted();
+    if (hints.bucket() == kBuckets) next_hint();
     return gone;
+  }
+  /// The same, but one step of one kind, and no span leaves.
+  void look_on() noexcept {
+    if (!looking_on()) return;
+    if (pending) look_at_pending();
+    else if (hints.bucket() != kBuckets) open_hinted();
+    else next_hint();
   }
 
  private:
@@ -352,22 +355,22 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     to.word.store(bits, Order::relaxed);
     return true;
   }
-  /// A bucket that was hinted at; or nothing yet, and one step nearer to it.
+  bool looking_on() noexcept {
+    return looking = leaving || pending || hints.has_more();
+  }
+  void look_at_pending() noexcept {
+    Span* const s = pending;
+    pending = s->bucket_next;
+    if (is_complete(s)) ask_for_neighbours(leaving = s);
+    else if (s->bin.is_marked()) list(s, s->size_class.load(Order::relaxed));
+    if (pending) ask_for(pending);
+  }
+  void open_hinted() noexcept {
+    if ((pending = buckets[hints.take_bucket()])) ask_for(pending);
+  }
   void next_hint() noexcept {
-    if (hint_word) {
-      hinted = hint_at * 64 + static_cast<unsigned>(std::countr_zero(hint_word));
-      hint_word &= hint_word - 1;
-      prefetch_to_write(&buckets[hinted]);
-    }
-    if (hint_word) return;
-    if (hint_marks) {
-      hint_at = static_cast<unsigned>(std::countr_zero(hint_marks));
-      hint_marks &= hint_marks - 1;
-      hint_word = hints.take(hint_at, kBuckets);  // nothing, if the mark was late
-    } else if (hints.is_marked()) {
-      hint_marks = hints.take_marks();
-    }
-    hints.ask_for(hint_marks ? static_cast<unsigned>(std::countr_zero(hint_marks)) * 64 : 0);
+    hints.go_on();
+    if (hints.bucket() != kBuckets) prefetch_to_write(&buckets[hints.bucket()]);
   }
 
   /// All blocks of span `s` are in its bin, and stay there: words come from another.

@@ -55,6 +55,9 @@ template <SizeMap Classes> struct WaitFreeGeometry {
     return round_down(span_bytes(c) - capacity(c) * Classes::size_of(c), 4_KiB);
   }
 
+  static std::byte* base_of(unsigned c, std::byte* p) noexcept {
+    return reinterpret_cast<std::byte*>(round_down(address_of(p), span_bytes(c)));
+  }
   /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
   static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);

@@ -1,11 +1,33 @@
-// What a slot of wfslab keeps, for whoever asks what the heap holds: blocks that are free in it, and spans that nothing uses.
+// What spans and slots of wfslab keep, for whoever asks what the heap holds: blocks that are free there, and spans that nothing uses.
 // Reads while the slot's holder goes on: exact when it rests. Progress: wait-free, O(classes). Placement: in WaitFreeSlab.
 #pragma once
 
 #include "mortise/backbone/wait_free_slot.hpp"
 #include "mortise/core/usage.hpp"
+#include "mortise/shape/page_index.hpp"
 
 namespace mortise {
+
+/// Visits every span in a slot: at rest all of them, otherwise those of the moment it came by. O(granules of the heap).
+template <class Index, class Visit> void each_wait_free_span(Index& index, Visit visit) noexcept {
+  for (std::uint32_t g = 0; g < index.covered(); ++g) {
+    const Span& s = index.spans()[g];
+    if (s.state != SpanState::slab || s.head != g) continue;
+    auto* const record = reinterpret_cast<WaitFreeSpan*>(index.bits_at(g));
+    if (const unsigned c = record->size_class.load(Order::relaxed)) visit(*record, c);
+  }
+}
+
+template <SizeMap Classes> void tell_span(const WaitFreeSpan& s, unsigned c, Usage& u) noexcept {
+  using Geometry = WaitFreeGeometry<Classes>;
+  const unsigned opened = s.opened.load(Order::relaxed), most = opened * 64;
+  const unsigned handed = most < Geometry::capacity(c) ? most : Geometry::capacity(c);
+  const std::size_t bytes = Geometry::span_bytes(c);
+  u.in_slabs(c, Classes::size_of(c), handed - s.bin.count(opened), 1, bytes);
+  u.live -= bytes;  // below counts a span as one large block
+  u.large -= bytes;
+  u.large_count -= 1;
+}
 
 template <SizeMap Classes> void tell_slot(const WaitFreeSlot<Classes>& slot, Usage& u) noexcept {
   constexpr unsigned kNoCore = ~0u;  // slots are threads', not cores'
