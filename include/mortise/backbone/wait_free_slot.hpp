@@ -227,6 +227,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     return false;
   }
   bool has_chores() const noexcept { return (looking && !leaving) || wanted != kNoClass || restocking != kNoClass; }
+  bool has_brief_errand() const noexcept { return tidings || !(departures.is_asked || departures.is_empty()); }
   bool has_errands() const noexcept { return tidings || !departures.is_empty() || has_chores(); }
 
   /// Makes a span that nobody uses this slot's, for class `c`.
