@@ -205,37 +205,30 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return [this](unsigned n) -> Slot& { return *slots_.at(n); };
     }
 
-    /// The number of block `p` in its word; kNoBlock where no block begins.
-    MORTISE_HOT static unsigned number_in_word(unsigned c, const std::byte* p) noexcept {
-      const std::size_t offset = address_of(p) & (Geometry::span_bytes(c) - 1);
-      const unsigned i = Geometry::index_of(c, offset);
-      return i * Classes::size_of(c) == offset && i < Geometry::capacity(c) ? i % 64 : kNoBlock;
-    }
-    static constexpr unsigned kNoBlock = 64;
     MORTISE_COLD static void accuse(Fault fault, unsigned c, std::byte* p) noexcept { report(fault, {p, Classes::size_of(c), c}); }
     void calm_down(Thread& t) noexcept { t.calm = t.slot->has_errands() ? nullptr : t.slot; }
-    /// A free for which the slot has no room, or while something is on its way: errands are left to malloc, unless frees follow each other.
-    /// Blocks that do not stay go home with their neighbours that are freed next. Reports double and invalid frees, some of them only when the
-    /// block is home. All calls are the last thing done: most frees make none.
+    /// A free for which the slot has no room, or while something is on its way: errands are left to malloc, unless frees follow each other;
+    /// one for which there is no room does no more than tell or ask. Blocks that do not stay go home with neighbours that are freed next.
+    /// Reports double and invalid frees, some of them only when the block is home. All calls come last: most frees make none.
     [[gnu::noinline]] void release_aside(Thread& t, unsigned c, std::byte* p) noexcept {
       if (!t.slot) [[unlikely]] return send_home(nullptr, c, p);
       Slot& slot = *t.slot;
       const bool is_kept = !t.calm && slot.push(c, p);  // a slot that is calm has no room
       if (!is_kept) {
-        const unsigned i = number_in_word(c, p);
-        if (i == kNoBlock) [[unlikely]] return accuse(Fault::invalid_free, c, p);
+        const unsigned i = Geometry::number_in_word(c, p);
+        if (i == Geometry::kNoBlock) [[unlikely]] return accuse(Fault::invalid_free, c, p);
         WaitFreeWord leaves;
         if (!slot.send(c, p - i * Classes::size_of(c), i, leaves)) [[unlikely]] return accuse(Fault::double_free, c, p);
         if (leaves.bits) return set_out(t, leaves.at, leaves.bits, c);
       }
-      if (!t.calm && ++slot.frees_alone > kAlone && (is_kept || slot.has_brief_errand())) run_errand(t, !is_kept);
+      if (!t.calm && ++slot.frees_alone > kAlone && (is_kept || slot.has_brief_errand())) run_errand(t);
     }
     [[gnu::noinline]] void set_out(Thread& t, std::byte* at, std::uint64_t bits, unsigned c) noexcept {
       t.calm = nullptr;
       depart(*t.slot, {at, bits, c});
     }
-    [[gnu::noinline]] void run_errand(Thread& t, bool is_brief) noexcept {
-      step(*t.slot, is_brief);
+    [[gnu::noinline]] void run_errand(Thread& t) noexcept {
+      step(*t.slot);
       calm_down(t);
     }
     /// One word sets out. If there is no room, the one that did so first is put home.
@@ -243,12 +236,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       if (slot.departures.is_full()) put_home(&slot, slot.departures.take());
       slot.departures.push(leaves);
     }
-    /// One errand: another slot is told of a span; or a word asks for what it will touch, or is put home; or a chore. The last two not in
-    /// brief.
-    [[gnu::noinline]] void step(Slot& slot, bool is_brief = false) noexcept {
+    /// One errand: another slot is told of a span; or a word asks for what it will touch, or is put home; or a chore.
+    [[gnu::noinline]] void step(Slot& slot) noexcept {
       if (slot.tidings) return slot.tidings.tell();
       WaitFreeDepartures& way = slot.departures;
-      if (is_brief && (way.is_asked || way.is_empty())) return;
       if (way.is_empty()) return chore(slot);
       if (way.is_asked) return put_home(&slot, way.take());
       const WaitFreeDeparture next = departure_of(way.first());
@@ -276,8 +267,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       prefetch_to_write(&slot.buckets[Slot::bucket_of(s->base)]);
     }
     [[gnu::noinline]] void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
-      const unsigned i = number_in_word(c, p);
-      if (i == kNoBlock) [[unlikely]] return accuse(Fault::invalid_free, c, p);
+      const unsigned i = Geometry::number_in_word(c, p);
+      if (i == Geometry::kNoBlock) [[unlikely]] return accuse(Fault::invalid_free, c, p);
       put_home(mine, {p - i * Classes::size_of(c), std::uint64_t{1} << i, c});
     }
     /// One atomic addition; and when the span wakes up or is complete a hint, unless it is of `mine`, a slot in our hands, or null.

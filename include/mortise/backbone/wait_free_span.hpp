@@ -62,6 +62,13 @@ template <SizeMap Classes> struct WaitFreeGeometry {
   static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
   }
+  static constexpr unsigned kNoBlock = 64;
+  /// The number of block `p` in its word; kNoBlock where no block begins.
+  MORTISE_HOT static unsigned number_in_word(unsigned c, const std::byte* p) noexcept {
+    const std::size_t offset = address_of(p) & (span_bytes(c) - 1);
+    const unsigned i = index_of(c, offset);
+    return i * Classes::size_of(c) == offset && i < capacity(c) ? i % 64 : kNoBlock;
+  }
 
  private:
   static constexpr unsigned kShift = 40;
