@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,7 @@ namespace {
 template <unsigned kThreads>
 using H = Stack<Layers<WaitFreeSlab<classes::Geometric<4, 64_KiB>, kThreads>, SpanReserve<256, 64>, SpanCache<purge::Never>, PageIndex, MmapHeap<>>>;
 using Plenty = H<16>;
+using Wide = Stack<Layers<WaitFreeSlab<>, SpanReserve<>, SpanCache<purge::Never>, PageIndex, MmapHeap<>>>;
 
 template <class Heap> Usage usage_of(Stage<Heap>& stage) {
   Usage u;
@@ -43,6 +45,32 @@ TEST(WaitFreeSlab, FreesOfOthersComeHomeAndAreUsedAgain) {
     if (round == 0) mapped = usage_of(stage).mapped;
   }
   EXPECT_LE(usage_of(stage).mapped, mapped + 1_MiB);
+  stage.heap().audit();
+}
+
+TEST(WaitFreeSlab, TwoThreadsThatKeepFreeingEachOthersBlocksLiveOnWhatIsReserved) {
+  Stage<Wide> stage(2);
+  stage.as(0, [](Wide& h, auto& t) {
+    ASSERT_TRUE(h.reserve(t, {.bytes = 24_MiB, .prefault = false, .on_exhausted = OnExhausted::fail}));
+  });
+  const auto take = [](std::size_t n) { return [n](Wide& h, auto& t) { return h.allocate(t, {.size = n}); }; };
+  const auto put = [](Block b) { return [b](Wide& h, auto& t) { h.release(t, h.block_of(b.ptr)); }; };
+  std::vector<Block> of_one, of_other;
+  for (unsigned i = 0; i < 6000; ++i) {  // 11 MiB in all
+    of_one.push_back(stage.as(0, take(1000)));
+    of_other.push_back(stage.as(1, take(800)));
+    ASSERT_TRUE(of_one.back() && of_other.back());
+  }
+  std::mt19937 random(1);  // so that almost every free sends a word home, and every malloc has one to see to
+  for (unsigned round = 0; round < 20'000; ++round) {
+    const std::size_t i = random() % of_one.size();
+    const Block old_one = of_one[i], old_other = of_other[i];
+    of_one[i] = stage.as(0, take(1000));
+    stage.as(0, put(old_other));
+    of_other[i] = stage.as(1, take(800));
+    stage.as(1, put(old_one));
+    ASSERT_TRUE(of_one[i] && of_other[i]) << round;
+  }
   stage.heap().audit();
 }
 

@@ -8,22 +8,20 @@
 //                 └─ waits for its neighbours in the slot; what waited departs ── done                              hit
 //   errands ── a malloc or two later: one atomic addition to the bitmap of their span, whoever's it is
 //
-// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home together by one atomic
-// addition; there are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a
-// span that had none, or the last one that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed
-// at once. 3. What is left to do - a word goes home, a hint is told, hints are looked at, the next word of a class is fetched - is done one
-// step a call, by mallocs that are hits but for that, by refills, and by frees that no malloc comes between. What a step touches the one
-// before it has asked for: no call waits for memory more often than it must. Complete spans are kept for the next refill that needs one,
-// a few of them, or go to the reserve.
+// 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home by one atomic addition; there
+// are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had none,
+// or the last that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed at once. 3. What is left
+// to do - a word goes home, a hint is told, hints are looked at, the next word of a class is fetched - is done one step a call, by mallocs
+// that are hits but for that, by refills, and by frees that no malloc comes between. A step touches what the one before it asked for,
+// unless words set out faster than steps are made. Complete spans are kept for refills, a few of them, or go to the reserve.
 //
 // Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that is
 // kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the child.
 //
 // Bound: docs/6-proof.md counts every step. Memory: a thread that stops anywhere keeps what its slot has, one span on its way, and hides
-// at most two spans of others from reuse: one that it is to tell of, and one whose mark it was about to set.
-// Progress: hit and refill wait-free, grow as below. Source: ownership and remote frees as in [Leijen19], by bitmaps;
-// constant-time refills after [BlellochWei20]; lists that need not be linearisable as in [OuyangZhu22].
-// Placement: above SpanReserve. Above it guards and shapes; no cache is needed.
+// at most two spans of others from reuse: one that it is to tell of, and one whose mark it was about to set. Progress: hit and refill
+// wait-free, grow as below. Source: ownership and remote frees as in [Leijen19], by bitmaps; constant-time refills after [BlellochWei20];
+// lists that need not be linearisable as in [OuyangZhu22]. Placement: above SpanReserve. Above it guards and shapes; no cache is needed.
 #pragma once
 
 #include <cstring>
@@ -67,7 +65,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
 
     struct Thread {
       Slot* slot = nullptr;  ///< null: not attached, or no slot was free
-      Slot* calm = nullptr;  ///< the same slot while it has no errands; otherwise null
+      Slot* calm = nullptr;  ///< the same slot; null while errands are known of
       unsigned visited = 0;  ///< the slot that was looked into last
       [[no_unique_address]] typename Below::Thread below{};
     };
@@ -150,7 +148,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return trim_below(this->below, t.below);
     }
     bool reserve(Thread& t, Reserve r) noexcept { return this->below.reserve(t.below, r); }
-
     void lock_all() noexcept {
       guests_.lock();
       lock_below(this->below);
@@ -204,9 +201,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     auto slot_of() noexcept {
       return [this](unsigned n) -> Slot& { return *slots_.at(n); };
     }
-
-    MORTISE_COLD static void accuse(Fault fault, unsigned c, std::byte* p) noexcept { report(fault, {p, Classes::size_of(c), c}); }
-    void calm_down(Thread& t) noexcept { t.calm = t.slot->has_errands() ? nullptr : t.slot; }
+    [[noreturn]] MORTISE_COLD static void accuse(Fault f, unsigned c, std::byte* p) noexcept { report(f, {p, Classes::size_of(c), c}); }
+    void calm_down(Thread& t) noexcept {
+      if ((t.calm = t.slot->has_errands() ? nullptr : t.slot)) t.slot->frees_alone = 0;
+    }
     /// A free for which the slot has no room, or while something is on its way: errands are left to malloc, unless frees follow each other;
     /// one for which there is no room does no more than tell or ask. Blocks that do not stay go home with neighbours that are freed next.
     /// Reports double and invalid frees, some of them only when the block is home. All calls come last: most frees make none.
@@ -231,9 +229,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       step(*t.slot);
       calm_down(t);
     }
-    /// One word sets out. If there is no room, the one that did so first is put home.
+    /// One word sets out. If there is no room, who waits to be told of a span is, and the word that set out first is put home.
     void depart(Slot& slot, const WaitFreeWord& leaves) noexcept {
-      if (slot.departures.is_full()) put_home(&slot, slot.departures.take());
+      if (slot.departures.is_full()) slot.tidings.tell(), put_home(&slot, slot.departures.take());
       slot.departures.push(leaves);
     }
     /// One errand: another slot is told of a span; or a word asks for what it will touch, or is put home; or a chore.
@@ -286,8 +284,8 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// A block of class `c` for the holder of `slot`, which has none freed before. Null without memory.
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
-      if (slot.tidings) slot.tidings.tell();
-      else if (slot.begin_look()) look(slot, kLooks);
+      slot.tidings.tell();
+      if (slot.begin_look()) look(slot, kLooks);  // whatever else there was to do: what others put home is found at the pace of refills
       if (!bin.limit) [[unlikely]]
         if (const auto others = slot.begin(c); others.bits) depart(slot, others);
       if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) return slot.pop(c);
@@ -326,7 +324,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       return this->below.grow_span(t.below, kind);
     }
     MORTISE_COLD Block allocate_large(Thread& t, Request r) noexcept {
-      if (t.slot) look(*t.slot, kGrowLooks);
+      if (t.slot) t.slot->tidings.tell(), look(*t.slot, kGrowLooks);
       if (const Block b = this->below.allocate(t.below, r)) return b;
       trim(t);
       return this->below.allocate(t.below, r);
