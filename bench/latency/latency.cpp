@@ -9,7 +9,8 @@
 // just before it frees it, are not. Without that (--fence 0) an empty operation "takes" what the loop's last cache miss takes.
 // Before, so that every allocator has what it will need (warm): the threads together take MIB of such blocks, touch every page, and
 // free them in random order, half of them each other's; then a part of the work is done untimed. A call during which the kernel took
-// the CPU from its thread is torn and counted apart, for all kinds and all allocators alike.
+// the CPU from its thread is torn and counted apart, for all kinds and all allocators alike. How long a line takes from core to core is
+// measured before and after.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -188,6 +189,53 @@ double ticks_per_second() {
   return static_cast<double>(ticks() - begun) / (now() - begun_at);
 }
 
+cpu_set_t allowed() {
+  cpu_set_t set;
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+const cpu_set_t kAllowed = allowed();
+
+/// Keeps the calling thread on one of the CPUs that the process may use, counted by `index`.
+void stay(unsigned index) {
+  unsigned place = index % static_cast<unsigned>(CPU_COUNT(&kAllowed));
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &kAllowed) || place-- != 0) continue;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    break;
+  }
+}
+
+/// Nanoseconds that a line takes from the first CPU to the second: half a turn of two threads, each of which waits for the other's store.
+/// The CPUs of a virtual machine may share a cache in one minute and none in the next; calls that take another core's lines follow.
+/// 0 where there is but one CPU.
+double line_ns(double ticks_per_ns) {
+  constexpr unsigned kTurns = 20000;
+  if (CPU_COUNT(&kAllowed) < 2) return 0;
+  alignas(64) std::atomic<unsigned> turn{0};
+  const auto play = [&](unsigned index) {
+    stay(index);
+    for (unsigned i = index; i < 2 * kTurns; i += 2) {
+      while (turn.load(std::memory_order_acquire) != i) {
+      }
+      turn.store(i + 1, std::memory_order_release);
+    }
+  };
+  std::thread second(play, 1);
+  std::uint64_t took = 0;
+  std::thread first([&] {
+    const std::uint64_t begun = ticks();
+    play(0);
+    took = ticks() - begun;
+  });
+  first.join();
+  second.join();
+  return static_cast<double>(took) / ticks_per_ns / (2 * kTurns);
+}
+
 /// Waits for all threads, each of which comes by once for each `round`, counted from 1.
 void meet(std::atomic<unsigned>& ready, unsigned threads, unsigned round) {
   ready.fetch_add(1);
@@ -197,16 +245,7 @@ void meet(std::atomic<unsigned>& ready, unsigned threads, unsigned round) {
 void work(Worker* workers, unsigned index, std::atomic<unsigned>& met, std::atomic<unsigned>& ready, unsigned threads, std::size_t reserve,
           double warm_up) {
   Worker& w = workers[index];
-  cpu_set_t set, allowed;
-  sched_getaffinity(0, sizeof allowed, &allowed);
-  unsigned place = index % static_cast<unsigned>(CPU_COUNT(&allowed));
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || place-- != 0) continue;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-    break;
-  }
+  stay(index);
   w.take_reserve(reserve / threads);
   meet(met, threads, 1);
   w.free_reserve(workers[(index + 1) % threads]);
@@ -227,11 +266,11 @@ void work(Worker* workers, unsigned index, std::atomic<unsigned>& met, std::atom
   while (ready.load() < 2 * threads) w.step();
 }
 
-void print(const Worker* workers, unsigned threads, double per_ns) {
+void print(const Worker* workers, unsigned threads, double per_ns, const double (&line)[2]) {
   std::uint64_t faults = 0;
   for (unsigned t = 0; t < threads; ++t) faults += workers[t].faults;
-  std::printf("{\"threads\":%u,\"minor_faults\":%llu,\"ticks_per_ns\":%.9g,\"kinds\":{", threads,
-              static_cast<unsigned long long>(faults), per_ns);
+  std::printf("{\"threads\":%u,\"minor_faults\":%llu,\"ticks_per_ns\":%.9g,\"line_ns\":[%.1f,%.1f],\"kinds\":{", threads,
+              static_cast<unsigned long long>(faults), per_ns, line[0], line[1]);
   for (int kind = 0; kind < kKinds; ++kind) {
     std::uint64_t torn = 0, worst = 0, worst_torn = 0, sum = 0;
     for (unsigned t = 0; t < threads; ++t) {
@@ -292,11 +331,13 @@ int main(int argc, char** argv) {
     w.slow_ticks = static_cast<std::uint64_t>(kSlowSeconds * rate);
     w.fresh_ticks = static_cast<std::uint64_t>(kFreshSeconds * rate);
   }
+  double line[2] = {line_ns(rate / 1e9)};
   std::vector<std::thread> running;
   for (unsigned t = 0; t < threads; ++t)
     running.emplace_back([&, t] { work(workers.get(), t, met, ready, threads, static_cast<std::size_t>(reserve_mib * 1048576), warm_up); });
   for (std::thread& thread : running) thread.join();
+  line[1] = line_ns(rate / 1e9);
   for (unsigned t = 0; t < threads; ++t) workers[t].drain();
-  print(workers.get(), threads, rate / 1e9);
+  print(workers.get(), threads, rate / 1e9, line);
   return 0;
 }

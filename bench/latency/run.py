@@ -3,7 +3,9 @@
 A round runs every arm once, in random order; histograms of all rounds are added. Torn calls (the kernel took the CPU away
 meanwhile) are left out of the percentiles of every arm alike and counted beside. The row "empty" times nothing, in the same
 loop: no figure means more than it does. Before it is timed every arm has taken, touched and freed the same reserve, and has done
-a part of the work. Results go to build/bench/latency.json (mortise.bench-latency/1).
+a part of the work. Beside the percentiles stands the ratio of every arm's to the base's within the rounds, median and interval, also
+by how long a line took from core to core: in a virtual machine that changes from minute to minute. Results go to
+build/bench/latency.json (mortise.bench-latency/1).
 
     build/venv/bin/python bench/latency/run.py [--arms hslab,wfslab,glibc,...] [--rounds 3] [--operations 20e6]
 """
@@ -18,13 +20,17 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import numpy  # noqa: E402
 import peers  # noqa: E402
 import run as bench  # noqa: E402
 import session  # noqa: E402
+import stats  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 SHARES = ["0.5", "0.9", "0.99", "0.999", "0.9999", "0.99999", "0.999999"]
+KINDS = ["malloc", "free own", "free remote", "empty"]
+APART = 2  # cores are "far" where a line takes so many times what it takes between near ones
 DEFAULT = "hslab,wfslab,glibc,jemalloc,mimalloc3,snmalloc,tcmalloc,rpmalloc"
 OUT = session.BENCH / "latency.json"
 
@@ -32,6 +38,7 @@ OUT = session.BENCH / "latency.json"
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", default=DEFAULT, help="allocators, in the order of the table (default: %(default)s)")
+    parser.add_argument("--base", default="wfslab", help="what ratios are to (default: wfslab, or the first arm)")
     parser.add_argument("--lib-dir", type=pathlib.Path, default=session.ROOT / "build" / "lib", help="where ours are")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -72,7 +79,7 @@ def one(arm: peers.Arm, given: argparse.Namespace) -> dict:
 
 def percentiles(kind: dict) -> dict:
     """Of the calls that nothing tore, in nanoseconds, rounded up to the bucket's end (1.6 %), never beyond the worst."""
-    histogram = sorted(kind["histogram"].items())
+    histogram = sorted(kind["histogram"])
     total = sum(count for _, count in histogram)
     found = {}
     for share in SHARES:
@@ -100,19 +107,82 @@ def merged(results: list[dict]) -> dict:
             for key in ("worst_ns", "worst_torn_ns"):
                 into[key] = max(into[key], kind[key])
     for kind in kinds.values():
-        kind["calls"] = sum(kind["histogram"].values()) + kind["torn"]
+        kind["histogram"] = sorted([ns, count] for ns, count in kind["histogram"].items())
+        kind["calls"] = sum(count for _, count in kind["histogram"]) + kind["torn"]
         kind["percentiles_ns"] = percentiles(kind)
         kind["mean_ns"] = kind["sum_ns"] / kind["calls"]
-        kind["histogram"] = sorted([ns, count] for ns, count in kind["histogram"].items())
     return kinds
+
+
+def distances(results: dict[str, list[dict]]) -> dict[str, float]:
+    """The ways from core to core that the runs met, each with its longest: near and far where a tenth of them lie well apart from the rest."""
+    seen = sorted(ns for of_arm in results.values() for result in of_arm for ns in result["line_ns"])
+    least = max(1, len(seen) // 10)
+    gaps = [(seen[at] / seen[at - 1], seen[at - 1]) for at in range(least, len(seen) - least + 1) if 0 < seen[at - 1]]
+    gap, near = max(gaps, default=(1, 0))
+    return {"near": near, "far": seen[-1]} if gap >= APART else {"all": seen[-1]}
+
+
+def distance(result: dict, known: dict[str, float]) -> str | None:
+    """Which of the known ways this run had, from its begin to its end."""
+    met = {next(name for name, longest in known.items() if ns <= longest) for ns in result["line_ns"]}
+    return met.pop() if len(met) == 1 else None
+
+
+def tail(result: dict, name: str) -> dict[str, float]:
+    """The percentiles of one kind of call in one run, and its worst call under "1"."""
+    return percentiles(result["kinds"][name]) | {"1": result["kinds"][name]["worst_ns"]}
+
+
+def ratios(results: dict[str, list[dict]], base: str, known: dict[str, float]) -> list[dict]:
+    """Each arm's tail over the base's in the same round, of all rounds and of those with one distance; and over its own empty operation's."""
+    tails = {arm: [{name: tail(run, name) for name in KINDS} for run in runs] for arm, runs in results.items()}
+    found = []
+
+    def add(labels: dict, pairs: list[tuple[dict, dict]]) -> None:
+        for share in [*SHARES, "1"]:
+            both = [(mine[share], other[share]) for mine, other in pairs if share in mine and share in other]
+            if one := stats.ratio(both):
+                found.append(labels | {"percentile": share, "median_ns": float(numpy.median([mine for mine, _ in both])),
+                                       "ratio": one.value, "low": one.low, "high": one.high, "rounds": one.count})  # fmt: skip
+
+    for arm, runs in results.items():
+        for name in KINDS:
+            for where in ["all", *(name for name in known if name != "all")]:
+                kept = [at for at, run in enumerate(runs)
+                        if where == "all" or {distance(run, known), distance(results[base][at], known)} == {where}]  # fmt: skip
+                pairs = [(tails[arm][at][name], tails[base][at][name]) for at in kept]
+                add({"arm": arm, "over": base, "kind": name, "cores": where}, pairs)
+            if name != "empty":
+                add({"arm": arm, "over": "empty", "kind": name, "cores": "all"}, [(one[name], one["empty"]) for one in tails[arm]])
+    return found
 
 
 def figure(ns: float | None) -> str:
     return "-" if ns is None else f"{ns / 1000:,.1f} µs" if ns >= 10_000 else f"{ns:,.0f}"
 
 
+def show_ratios(document: dict, console: Console, title: str, share: str, over: str, cores: str) -> None:
+    rows = {(row["arm"], row["kind"]): row for row in document["ratios"]
+            if (row["percentile"], row["over"], row["cores"]) == (share, over, cores)}  # fmt: skip
+    if not rows:
+        return
+    kinds = [name for name in KINDS if any(kind == name for _, kind in rows)]
+    heading = f"{title}: median of the rounds in ns, over {over}'s in the same round [95 %]"
+    table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
+    table.add_column("arm")
+    for column in (*kinds, "rounds"):
+        table.add_column(column, justify="right")
+    for arm in dict.fromkeys(arm for arm, _ in rows):
+        cells = [rows.get((arm, name)) for name in kinds]
+        texts = ["-" if c is None else f"{figure(c['median_ns'])}  {c['ratio']:.2f} [{c['low']:.2f}, {c['high']:.2f}]" for c in cells]
+        table.add_row(arm, *texts, str(max(c["rounds"] for c in cells if c)))
+    console.print(table)
+    console.print()
+
+
 def show(document: dict, console: Console) -> None:
-    for name in ("malloc", "free own", "free remote", "empty"):
+    for name in KINDS:
         table = Table(title=f"{name} (ns)", title_justify="left", box=None, pad_edge=False)
         table.add_column("arm")
         for column in ("calls", "mean", *(f"p{100 * float(s):g}" for s in SHARES), "worst", "torn", "worst torn"):
@@ -124,6 +194,11 @@ def show(document: dict, console: Console) -> None:
                           figure(kind["worst_ns"]), f"{kind['torn']:,}", figure(kind["worst_torn_ns"]))  # fmt: skip
         console.print(table)
         console.print()
+    for where in dict.fromkeys(row["cores"] for row in document["ratios"]):
+        reach = "p99.99, all rounds" if where == "all" else f"p99.99, cores {where}, a line takes up to {document['line_ns'][where]:.0f} ns"
+        show_ratios(document, console, reach, "0.9999", over=document["base"], cores=where)
+    for share, title in (("0.999999", "p99.9999"), ("1", "the worst call")):
+        show_ratios(document, console, title, share, over="empty", cores="all")
     for arm, entry in document["arms"].items():
         if entry["minor_faults"]:
             console.print(f"{arm}: {entry['minor_faults']:,} page faults while timing")
@@ -148,13 +223,16 @@ def main() -> None:
         for name in random.sample(list(arms), len(arms)):
             say(f"round {number + 1} of {given.rounds}: {name}")
             results[name].append(one(arms[name], given))
+    base = given.base if given.base in results else next(iter(results))
+    known = distances(results)
     document = {
         "schema": "mortise.bench-latency/1", "threads": given.threads, "operations": given.operations,
         "warm_up": given.warm_up, "reserve_mib": given.reserve, "fenced": not given.no_fence,
         "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
+        "base": base, "line_ns": known, "ratios": ratios(results, base, known),
         "arms": {
             name: {"version": arms[name].version, "library": arms[name].library, "environment": arms[name].environment,
-                   "minor_faults": sum(r["minor_faults"] for r in results[name]), "kinds": merged(results[name])}
+                   "minor_faults": sum(r["minor_faults"] for r in results[name]), "line_ns": [r["line_ns"] for r in results[name]], "kinds": merged(results[name])}
             for name in arms
         },
     }  # fmt: skip
