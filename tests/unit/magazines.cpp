@@ -4,8 +4,11 @@
 #include "mortise/pool/locked_magazine.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 namespace mortise {
@@ -74,6 +77,65 @@ TYPED_TEST(Magazines, TheNewestAreTakenTheNewestOfThemLast) {
     for (unsigned i = 0; i < taken; ++i) ASSERT_EQ(out[taken - 1 - i], in[i]);
     ASSERT_EQ(magazine.pop(), taken < 5 ? in[taken] : nullptr);
   }
+}
+
+/// Four magazines that any core finds, of 3 to 6 blocks.
+struct Row {
+  static constexpr unsigned kCount = 4, kLeast = 3;
+  alignas(64) os::Magazine magazine[kCount] = {};
+  std::vector<std::byte*> table = std::vector<std::byte*>(os::kCpusMax, reinterpret_cast<std::byte*>(magazine));
+  os::RseqArea area = os::find_rseq_area(&own_area);
+
+  Row() {
+    for (unsigned i = 0; i < kCount; ++i) magazine[i].set_limit(kLeast + i);
+  }
+  unsigned push_each(const std::vector<std::byte*>& in, const std::vector<std::uint8_t>& numbers) {
+    return os::magazine_push_each(area, table.data(), in.data(), numbers.data(), static_cast<unsigned>(in.size()));
+  }
+  std::vector<std::byte*> pop_all(unsigned number) {
+    std::vector<std::byte*> out;
+    while (std::byte* const p = os::magazine_pop(area, table.data(), number * os::Magazine::kStride)) out.push_back(p);
+    return out;
+  }
+};
+
+TEST(Magazines, EachBlockGoesToItsOwnUntilOneIsFull) {
+  Row row;
+  EXPECT_EQ(row.push_each({}, {}), 0u);
+  const auto in = blocks(0, 10);
+  const std::vector<std::uint8_t> numbers = {2, 0, 3, 0, 2, 0, 1, 0, 1, 1};  // the fourth of number 0 does not fit
+  EXPECT_EQ(row.push_each(in, numbers), 7u);
+  EXPECT_EQ(row.push_each({in[7]}, {0}), 0u);
+  EXPECT_EQ(row.push_each({in[8], in[9]}, {1, 1}), 2u);
+  EXPECT_EQ(row.pop_all(0), (std::vector{in[5], in[3], in[1]}));
+  EXPECT_EQ(row.pop_all(1), (std::vector{in[9], in[8], in[6]}));
+  EXPECT_EQ(row.pop_all(2), (std::vector{in[4], in[0]}));
+  EXPECT_EQ(row.pop_all(3), (std::vector{in[2]}));
+}
+
+/// A signal sends a section back to its start: no block is pushed twice for that, and none is left out.
+TEST(Magazines, EachBlockIsPushedOnceWhateverInterrupts) {
+  static std::atomic<unsigned> signals;
+  struct sigaction count = {}, before;
+  count.sa_handler = [](int) { ++signals; };
+  count.sa_flags = SA_RESTART;
+  ASSERT_EQ(sigaction(SIGALRM, &count, &before), 0);
+  const itimerval often = {{0, 20}, {0, 20}}, never = {};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &often, nullptr), 0);
+  Row row;
+  const auto in = blocks(0, 12);
+  const std::vector<std::uint8_t> numbers = {0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 3};
+  unsigned wrong = 0;
+  signals = 0;
+  for (unsigned round = 0; signals < 300 && round < 100'000'000; ++round) {
+    wrong += row.push_each(in, numbers) != 12;
+    for (unsigned i = 0; i < Row::kCount; ++i) wrong += row.magazine[i].count != 3;
+    for (unsigned i = 0; i < Row::kCount; ++i) row.magazine[i].count = 0;
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GE(signals, 300u);
 }
 
 }  // namespace

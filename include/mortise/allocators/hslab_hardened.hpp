@@ -29,7 +29,7 @@ using HslabHardenedLayers = Layers<
     SampledGuards<>,                                                           // reads, too, for a few blocks
     SizeCheck<>,                                                               // delete as what was made
     MarkedTail<>,                                                              // held or released, out of line; canaries behind it
-    DelayedBatches<64_KiB, fills::ZeroedEnds<>>,                               // zeroed at both ends, and still zero when it leaves
+    DelayedBatches<64_KiB, fills::ZeroedEnds<>, 32_KiB>,                       // zeroed at both ends, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,

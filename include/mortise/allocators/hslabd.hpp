@@ -16,7 +16,7 @@ namespace mortise {
 
 using HslabdLayers = Join<
     Layers<HeaderMagic<>,                          // a mark out of line: held or released
-           DelayedBatches<64_KiB>>,                // released blocks wait for 64 KiB of later ones, a thread
+           DelayedBatches<64_KiB, fills::Untouched, 32_KiB>>,  // released blocks wait for 64 KiB of later ones, a thread
     HslabOver<BlockMarks<>, MmapHeap<>>>;          // the marks: a byte for 16
 
 using HslabdHeap = Stack<HslabdLayers>;

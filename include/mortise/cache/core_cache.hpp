@@ -77,6 +77,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     MORTISE_HOT bool release_hit(Thread&, Block b) noexcept {
       return os::magazine_push(area_, table(), place_of(b.class_index()), b.ptr);
     }
+    /// As many hits, each of its own class, until one finds no room; returns how many.
+    unsigned release_hits(Thread&, std::byte* const* in, const std::uint8_t* classes, unsigned n) noexcept {
+      return os::magazine_push_each(area_, table(), in, classes, n);
+    }
 
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !gate_) [[unlikely]] return this->below.allocate(t, r);
@@ -196,11 +200,9 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
 
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
-    static constexpr std::size_t own_bytes() noexcept {
-      if constexpr (kOneColour) return Classes::kMaxBytes;
-      else return Classes::kColouredBytes;
-    }
-    static constexpr std::size_t kOwnBytes = own_bytes();  ///< sizes up to here are taken in this core's colour
+    static constexpr std::size_t kOwnBytes = [] {  // sizes up to here are taken in this core's colour
+      if constexpr (kOneColour) return Classes::kMaxBytes; else return Classes::kColouredBytes;
+    }();
 
     MORTISE_HOT std::byte* pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
       if constexpr (kMetered) return os::magazine_pop_metered(area_, table, place_of(c), bytes);
@@ -219,15 +221,13 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
     MORTISE_HOT std::byte* const* own_table() noexcept {
-      if constexpr (kOneColour) return table_[0].address();
-      else return own_table_[0].address();
+      if constexpr (kOneColour) return table_[0].address(); else return own_table_[0].address();
     }
     /// The class that a request of this core is served from. The core may change meanwhile: then a block of another colour is
     /// taken, which costs a shared line and nothing else.
     unsigned own_class_of(std::size_t size) noexcept {
       const unsigned c = Classes::class_of(size);
-      if constexpr (kOneColour) return c;
-      else return Classes::in_colour(c, own_colour());
+      if constexpr (kOneColour) return c; else return Classes::in_colour(c, own_colour());
     }
     unsigned own_colour() noexcept { return Distribution::spread(os::rseq_index(area_), colours_of<Classes>()); }
     bool is_foreign(unsigned c) noexcept {

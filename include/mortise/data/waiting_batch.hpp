@@ -21,7 +21,7 @@ template <std::size_t kBytes> class WaitingBatch {
  public:
   static constexpr std::size_t kBytesMin = 64;  ///< a smaller release counts as that
   /// Two batches of one class fit into its magazine (os/rseq.hpp), so that none is passed on and fetched again.
-  static constexpr std::size_t kSlots = kBytes / kBytesMin < 96 ? kBytes / kBytesMin : 96;
+  static constexpr std::size_t kSlots = kBytes / kBytesMin < 126 ? kBytes / kBytesMin : 126;
   static constexpr std::uint64_t kNoRoom = std::uint64_t{1} << 63;  ///< the step of what is not to be put in
 
   Shared<WaitingBatch*> next;

@@ -3,7 +3,7 @@
 //   release ──► the open batch ── full? ──► queue ( newest ... oldest ) ── old enough? ──► below, a batch at a time
 //
 // A batch leaves kBytes of releases after the last of its blocks came, when another one is full: in one go when all of its blocks are of
-// one class, else one by one, each as below takes any other release. A thread writes to one batch at a time, whichever classes it
+// one class, else each to the magazine of its class, in one loop. A thread writes to one batch at a time, whichever classes it
 // releases blocks of: what waits does not grow with their number. DelayedFree does the same for heaps without size classes, where what
 // waits is no more than kBytes to the block, for three times the instructions.
 //
@@ -225,9 +225,9 @@ struct DelayedBatches {
       if constexpr (Fill::kFillBytes > 0) return typename Fill::template Lengths<Classes::kCount + 1>(kFilledOf);
       else return nullptr;
     }();
-    /// Where long ones are so long that a batch has room for two, no hit takes them, and no hit asks.
+    /// Where long ones are so long that a batch has room for four, no hit takes them, and no hit asks.
     static constexpr bool kHitsAreShort = [] {
-      if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 2;
+      if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 4;
       return false;
     }();
     /// What a hit adds to a batch's head.
@@ -311,14 +311,16 @@ struct DelayedBatches {
       }
       batch.clear();
       if (is_of_one) this->below.release_batch(by.below, c, batch.blocks(), count);
-      else for (unsigned i = 0; i < count; ++i) give_back(by, batch.block(i), batch.size_class(i));
+      else for (unsigned i = 0; (i += hits(by, batch, i, count)) < count; ++i) give_back(by, batch.block(i), batch.size_class(i));
       put_idle(t, batch);
     }
-    void give_back(Thread& by, std::byte* p, unsigned c) noexcept {
-      if constexpr (Hits<Below>)
-        if (this->below.release_hit(by.below, {p, 0, c})) [[likely]] return;
-      this->below.release(by.below, {p, Classes::size_of(c), c});
+    /// As many blocks from number `first` on as below has room for at once.
+    unsigned hits(Thread& by, Batch& batch, unsigned first, unsigned count) noexcept {
+      if constexpr (requires(std::byte** in, const std::uint8_t* classes) { this->below.release_hits(by.below, in, classes, count); })
+        return this->below.release_hits(by.below, batch.blocks() + first, batch.classes() + first, count - first);
+      else return 0;
     }
+    void give_back(Thread& by, std::byte* p, unsigned c) noexcept { this->below.release(by.below, {p, Classes::size_of(c), c}); }
     static void put_idle(Thread& t, Batch& batch) noexcept {
       batch.next = t.idle.get();
       t.idle = &batch;

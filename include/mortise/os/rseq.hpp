@@ -221,6 +221,24 @@ full:
   return false;
 }
 
+/// Puts each of `n` blocks into the magazine whose number is given for it, until one is full; returns how many. A section a block;
+/// what counts them changes between two.
+inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
+                                   unsigned n) noexcept {
+  std::int64_t left = -std::int64_t{n};
+  std::uint64_t word;
+  if (n) asm volatile(MORTISE_RSEQ_OPEN_SET
+      "movzbl (%[numbers],%[left]), %k[word]\n shll %[stride], %k[word]\n addq %[word], %%r10\n"
+      "movl (%%r10), %%r11d\n cmpl 4(%%r10), %%r11d\n jae 8f\n"
+      "movq (%[in],%[left],8), %[word]\n movq %[word], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
+      "movl %%r11d, (%%r10)\n 2: addq $1, %[left]\n jne 3b\n 8:\n"
+      : [left] "+&r"(left), [word] "=&r"(word)
+      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [in] "r"(in + n), [numbers] "r"(numbers + n),
+        [stride] "i"(log2_floor(Magazine::kStride))
+      : "r10", "r11", "memory", "cc");
+  return static_cast<unsigned>(n + left);
+}
+
 /// Takes the newest blocks, up to `n`, into `out`, the newest of them last; returns how many. One section: all of them or a restart.
 inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
   std::uint64_t i, j, b;
@@ -288,6 +306,12 @@ MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, s
   m.slot[count] = block;
   m.set_count(count + 1);
   return true;
+}
+inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
+                                   unsigned n) noexcept {
+  unsigned i = 0;
+  while (i < n && magazine_push(where, table, numbers[i] * Magazine::kStride, in[i])) ++i;
+  return i;
 }
 inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);

@@ -25,6 +25,10 @@ struct Aligned {
       return this->below.allocate_hit(t, enlarged(r));
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }
+    unsigned release_hits(Thread& t, std::byte* const* in, const std::uint8_t* classes, unsigned n) noexcept
+        requires requires(Below& h) { h.release_hits(t, in, classes, n); } {
+      return this->below.release_hits(t, in, classes, n);
+    }
 
    private:
     /// A size that is a multiple of the alignment: its class's size is one as well. Beyond kAlignMax: too large for the slabs.

@@ -138,5 +138,11 @@ void set_meter(std::byte* set, std::int64_t bytes) noexcept;
 inline bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
   return magazine_give(where, table, bin, &block, 1) == 1;
 }
+inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
+                                   unsigned n) noexcept {
+  unsigned i = 0;
+  while (i < n && magazine_push(where, table, numbers[i] * Magazine::kStride, in[i])) ++i;
+  return i;
+}
 
 }  // namespace mortise::os
