@@ -121,18 +121,17 @@ class Session:
                 for cell in order:
                     self.say(f"round {number + 1} of {rounds}, {time.monotonic() - started:.0f} s: {cell.label}")
                     names = rng.sample(sorted(self.arms), len(self.arms))
-                    left = [name for name in names if (number, cell.workload, cell.threads, name) not in done
-                            and (cell.workload, cell.threads, name) not in failed]  # fmt: skip
+                    keys = {name: (cell.workload, cell.threads, name) for name in names}
+                    left = [name for name, key in keys.items() if (number, *key) not in done and key not in failed]
                     # Not counted: whoever comes first pays for what the others find: files, and memory that the host had taken back.
                     if left and time.monotonic() - started <= budget_s:
                         self.measure(cell, self.arms[left[0]], rng)
                     for name in left:
-                        key = (cell.workload, cell.threads, name)
                         if time.monotonic() - started > budget_s:
                             return False
                         run = self._record(number, cell, name, rng)
                         if run.get("failed"):
-                            failed.add(key)
+                            failed.add(keys[name])
                         kept.write(json.dumps(run) + "\n")
                         kept.flush()
         return True

@@ -38,7 +38,7 @@ OUT = session.BENCH / "latency.json"
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", default=DEFAULT, help="allocators, in the order of the table (default: %(default)s)")
-    parser.add_argument("--base", default="wfslab", help="what ratios are to (default: wfslab, or the first arm)")
+    parser.add_argument("--base", help="the arm that ratios are to (default: wfslab, or the first arm)")
     parser.add_argument("--lib-dir", type=pathlib.Path, default=session.ROOT / "build" / "lib", help="where ours are")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -218,12 +218,14 @@ def main() -> None:
     arms, missing = arms_of(given, say)
     if not arms:
         sys.exit(f"latency: no arm can be run: {missing}")
+    base = given.base or ("wfslab" if "wfslab" in arms else next(iter(arms)))
+    if base not in arms:
+        sys.exit(f"latency: --base '{base}' is no arm of this run: expected one of {', '.join(arms)}")
     results: dict[str, list[dict]] = {name: [] for name in arms}
     for number in range(given.rounds):
         for name in random.sample(list(arms), len(arms)):
             say(f"round {number + 1} of {given.rounds}: {name}")
             results[name].append(one(arms[name], given))
-    base = given.base if given.base in results else next(iter(results))
     known = distances(results)
     document = {
         "schema": "mortise.bench-latency/1", "threads": given.threads, "operations": given.operations,
@@ -232,7 +234,8 @@ def main() -> None:
         "base": base, "line_ns": known, "ratios": ratios(results, base, known),
         "arms": {
             name: {"version": arms[name].version, "library": arms[name].library, "environment": arms[name].environment,
-                   "minor_faults": sum(r["minor_faults"] for r in results[name]), "line_ns": [r["line_ns"] for r in results[name]], "kinds": merged(results[name])}
+                   "minor_faults": sum(r["minor_faults"] for r in results[name]), "line_ns": [r["line_ns"] for r in results[name]],
+                   "kinds": merged(results[name])}
             for name in arms
         },
     }  # fmt: skip

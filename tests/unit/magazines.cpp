@@ -113,6 +113,7 @@ TEST(Magazines, EachBlockGoesToItsOwnUntilOneIsFull) {
   EXPECT_EQ(row.pop_all(3), (std::vector{in[2]}));
 }
 
+#ifndef MORTISE_THREAD_SANITIZER  // which holds signals back
 /// A signal sends a section back to its start: no block is pushed twice for that, and none is left out.
 TEST(Magazines, EachBlockIsPushedOnceWhateverInterrupts) {
   static std::atomic<unsigned> signals;
@@ -137,6 +138,7 @@ TEST(Magazines, EachBlockIsPushedOnceWhateverInterrupts) {
   EXPECT_EQ(wrong, 0u);
   EXPECT_GE(signals, 300u);
 }
+#endif
 
 }  // namespace
 }  // namespace mortise
