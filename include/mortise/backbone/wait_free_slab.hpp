@@ -65,7 +65,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
 
     struct Thread {
       Slot* slot = nullptr;  ///< null: not attached, or no slot was free
-      Slot* calm = nullptr;  ///< the same slot; null while errands are known of
+      Slot* calm = nullptr;  ///< the same slot; null while errands are known of, but for a look of a large malloc
       unsigned visited = 0;  ///< the slot that was looked into last
       [[no_unique_address]] typename Below::Thread below{};
     };

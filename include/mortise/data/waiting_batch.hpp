@@ -20,7 +20,7 @@ namespace mortise {
 template <std::size_t kBytes> class WaitingBatch {
  public:
   static constexpr std::size_t kBytesMin = 64;  ///< a smaller release counts as that
-  /// Two batches of one class fit into its magazine (os/rseq.hpp), so that none is passed on and fetched again.
+  /// Two batches of the smallest classes fit into a magazine (os/rseq.hpp), so that none of them is passed on and fetched again.
   static constexpr std::size_t kSlots = kBytes / kBytesMin < 126 ? kBytes / kBytesMin : 126;
   static constexpr std::uint64_t kNoRoom = std::uint64_t{1} << 63;  ///< the step of what is not to be put in
 
