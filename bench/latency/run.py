@@ -3,7 +3,7 @@
 A round runs every arm once, in random order; histograms of all rounds are added. Torn calls (the kernel took the CPU away
 meanwhile) are left out of the percentiles of every arm alike and counted beside. The row "empty" times nothing, in the same
 loop: no figure means more than it does. Before it is timed every arm has taken, touched and freed the same reserve, and has done
-a part of the work. Beside the percentiles stands the ratio of every arm's to the base's within the rounds, median and interval, also
+as much work as is timed. Beside the percentiles stands the ratio of every arm's to the base's within the rounds, median and interval, also
 by how long a line took from core to core: in a virtual machine that changes from minute to minute. Results go to
 build/bench/latency.json (mortise.bench-latency/1).
 
@@ -43,7 +43,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--operations", type=float, default=20e6, help="timed calls a run (default: 20 million)")
-    parser.add_argument("--warm-up", type=float, default=0.1, help="share of the work done untimed before (default: 0.1)")
+    parser.add_argument("--warm-up", type=float, default=1, help="how much of the work is done untimed before (default: %(default)s, as much)")
     parser.add_argument("--reserve", type=float, default=256, metavar="MIB", help="taken, touched and freed before (default: 256)")
     parser.add_argument("--no-fence", action="store_true", help="read the clock while loads of the loop itself are under way")
     parser.add_argument("--conf", action="append", default=[], metavar="ARM:K=V,...", help="settings of an arm of ours")
