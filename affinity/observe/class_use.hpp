@@ -9,7 +9,9 @@
 // A group that has nearly all of the memory, while others' objects come and go among its own, keeps its pool: below, its objects would
 // fill the holes that those leave, and lie in no order. The last rule is for groups that are allocated in turn, of which
 // misses may meet always the same one. A closed class costs what the heap below costs. Its samples are some of that heap's misses.
-// Objects that are allocated and freed over and over take no memory and make no misses: where they lie does not matter.
+// Objects that are allocated and freed over and over take no memory and make no misses: where they lie does not matter. But each pool
+// of such objects keeps a line of its own warm. So groups whose objects come and go draw from the pool of their class while others'
+// stay, and the object that was released last is the next one's place, whoever asks; until what that pool is asked for stays.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +47,9 @@ struct Growth {
 /// Of one size class. All zero is open. Not synchronised.
 struct ClassUse {
   static constexpr std::uint32_t kLeaseFirst = 4096, kLeaseMax = 1u << 20;
+  static constexpr std::uint32_t kLeaseOfRest = 4 * kLeaseFirst;
+  static constexpr std::uint64_t kSegmentsOfTrial = 4;
+  static constexpr unsigned kTrialsMax = 8;
   static constexpr std::uint32_t kSamplesOfOthers = 32, kNeededMax = 1u << 24;
   static constexpr std::uint64_t kFirstLook = 8 * kLeaseFirst;
 
@@ -59,7 +64,29 @@ struct ClassUse {
   bool is_closed;
   bool is_mixed;  ///< some of its objects share a pool with objects of other sizes: it stays open
 
+  std::uint32_t rest_seen, rest_grown;  ///< of `undivided`: at the last look, and since what it took began to stay
+
   static constexpr std::uint64_t segments_of(std::uint64_t objects, std::size_t stride) noexcept { return objects * stride / 4096; }
+  /// Whether a group's objects come and go, as far as its pool tells: it was asked for several segments, more after each of the group's
+  /// former `trials`, and took one, or less than an eighth of them and few.
+  static constexpr bool comes_and_goes(std::uint64_t objects, std::uint32_t grown, std::size_t stride, unsigned trials) noexcept {
+    const std::uint64_t handed = segments_of(objects, stride);
+    return handed >= kSegmentsOfTrial << 2 * trials && grown < Growth::kLittle && grown <= 1 + handed / Growth::kStays;
+  }
+  /// How many objects a head may look up at first: what a trial takes.
+  static constexpr std::uint32_t lease_of_trial(std::size_t stride) noexcept {
+    return static_cast<std::uint32_t>(kSegmentsOfTrial * 4096 / stride + 1);
+  }
+  /// The pool of the class was asked for so many more: true if what it takes has begun to stay.
+  bool rest_stays(std::uint32_t leased, std::size_t stride) noexcept {
+    const std::uint32_t grown = undivided - rest_seen;
+    rest_seen = undivided;
+    const bool stays = std::uint64_t{grown} * Growth::kStays >= segments_of(leased, stride);
+    rest_grown = stays ? rest_grown + grown : 0;
+    if (rest_grown < Growth::kLittle) return false;
+    rest_grown = 0;
+    return true;
+  }
   /// How many objects a head may look up next.
   std::uint32_t lease() const noexcept {
     const std::uint64_t quarter = objects / 4;

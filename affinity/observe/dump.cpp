@@ -80,6 +80,8 @@ void Observer::write_dump(int fd) noexcept {
   field(line, "unloads", counts_.unloads);
   field(line, "classes_closed", counts_.closed);
   field(line, "classes_opened", counts_.opened);
+  field(line, "contexts_passing", counts_.passing);
+  field(line, "contexts_staying", counts_.staying);
   field(line, "sites_patched", sites_.patched());
   field(line, "ways", ways_.last());
   field(line, "nodes", nodes_.last());

@@ -32,6 +32,34 @@ void Observer::forwarded(const Pool& pool, const std::byte* object) noexcept {
   use_[pool.size_class % kClasses].below += SpansMet::kSegments;
 }
 
+/// Whether a pool's objects come from another one from now on: a group's that come and go from the pool of the class, and from pools of
+/// their own again those of groups that drew from there, when they begin to stay.
+bool Observer::moves(Pool& pool, std::uint32_t leased) noexcept {
+  ClassUse& use = use_[pool.size_class];
+  if (pool.is_forwarding || !leased) return false;
+  if (pool.tag) {
+    Node& r = root(pool.tag);
+    if (r.pool != &pool || !r.has_own_pool || r.is_planned) return false;
+    if (!ClassUse::comes_and_goes(r.looked_up, r.grown, pool.stride(), r.trials)) return false;
+    r.passes = true;
+    r.trials += r.trials < ClassUse::kTrialsMax;
+    fold_back(r.id);
+    ++counts_.passing;
+    return true;
+  }
+  if (!use.rest_stays(leased, pool.stride())) return false;
+  const std::uint64_t before = counts_.staying;
+  for (NodeId id = 1; id <= nodes_.last(); ++id) {
+    Node& n = nodes_[id];
+    if (n.root != id || n.size_class != pool.size_class || !n.passes || n.has_own_pool) continue;
+    n.passes = false;
+    n.grown = 0, n.looked_up = 0;
+    divide_from_size_class(id);
+    ++counts_.staying;
+  }
+  return counts_.staying != before;
+}
+
 std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   Held held(lock_);
   if (options_.mode != Mode::graph || !pool.size_class || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
@@ -39,7 +67,11 @@ std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   counts_.leased += leased;
   use.objects += leased;
   (pool.tag ? root(pool.tag).looked_up : use.undivided_objects) += leased;
-  if (use.is_mixed || !use.is_due() || use.stays_open(growth_of(pool.size_class, pool.is_forwarding))) return use.lease();
+  if (use.is_mixed || !use.is_due() || use.stays_open(growth_of(pool.size_class, pool.is_forwarding))) {
+    if (moves(pool, leased)) return 1;
+    const std::uint32_t most = leased ? pool.tag ? ClassUse::kLeaseMax : ClassUse::kLeaseOfRest : ClassUse::lease_of_trial(pool.stride());
+    return use.lease() < most ? use.lease() : most;
+  }
   ++counts_.closed;
   for (NodeId id = 1; id <= nodes_.last(); ++id)
     if (nodes_[id].size_class == pool.size_class) nodes_[id].grown = 0, nodes_[id].looked_up = 0;

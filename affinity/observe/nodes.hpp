@@ -125,6 +125,8 @@ struct Node {
   std::uint32_t alternations;
   Pool* pool;                  ///< of the root: what the united nodes draw from
   bool has_own_pool, is_planned;
+  bool passes;                 ///< of the root: its objects come and go, from the pool of the class
+  std::uint8_t trials;         ///< of the root: how often that was found
   Why why;
   std::uint32_t grown;         ///< of the root: segments that heads have taken since the class was opened
   std::uint64_t looked_up;     ///< of the root: objects since then

@@ -25,6 +25,7 @@ namespace mortise::affinity {
 /// What has been done, for the dump.
 struct Counts {
   std::uint64_t calls, judged, rules_known, rules_unknown, nodes_refused, observed, climbs_failed, unloads, closed, opened, leased;
+  std::uint64_t passing, staying;  // groups that went to the pool of their class because their objects come and go, and came back
 };
 
 class Observer {
@@ -89,6 +90,7 @@ class Observer {
   void look_up(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
   void patch_site(Way& way, std::uintptr_t address, const Pool& pool) noexcept;
   Growth growth_of(unsigned size_class, bool forwards) noexcept;
+  bool moves(Pool& pool, std::uint32_t leased) noexcept;
   Way* way_of(CallKey key) noexcept;
   void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
   Caller* caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;

@@ -40,6 +40,40 @@ TEST(ClassUse, IsAskedWhatStayedSinceTheLastLookAndWhoClosedIt) {
   EXPECT_EQ(other.leader, 7u) << "whoever but that one";
 }
 
+TEST(ClassUse, GroupPassesWhoseObjectsTookNoMore) {
+  constexpr std::size_t kStride = 64;
+  constexpr auto passes = [](std::uint64_t segments, std::uint32_t grown, unsigned trials) {
+    return ClassUse::comes_and_goes(segments * 4096 / kStride, grown, kStride, trials);
+  };
+  EXPECT_FALSE(passes(3, 1, 0)) << "nobody knows yet";
+  EXPECT_TRUE(passes(4, 1, 0));
+  EXPECT_FALSE(passes(4, 2, 0)) << "half of them stayed";
+  EXPECT_TRUE(passes(8, 2, 0));
+  EXPECT_FALSE(passes(8, 3, 0));
+  EXPECT_TRUE(passes(1000, 31, 0));
+  EXPECT_FALSE(passes(1000, 32, 0)) << "what stayed is worth its own pool, however much came and went";
+  EXPECT_FALSE(passes(15, 1, 1)) << "it was found wanting before: it has to show more";
+  EXPECT_TRUE(passes(16, 1, 1));
+  EXPECT_GE(ClassUse::segments_of(ClassUse::lease_of_trial(16), 16), ClassUse::kSegmentsOfTrial);
+  EXPECT_GE(ClassUse::segments_of(ClassUse::lease_of_trial(1008), 1008), ClassUse::kSegmentsOfTrial);
+}
+
+TEST(ClassUse, PoolOfWhatPassesIsLeftWhenWhatItIsAskedForStays) {
+  constexpr std::size_t kStride = 64;
+  ClassUse use{};
+  const auto asked = [&](std::uint32_t segments, std::uint32_t grown) {
+    use.undivided += grown;
+    return use.rest_stays(segments * 64, kStride);
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(asked(256, 31)) << "less than an eighth";
+  EXPECT_FALSE(asked(256, 31));
+  EXPECT_TRUE(asked(256, 32));
+  EXPECT_FALSE(asked(64, 20)) << "not much yet";
+  EXPECT_FALSE(asked(64, 1)) << "and it stopped";
+  EXPECT_FALSE(asked(64, 20));
+  EXPECT_TRUE(asked(64, 20));
+}
+
 TEST(ClassUse, SpansAreNewOnce) {
   SpansMet spans{};
   EXPECT_TRUE(spans.is_new(0x7f0000010000));

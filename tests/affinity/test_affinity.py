@@ -106,6 +106,18 @@ def test_a_size_that_one_group_has_for_itself_is_not_looked_up_until_another_com
     assert sorted(n["own_pool"] for n in together[1]["nodes"] if n["bytes"] == 48 and n["pool"]) == [True, True]
 
 
+def test_what_comes_and_goes_shares_a_pool_until_it_stays(watch):
+    """Or each kind of short-lived objects would keep a line of its own warm; or what stays later would lie mixed."""
+    for counts, own, apart in ((("100000", "0"), [False] * 4 + [True], 2), (("100000", "60000"), [True] * 5, 5)):
+        done, found = watch(program("affinity", "passing"), *counts)
+        assert done.ok().out == run([program("affinity", "passing"), *counts]).out
+        contexts = [n for n in found["nodes"] if n["bytes"] == 64 and n["pool"]]
+        assert sorted(n["own_pool"] for n in contexts) == own
+        assert len({n["pool"] for n in contexts}) == apart
+        assert found["run"]["contexts_passing"] >= 4
+        assert found["run"]["contexts_staying"] == (4 if all(own) else 0)
+
+
 PROGRAMS = {
     "lua": ["lua5.4", "-e", "local function t(d) return d>0 and {t(d-1),t(d-1),k=d} or {} end local r=t(11) print(#r)"],
     "perl": ["perl", "-e", "my %h; for my $i (1..20000){ push @{$h{$i%997}}, {k=>$i, n=>qq(name$i)}; } print scalar(keys %h), qq(\\n)"],
