@@ -75,6 +75,9 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
       if (!o.set_mixing(value.at, value.length)) warn("affinity_mixing", "off, parts or chains");
     } else if (key.is("affinity_overhead")) {
       if (!parse(value, o.overhead_only)) warn("affinity_overhead", "0 or 1");
+    } else if (key.is("affinity_misses")) {
+      if (parse(value, n) && n >= 1 && n <= 1'000'000) o.misses_before_look = static_cast<std::uint32_t>(n);
+      else warn("affinity_misses", "a number of misses, 1 to 1000000");
     } else if (key.is("affinity_huge")) {
       if (bool asks; parse(value, asks)) o.huge_pages = asks ? HugePages::madvise : HugePages::never;
       else warn("affinity_huge", "0 or 1");

@@ -28,7 +28,8 @@ enum class Mixing : std::uint8_t {
 struct Options {
   Mode mode = Mode::graph;
   bool overhead_only = false;             ///< look everything up, then take the object from the heap below
-  std::uint32_t objects_before_pool = 65;  ///< the first after the last sample
+  std::uint32_t misses_before_look = 33;  ///< of the heap below, in a size class that is not looked up yet
+  std::uint32_t objects_before_pool = 33;  ///< the first after the last sample
   std::uint32_t object_bytes_max = 128;
   WrapperRule wrappers = WrapperRule::strict;
   Mixing mixing = Mixing::off;

@@ -1,5 +1,6 @@
 // Whether it pays to look up the callers of one size class: it does while what they are given stays, and is of several groups.
 //
+//   unasked ── the 33rd miss of the heap below ──► open
 //   open ── every 32768, 65536, ... objects ── less than an eighth of them stayed, or a 16th of the latest? ──┬► closed
 //     ▲                                       or the class took less than 128 KiB since it was opened?       │
 //     │                                       or one group has 63/64 of that memory, and 15/16 of the objects? ┘
@@ -9,6 +10,7 @@
 // A group that has nearly all of the memory, while others' objects come and go among its own, keeps its pool: below, its objects would
 // fill the holes that those leave, and lie in no order. The last rule is for groups that are allocated in turn, of which
 // misses may meet always the same one. A closed class costs what the heap below costs. Its samples are some of that heap's misses.
+// Before its objects have taken memory some dozens of times, a class is not looked at: a short program pays nothing for it.
 // Objects that are allocated and freed over and over take no memory and make no misses: where they lie does not matter. But each pool
 // of such objects keeps a line of its own warm. So groups whose objects come and go draw from the pool of their class while others'
 // stay, and the object that was released last is the next one's place, whoever asks; until what that pool is asked for stays.
@@ -44,7 +46,7 @@ struct Growth {
   bool pays(const Growth& before) const noexcept { return stays(before) && !is_of_leader(); }
 };
 
-/// Of one size class. All zero is open. Not synchronised.
+/// Of one size class. All zero is open, or not asked yet. Not synchronised.
 struct ClassUse {
   static constexpr std::uint32_t kLeaseFirst = 4096, kLeaseMax = 1u << 20;
   static constexpr std::uint32_t kLeaseOfRest = 4 * kLeaseFirst;
@@ -61,6 +63,7 @@ struct ClassUse {
   std::uint32_t below;       ///< segments that the heap below took for pools that forward
   NodeId leader;             ///< when it was closed: whose objects are no reason to open it
   std::uint32_t samples, others, others_needed;
+  std::uint32_t misses;      ///< of the heap below, before it is opened
   bool is_closed;
   bool is_mixed;  ///< some of its objects share a pool with objects of other sizes: it stays open
 

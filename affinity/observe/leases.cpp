@@ -78,6 +78,11 @@ std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   return 0;
 }
 
+bool Observer::missed(std::uint32_t size_class) noexcept {
+  Held held(lock_);
+  return options_.mode != Mode::graph || *options_.plan || ++use_[size_class].misses >= options_.misses_before_look;
+}
+
 bool Observer::passed(const CallSite& site, std::size_t size) noexcept {
   Held held(lock_);
   ClassUse& use = use_[(size + kMinAlign - 1) / kMinAlign];

@@ -301,7 +301,7 @@ void Observer::gave(const CallSite& site, CallChoice& choice, void* object, std:
   const Node& n = nodes_[choice.tag];
   early_.note(reinterpret_cast<std::uintptr_t>(object), size, n.id);
   if (&counted) counted(n.id, size);
-  const bool is_sampled = n.objects == 16 || n.objects == 32 || n.objects == 64;
+  const bool is_sampled = n.objects == 16 || n.objects == 32;
   Resume resume;
   if (!is_sampled || !&observed || !resume_at(site, choice, resume)) return;
   ++counts_.observed;

@@ -2,7 +2,7 @@
 //
 //   choose ── way of (return address, size class)? ── counted: fewer than 16 objects, not looked at yet
 //                │                                 ├─ wrapper: up one frame, the next return address
-//                │                                 └─ node: the chain ends here ── 65 objects? ── pool
+//                │                                 └─ node: the chain ends here ── 33 objects? ── pool
 //                └─ object 16: is the function behind the address a wrapper? (wrapper.hpp) by which rule is its frame left? (cfi.hpp)
 //
 // Only misses come here, under one lock: a thread knows the ways that led to a pool (call_chain.hpp). Most sites allocate a few
@@ -52,6 +52,7 @@ class Observer {
   void forwarded(const Pool& pool, const std::byte* object) noexcept;
   std::uint32_t renew(Pool& pool, std::uint32_t leased) noexcept;
   bool passed(const CallSite& site, std::size_t size) noexcept;
+  bool missed(std::uint32_t size_class) noexcept;
 
   /// Forgets what lay in modules that are not loaded any more. After each dlclose.
   void code_unloaded() noexcept;

@@ -1,7 +1,7 @@
 // What the analysis makes of a sampled object: edges of the graph, merges of nodes, and which of them get pools of their own.
 //
-//   object 16, 32, 64 of a node ─► interpreter ─┐
-//   object 16 ──────────────────► data flow ────┴─► stores ─► edges ─► rules ─► unite
+//   object 16, 32 of a node ─► interpreter ─┐
+//   object 16 ───────────────► data flow ───┴─► stores ─► edges ─► rules ─► unite
 //   threshold reached ──────────► pairs, adaptive switch, half-empty pools ─────► unite, divide_from_size_class, fold_back
 //
 // Runs inside malloc, under the analysis lock; bounded.

@@ -12,7 +12,7 @@ namespace mortise::affinity {
 
 class Budget {
  public:
-  static constexpr std::uint64_t kFreeSteps = 16'000, kObjectsPerStep = 256, kLastSample = 64;
+  static constexpr std::uint64_t kFreeSteps = 12'000, kObjectsPerStep = 256, kLastSample = 32;
   static constexpr std::uint64_t kStepsOfDecoding = 8;
 
   /// Whether a sample of a node that has so many objects may be looked at, when so many were looked up, of all nodes.

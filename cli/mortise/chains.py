@@ -70,6 +70,8 @@ def show(document: dict[str, Any]) -> None:
             f"process {run['pid']}: {len(process['nodes'])} nodes, {len(pooled)} of them pooled in {len(pools)} pools; "
             f"{wrappers} of {run['judged']} functions that allocate are wrappers; {run['frame_rules_unknown']} frames without a rule"
         )
+        if not process["nodes"] and document["mode"] in ("graph", "overhead"):
+            screen.progress.print("too little memory of any size to look who asks for it: --conf affinity_misses=1 looks from the first object on")
         if not pooled:
             continue
         table = Table("pool", "bytes", "of", "chain of calls, malloc's caller first", box=screen.LINES)

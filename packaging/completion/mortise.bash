@@ -51,7 +51,7 @@ _mortise() {
     compare:--markdown) return ;;
     compare:--replay) return ;;
     run:--alloc|run:-a) words='glibc hslab wfslab hslab_profiled first_fit next_fit best_fit buddy segfit tlsf iamalloc tlsfcc hslabd tlsfccsd wfslabs hslab_hardened hslab+affinity' ;;
-    run:--conf) words='purge_ms= stats= stats_file= verbose= only_self= inspect= reserve_mb= prefault= on_exhausted= refill_ahead= affinity_mode= affinity_objects= affinity_bytes= affinity_wrappers= affinity_mixing= affinity_overhead= affinity_huge= affinity_sites= affinity_dump= affinity_plan= affinity_profile= on_fault= report_file= exceptions= limit= soft_limit= profile= sample_bytes= huge= nodes=' ;;
+    run:--conf) words='purge_ms= stats= stats_file= verbose= only_self= inspect= reserve_mb= prefault= on_exhausted= refill_ahead= affinity_mode= affinity_objects= affinity_bytes= affinity_wrappers= affinity_mixing= affinity_overhead= affinity_misses= affinity_huge= affinity_sites= affinity_dump= affinity_plan= affinity_profile= on_fault= report_file= exceptions= limit= soft_limit= profile= sample_bytes= huge= nodes=' ;;
     latency:--arms|latency:-a) words='glibc hslab wfslab hslab_profiled first_fit next_fit best_fit buddy segfit tlsf iamalloc tlsfcc hslabd tlsfccsd wfslabs hslab_hardened hslab+affinity' ;;
     latency:--every) return ;;
     latency:--rounds) return ;;
@@ -68,7 +68,7 @@ _mortise() {
     affinity:--plan) return ;;
     affinity:--graph) return ;;
     affinity:--json) return ;;
-    affinity:--conf) words='purge_ms= stats= stats_file= verbose= only_self= inspect= reserve_mb= prefault= on_exhausted= refill_ahead= affinity_mode= affinity_objects= affinity_bytes= affinity_wrappers= affinity_mixing= affinity_overhead= affinity_huge= affinity_sites= affinity_dump= affinity_plan= affinity_profile= on_fault= report_file= exceptions= limit= soft_limit= profile= sample_bytes= huge= nodes=' ;;
+    affinity:--conf) words='purge_ms= stats= stats_file= verbose= only_self= inspect= reserve_mb= prefault= on_exhausted= refill_ahead= affinity_mode= affinity_objects= affinity_bytes= affinity_wrappers= affinity_mixing= affinity_overhead= affinity_misses= affinity_huge= affinity_sites= affinity_dump= affinity_plan= affinity_profile= on_fault= report_file= exceptions= limit= soft_limit= profile= sample_bytes= huge= nodes=' ;;
     threads:--alloc|threads:-a) words='glibc hslab wfslab hslab_profiled first_fit next_fit best_fit buddy segfit tlsf iamalloc tlsfcc hslabd tlsfccsd wfslabs hslab_hardened hslab+affinity' ;;
     threads:--max) return ;;
     threads:--json) return ;;

@@ -305,15 +305,16 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       }
       return {};
     }
-    /// The first miss below opens a class; once it is closed, some are samples. Above a heap without hits no class is ever closed.
+    /// A miss below opens a class; once it is closed, some are samples. Above a heap without hits the first does, and none is closed.
     bool opens_for(Thread& t, const Request& r) noexcept {
       if (r.align > kMinAlign || (kReadsCalls && !r.site)) return false;
       const Inside inside(t);
-      const Gate gate = gate_.gate_of(r.size);
-      bool opens = gate == Gate::unasked;
-      if constexpr (Leases<Chooser> && Hits<Below>)
-        if (gate == Gate::closed && r.size && r.size <= chooser_.object_bytes_max() && ++t.passes % kPassesPerSample == 0)
+      bool opens = gate_.gate_of(r.size) == Gate::unasked;
+      if constexpr (Leases<Chooser> && Hits<Below>) {
+        if (opens) opens = chooser_.missed(class_of(r.size));
+        else if (r.size && r.size <= chooser_.object_bytes_max() && ++t.passes % kPassesPerSample == 0)
           opens = chooser_.passed(site_of(t, r), r.size);
+      }
       if (opens) gate_.set(class_of(r.size), Gate::open);
       return opens;
     }
@@ -343,7 +344,6 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
     MORTISE_HOT static std::uintptr_t sp_of(const Request& r) noexcept { return address_of(r.site) + sizeof(void*); }
 
-    // -- which head
     static void survey(void* layer, void* context, PoolSurvey each) noexcept {
       static_cast<Over*>(layer)->pools_.survey([&](Pool& p, std::uint32_t live, std::uint32_t room) { each(context, p, live, room); });
     }
