@@ -19,6 +19,7 @@ namespace mortise::test {
 namespace {
 
 std::function<void()> on_release_batch;  // called once
+std::size_t given_up = 0;
 
 /// Lets a test step in while the cache gives blocks up.
 struct Interrupted {
@@ -27,6 +28,7 @@ struct Interrupted {
     using typename Passthrough<Below>::Thread;
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       if (const auto step_in = std::exchange(on_release_batch, nullptr)) step_in();
+      given_up += n;
       this->below.release_batch(t, c, in, n);
     }
   };
@@ -130,6 +132,24 @@ TEST_F(CoreCacheTest, DoesNotServeAlignmentsThatItsBlocksDoNotHave) {
     warm(h, t);
     EXPECT_FALSE(h.allocate_hit(t, {.size = 48, .align = 64}));
     EXPECT_FALSE(h.allocate(t, {.size = 48, .align = 64})) << "no layer of this stack can";
+  });
+}
+
+/// A program that takes as much as it gives back would otherwise fetch again from below what has just gone there.
+TEST_F(CoreCacheTest, PassesOnOfABatchWhatHasNoRoomAndNoMore) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    std::byte* blocks[720];
+    for (std::byte*& p : blocks) p = h.allocate(t, {.size = 48}).ptr;
+    const unsigned c = h.block_of(blocks[0]).class_index();
+    given_up = 0;
+    for (unsigned i = 0; i < 700; i += 100) h.release_batch(t, c, blocks + i, 100);
+    EXPECT_GT(given_up, 0u) << "the magazine is full";
+    given_up = 0;
+    for (unsigned i = 690; i < 700; ++i) ASSERT_TRUE(blocks[i] = h.allocate_hit(t, {.size = 48}).ptr);
+    h.release_batch(t, c, blocks + 690, 30);
+    EXPECT_EQ(given_up, 20u);
+    h.audit();
   });
 }
 

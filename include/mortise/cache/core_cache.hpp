@@ -285,11 +285,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned limit = widen(c, foreign, -1);
       n -= os::magazine_give(area_, table(), place_of(c), in, n);
       if (!n) return;
-      std::byte* batch[kBatchMax];
-      const unsigned taken = os::magazine_take(area_, table(), place_of(c), batch, foreign && limit <= kBatchMax ? limit : limit / 2);
-      if (taken) this->below.release_batch(t, c, batch, taken);
-      n -= os::magazine_give(area_, table(), place_of(c), in, n);
-      if (n) this->below.release_batch(t, c, in, n);
+      this->below.release_batch(t, c, in, n);
+      if (!foreign) return;
+      std::byte* batch[kBatchMax];  // what waits for another colour goes with it
+      if (const unsigned more = os::magazine_take(area_, table(), place_of(c), batch, limit)) this->below.release_batch(t, c, batch, more);
     }
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.

@@ -156,12 +156,14 @@ inline bool order_all_threads() noexcept {
 // The flag `?` keeps what belongs to a function in its group, so that the linker drops or keeps both.
 // r10 and r11 are scratch. No output of an asm with jumps is a variable that the compiler may place: gcc before 12.4 and 13.3 copies
 // such outputs on each edge after what that edge assigns itself, and the null of `empty` is overwritten (PR113921).
-#define MORTISE_RSEQ_OPEN_SET                                                                 \
+#define MORTISE_RSEQ_SECTION                                                                  \
   ".pushsection __rseq_cs,\"aw?\"\n .balign 32\n 9: .long 0,0\n .quad 1f,2f-1f,4f\n .popsection\n" \
-  ".pushsection .text.rseq_abort,\"ax?\"\n .long 0x53053053\n 4: jmp 3f\n .popsection\n"           \
-  "3: leaq 9b(%%rip), %%r10\n movq %%r10, %%fs:8(%[area])\n"                                  \
+  ".pushsection .text.rseq_abort,\"ax?\"\n .long 0x53053053\n 4: jmp 3f\n .popsection\n"
+#define MORTISE_RSEQ_ENTER(section)                                                           \
+  "movq " section ", %%fs:8(%[area])\n"                                                      \
   "1: movl %%fs:(%[index]), %%r10d\n"                                                        \
   "movq (%[table],%%r10,8), %%r10\n"
+#define MORTISE_RSEQ_OPEN_SET MORTISE_RSEQ_SECTION "3: leaq 9b(%%rip), %%r10\n" MORTISE_RSEQ_ENTER("%%r10")
 #define MORTISE_RSEQ_OPEN MORTISE_RSEQ_OPEN_SET "addq %[bin], %%r10\n"
 
 /// Takes one block out of this core's magazine at byte `bin` of its set; null when it is empty.
@@ -226,13 +228,13 @@ full:
 inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
                                    unsigned n) noexcept {
   std::int64_t left = -std::int64_t{n};
-  std::uint64_t word;
-  if (n) asm volatile(MORTISE_RSEQ_OPEN_SET
+  std::uint64_t word, section;
+  if (n) asm volatile(MORTISE_RSEQ_SECTION "leaq 9b(%%rip), %[section]\n 3: " MORTISE_RSEQ_ENTER("%[section]")
       "movzbl (%[numbers],%[left]), %k[word]\n shll %[stride], %k[word]\n addq %[word], %%r10\n"
       "movl (%%r10), %%r11d\n cmpl 4(%%r10), %%r11d\n jae 8f\n"
       "movq (%[in],%[left],8), %[word]\n movq %[word], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
       "movl %%r11d, (%%r10)\n 2: addq $1, %[left]\n jne 3b\n 8:\n"
-      : [left] "+&r"(left), [word] "=&r"(word)
+      : [left] "+&r"(left), [word] "=&r"(word), [section] "=&r"(section)
       : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [in] "r"(in + n), [numbers] "r"(numbers + n),
         [stride] "i"(log2_floor(Magazine::kStride))
       : "r10", "r11", "memory", "cc");
@@ -276,6 +278,8 @@ inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, st
 }
 #undef MORTISE_RSEQ_OPEN
 #undef MORTISE_RSEQ_OPEN_SET
+#undef MORTISE_RSEQ_ENTER
+#undef MORTISE_RSEQ_SECTION
 
 #else
 
