@@ -153,6 +153,22 @@ TEST_F(CoreCacheTest, PassesOnOfABatchWhatHasNoRoomAndNoMore) {
   });
 }
 
+using Coloured = Stack<Layers<CoreCache<>, Slab<classes::Coloured<classes::Geometric<8, 32_KiB>>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+
+TEST_F(CoreCacheTest, TellsTheClassOfAHitWithItsColour) {
+  Stage<Coloured> stage(4);
+  for (unsigned thread = 0; thread < 4; ++thread)
+    stage.as(thread, [](Coloured& h, auto& t) {
+      for (const std::size_t size : {16, 100, 1000, 5000}) {
+        h.release(t, h.allocate(t, {.size = size}));
+        const Block hit = h.allocate_hit(t, {.size = size});
+        ASSERT_TRUE(hit);
+        EXPECT_EQ(hit.class_index(), h.block_of(hit.ptr).class_index()) << size;
+        EXPECT_EQ(hit.size, Coloured::Classes::size_of(hit.class_index()));
+      }
+    });
+}
+
 TEST_F(CoreCacheTest, GivesAThreadsBlocksBackWhenItEnds) {
   Stage<H> stage(2);
   stage.as(0, [](H& h, auto& t) { warm(h, t); });

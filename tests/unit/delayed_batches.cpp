@@ -65,6 +65,21 @@ TEST(DelayedBatches, ASmallBlockWaitsForSoManyReleases) {
   EXPECT_GE(shortest_wait([](auto&) { return 16u; }), kWait / 64 * 16);
 }
 
+TEST(DelayedBatches, AByteThatIsNoClassHasNoRoom) {
+  Stage<Delaying> stage;
+  stage.as(0, [](Delaying& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 100});
+    h.release(t, h.allocate(t, {.size = 100}));
+    unsigned taken = 0;
+    const auto take = [&taken] { ++taken; };
+    EXPECT_FALSE(h.release_hit_as(t, b.ptr, kNoClass, take));
+    for (unsigned byte = Delaying::Classes::kCount + 1; byte < 256; ++byte) EXPECT_FALSE(h.release_hit_as(t, b.ptr, byte, take)) << byte;
+    EXPECT_EQ(taken, 0u);
+    EXPECT_TRUE(h.release_hit_as(t, b.ptr, b.class_index(), take));
+    EXPECT_EQ(taken, 1u);
+  });
+}
+
 /// The queue, a batch that is one too many, and the open one, however many classes: what is released without end does not pile up.
 TEST(DelayedBatches, NoMoreWaitsThanIsAllowed) {
   Stage<Delaying> stage;

@@ -1,7 +1,8 @@
 // hslabd: hslab with delayed free and header magic: what a released block is used for, or released for again, is caught.
 //
-//   malloc   HeaderMagic: the block is marked as held ─ DelayedBatches: goes on ─ hslab
-//   free(p)  HeaderMagic: is p held? marked as released ─ DelayedBatches: into this thread's quarantine ─ done
+//   malloc   HeaderMagic: the block is marked as held, by its class ─ DelayedBatches: goes on ─ hslab
+//   free(p)  HeaderMagic: the class that the mark names ─ DelayedBatches: is it one, and has it room? ─ marked as released
+//            ─ into this thread's quarantine ─ done
 //            ─ the oldest batch of a full quarantine goes on to hslab
 //
 // What each guard costs and finds: docs/5-faults.md.
@@ -28,7 +29,7 @@ struct hslabd {
   static constexpr const char* kName = "hslabd";
   static constexpr const char* kSummary = "hslab with a 64 KiB quarantine and header magic: double and invalid frees at once";
   static constexpr const char* kUse = "hslab, hardened against misuse of free";
-  static constexpr unsigned kMallocBudget = 32, kFreeBudget = 36;  ///< instructions of a hit, `ret` included; tests/golden checks
+  static constexpr unsigned kMallocBudget = 32, kFreeBudget = 32;  ///< instructions of a hit, `ret` included; tests/golden checks
 };
 }  // namespace allocators
 

@@ -60,19 +60,15 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
       if (r.align > kMinAlign) [[unlikely]] return {};
-      std::byte* p;
-      unsigned c;
+      Block b;
       if (r.size < own_gate_) [[likely]] {
-        c = Classes::class_of(r.size);
-        p = pop(own_table(), c, r.size);
+        b = pop(own_table(), Classes::class_of(r.size), r.size);
       } else {
         if (kOneColour || r.size >= gate_) [[unlikely]] return {};
-        c = Classes::class_of(r.size);
-        p = pop(table(), c, r.size);
+        b = pop(table(), Classes::class_of(r.size), r.size);
       }
-      if (!p) [[unlikely]] return {};
-      if (r.zeroed) std::memset(p, 0, r.size);
-      return {p, Classes::size_of(c), c};
+      if (r.zeroed && b) std::memset(b.ptr, 0, r.size);
+      return b;
     }
     MORTISE_HOT bool release_hit(Thread&, Block b) noexcept {
       return os::magazine_push(area_, table(), place_of(b.class_index()), b.ptr);
@@ -204,9 +200,12 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if constexpr (kOneColour) return Classes::kMaxBytes; else return Classes::kColouredBytes;
     }();
 
-    MORTISE_HOT std::byte* pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
-      if constexpr (kMetered) return os::magazine_pop_metered(area_, table, place_of(c), bytes);
-      else return os::magazine_pop(area_, table, place_of(c));
+    /// The magazine knows which colour it has.
+    MORTISE_HOT Block pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
+      if constexpr (kMetered) return {os::magazine_pop_metered(area_, table, place_of(c), bytes), Classes::size_of(c), c};
+      const os::Magazine* from;
+      std::byte* const p = os::magazine_pop(area_, table, place_of(c), from);
+      return p ? Block{p, Classes::size_of(c), from->number} : Block{};
     }
     /// Small sizes are counted where the core's colour begins, others where its set does.
     std::byte* metered_set(std::size_t bytes) noexcept {
@@ -306,6 +305,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       }
       if (foreign && most > kBatchMax) most = kBatchMax;
       const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
+      m.number = static_cast<std::uint8_t>(c);
       m.set_limit(limit);
       return limit;
     }

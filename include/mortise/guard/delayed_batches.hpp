@@ -95,18 +95,22 @@ struct DelayedBatches {
 
     /// Yes when the open batch has room: 18 instructions without a fill.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
+      return release_hit_as(t, b.ptr, b.class_index(), [] {});
+    }
+    /// The same for what may be a class or any other byte, of which none has room. `taken` is called before the block is touched.
+    template <class Taken> MORTISE_HOT bool release_hit_as(Thread& t, std::byte* p, std::size_t c, Taken&& taken) noexcept {
       if (t.state != kOpen) [[unlikely]] return false;
       set_state(t, kAtWork);
       Batch& batch = *glance(t.open);
-      const unsigned c = b.class_index();
       const std::uint64_t head = batch.head(), step = kHitStep[c];
       if (!Batch::has_room(head + step)) [[unlikely]] {
         set_state(t, kOpen);
         return false;
       }
-      if constexpr (kHitsAreShort) Fill::fill_short(b.ptr, kLengths, c);
-      else if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, c);
-      batch.put(head, step, b.ptr, c, call_site());
+      taken();
+      if constexpr (kHitsAreShort) Fill::fill_short(p, kLengths, static_cast<unsigned>(c));
+      else if constexpr (Fill::kFillBytes) Fill::fill(p, kLengths, static_cast<unsigned>(c));
+      batch.put(head, step, p, static_cast<unsigned>(c), call_site());
       set_state(t, kOpen);
       return true;
     }
@@ -230,11 +234,11 @@ struct DelayedBatches {
       if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 4;
       return false;
     }();
-    /// What a hit adds to a batch's head.
+    /// What a hit adds to a batch's head, by any byte.
     static constexpr auto kHitStep = [] {
-      std::array<std::uint64_t, Classes::kCount + 1> step{};
-      for (unsigned c = 0; c <= Classes::kCount; ++c) {
-        bool is_taken = kCostOf[c] != 0;
+      std::array<std::uint64_t, 256> step{};
+      for (unsigned c = 0; c < step.size(); ++c) {
+        bool is_taken = c <= Classes::kCount && kCostOf[c] != 0;
         if constexpr (kHitsAreShort) is_taken = is_taken && kFilledOf[c] < Fill::kLongFrom;
         step[c] = is_taken ? Batch::step_of(kCostOf[c]) : Batch::kNoRoom;
       }

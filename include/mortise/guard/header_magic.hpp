@@ -1,9 +1,12 @@
 // Knows of every pointer whether a block starts there and is held: double and invalid frees are found at once, always.
 //
-//   mark of p (shape/block_marks.hpp, out of line)    0 no block starts here    0xA5 held by the program    0x5A released
+//   mark of p (shape/block_marks.hpp, out of line)    0 no block starts here    0xFA or a size class: held by the program    0xFC released
 //
 // allocate writes `held`, release wants to find it and writes `released`. A header beside the block would be there for an overflow to
 // forge, and would take 16 bytes of every block; a mark is neither. Any other value means that the marks themselves were written.
+//
+// Over a quarantine that takes any byte for a class and has room for none that is no class (DelayedBatches), the mark of a held block is
+// its class: a release reads neither the class map nor asks whether the mark is right, the quarantine's own question answers both.
 //
 // Bound: one byte read and one written. Misses: a block released by two threads at the very same moment (marks are plain bytes).
 // When the OnFault slot goes on, the release does not happen.
@@ -27,16 +30,18 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("plane", kPlane);
   }
-  static constexpr std::uint8_t kHeld = 0xA5, kReleased = 0x5A;
+  static constexpr std::uint8_t kHeld = 0xFA, kReleased = 0xFC;
 
   template <Locates Below> requires Marked<Below> class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr bool kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
+    /// A held block's mark is its size class, where what is below takes that for it: then a release reads nothing else to find its class.
+    static constexpr bool kTellsClass = requires(Below& h, Thread& t, std::byte* p) { h.release_hit_as(t, p, 0, [] {}); };
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       const Block b = this->below.allocate(t, r);
-      if (b) [[likely]] mark_of(b) = kHeld;
+      if (b) [[likely]] hold(b);
       return b;
     }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {
@@ -50,15 +55,17 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
       const Block b = this->below.allocate_hit(t, r);
       if (!b) [[unlikely]] return {};
-      mark(b.ptr) = kHeld;
+      mark(b.ptr) = kTellsClass ? static_cast<std::uint8_t>(b.size_class) : kHeld;  // a hit has a class
       return b;
     }
     /// Marked before it goes: afterwards it may be anybody's.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
       if (!is_held(b.ptr)) [[unlikely]] return false;
-      mark(b.ptr) = kReleased;
+      std::uint8_t& mark = this->mark(b.ptr);
+      const std::uint8_t found = mark;
+      mark = kReleased;
       if (this->below.release_hit(t, b)) [[likely]] return true;
-      mark(b.ptr) = kHeld;
+      mark = found;
       return false;
     }
 
@@ -67,7 +74,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       const std::size_t place = this->page_index().place_of(p);
       if (!this->page_index().holds_place(place)) [[unlikely]] return Tried::refused;
       std::uint8_t& mark = this->block_marks().template mark_at<kPlane>(place);
-      if (mark != kHeld) [[unlikely]] return Tried::refused;
+      const std::size_t found = mark;
+      if constexpr (kTellsClass) {
+        if (this->below.release_hit_as(t, p, found, [&mark] { mark = kReleased; })) [[likely]] return Tried::done;
+        if (!is_held_mark(found)) return Tried::refused;
+        mark = kReleased;
+        return Tried::checked;
+      }
+      if (found != kHeld) [[unlikely]] return Tried::refused;
       const Block b = this->below.block_of(p);  // before the mark is written: bytes may alias what is read here
       mark = kReleased;
       return this->below.release_hit(t, b) ? Tried::done : Tried::checked;
@@ -81,9 +95,11 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires HitsBySize<Below> {
       if (!is_held(b.ptr)) [[unlikely]] return false;
-      mark(b.ptr) = kReleased;
+      std::uint8_t& mark = this->mark(b.ptr);
+      const std::uint8_t found = mark;
+      mark = kReleased;
       if (this->below.release_hit_of_size(t, b, n)) [[likely]] return true;
-      mark(b.ptr) = kHeld;
+      mark = found;
       return false;
     }
 
@@ -98,7 +114,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
       const unsigned got = this->below.allocate_batch(t, c, out, n);
-      for (unsigned i = 0; i < got; ++i) mark(out[i]) = kHeld;
+      for (unsigned i = 0; i < got; ++i) mark(out[i]) = held_as(c);
       return got;
     }
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
@@ -116,13 +132,26 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
       mark_of(b) = kReleased;  // while it is ours: when it has moved, the place may be somebody else's
       const Block moved = this->below.resize_by_moving(t, b, n);
-      mark_of(moved ? moved : b) = kHeld;
+      hold(moved ? moved : b);
       return moved;
     }
 
-    bool is_held(const std::byte* p) noexcept { return is_aligned(p, kMinAlign) && mark(p) == kHeld; }
+    bool is_held(const std::byte* p) noexcept { return is_aligned(p, kMinAlign) && is_held_mark(mark(p)); }
 
    private:
+    static constexpr unsigned kClasses = [] {
+      if constexpr (kTellsClass) return Below::Classes::kCount; else return 0;
+    }();
+    static_assert(kClasses < kHeld, "a class is a mark");
+
+    MORTISE_HOT static bool is_held_mark(std::size_t mark) noexcept { return mark == kHeld || mark - 1 < kClasses; }
+    static std::uint8_t held_as(unsigned c) noexcept { return kTellsClass && c != kNoClass ? static_cast<std::uint8_t>(c) : kHeld; }
+    void hold(Block b) noexcept {
+      unsigned c = b.class_index();
+      if constexpr (kTellsClass)
+        if (c == kNoClass) c = this->below.block_of(b.ptr).class_index();
+      mark_of(b) = held_as(c);
+    }
     MORTISE_HOT std::uint8_t& mark(const std::byte* p) noexcept { return this->block_marks().template mark<kPlane>(p); }
     /// Large blocks have theirs elsewhere; whoever does not know the class of a block that might be one asks.
     MORTISE_HOT std::uint8_t& mark_of(Block b) noexcept {
@@ -133,7 +162,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       }
       return mark(b.ptr);
     }
-    MORTISE_HOT bool is_held(Block b) noexcept { return is_aligned(b.ptr, kMinAlign) && mark_of(b) == kHeld; }
+    MORTISE_HOT bool is_held(Block b) noexcept { return is_aligned(b.ptr, kMinAlign) && is_held_mark(mark_of(b)); }
     MORTISE_COLD void accuse(Block b, const void* seen_at) noexcept {
       const std::uint8_t found = is_aligned(b.ptr, kMinAlign) ? mark_of(b) : 0;
       Crime crime{.fault = Fault::invalid_free, .block = {b.ptr, 0}, .seen_at = seen_at};

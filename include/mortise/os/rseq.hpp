@@ -4,9 +4,9 @@
 // instruction of a section, one plain store, commits all or nothing, and a magazine of pointers per core needs no lock:
 //
 //   Magazine            low address
-//   ┌───────┬───────┬─────────┬─────────┬─────┐
-//   │ count │ limit │ slot[0] │ slot[1] │ ... │      pop: read slot[count-1], commit count-1
-//   └───────┴───────┴─────────┴─────────┴─────┘      push: write slot[count],   commit count+1
+//   ┌───────┬───────┬────────┬─────────┬─────────┬─────┐
+//   │ count │ limit │ number │ slot[0] │ slot[1] │ ... │      pop: read slot[count-1], commit count-1
+//   └───────┴───────┴────────┴─────────┴─────────┴─────┘      push: write slot[count],   commit count+1
 //
 // A metered pop counts bytes down as well, on a meter of the core, and misses while that is below zero: two instructions more.
 //
@@ -54,13 +54,14 @@ struct Magazine {
   static constexpr std::size_t kStride = 2048;  // a power of two: the place is on the path from free's pointer to its store
 
   std::uint32_t count;
-  std::uint32_t limit;  ///< how many it may hold; 0 = closed
+  std::uint16_t limit;  ///< how many it may hold; 0 = closed
+  std::uint8_t number;  ///< which of its set it is, for its owner to note before the limit: plain, for then it stays
   std::byte* slot[kSlots];
   std::int64_t meter;   ///< the first magazine behind where a table points: bytes that metered pops have left; below zero: none
 
   /// Both may be called while sections read the limit and others set it: each is one access.
   std::uint32_t limit_now() const noexcept { return __atomic_load_n(&limit, __ATOMIC_RELAXED); }
-  void set_limit(std::uint32_t blocks) noexcept { __atomic_store_n(&limit, blocks, __ATOMIC_RELAXED); }
+  void set_limit(std::uint32_t blocks) noexcept { __atomic_store_n(&limit, static_cast<std::uint16_t>(blocks), __ATOMIC_RELEASE); }
   /// A glance for statistics while others change it.
   std::uint32_t count_now() const noexcept { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
   /// May be called during such a glance; no section may be running on it.
@@ -168,23 +169,31 @@ inline bool order_all_threads() noexcept {
 
 /// Takes one block out of this core's magazine at byte `bin` of its set; null when it is empty.
 /// No lock, no atomic read-modify-write. Wait-free but for restarts, of which there is one per preemption or signal at most.
-MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+/// `from`: the magazine that it was in.
+MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin, const Magazine*& from) noexcept {
   register std::byte* top asm("rax");
+  register const Magazine* at asm("r10");
   register const std::ptrdiff_t index asm("r8") = where.index_at;  // gcc would load an input to rax, and then copy it
   asm goto volatile(MORTISE_RSEQ_OPEN
       "movl (%%r10), %%r11d\n subl $1, %%r11d\n jb %l[empty]\n"
       "movq 8(%%r10,%%r11,8), %[top]\n"
       "movl %%r11d, (%%r10)\n 2:\n"
-      : [top] "=&r"(top)
+      : [top] "=&r"(top), "=&r"(at)
       : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [bin] "d"(bin)
-      : "r10", "r11", "memory", "cc" : empty);
+      : "r11", "memory", "cc" : empty);
   {
     std::byte* const block = top;
+    from = at;
     if (!block) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
     return block;
   }
 empty:
   return nullptr;
+}
+
+MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+  const Magazine* from;
+  return magazine_pop(where, table, bin, from);
 }
 
 /// The same, and counts `bytes` down on the core's meter; null also while that is below zero. A pop that is interrupted counts twice.
@@ -212,7 +221,7 @@ empty:
 /// Puts one block into this core's magazine; false when that is full.
 MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
   asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n cmpl 4(%%r10), %%r11d\n jae %l[full]\n"
+      "movl (%%r10), %%r11d\n cmpw 4(%%r10), %%r11w\n jae %l[full]\n"
       "movq %[block], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
       "movl %%r11d, (%%r10)\n 2:\n"
       :
@@ -231,7 +240,7 @@ inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* tabl
   std::uint64_t word, section;
   if (n) asm volatile(MORTISE_RSEQ_SECTION "leaq 9b(%%rip), %[section]\n 3: " MORTISE_RSEQ_ENTER("%[section]")
       "movzbl (%[numbers],%[left]), %k[word]\n shll %[stride], %k[word]\n addq %[word], %%r10\n"
-      "movl (%%r10), %%r11d\n cmpl 4(%%r10), %%r11d\n jae 8f\n"
+      "movl (%%r10), %%r11d\n cmpw 4(%%r10), %%r11w\n jae 8f\n"
       "movq (%[in],%[left],8), %[word]\n movq %[word], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
       "movl %%r11d, (%%r10)\n 2: addq $1, %[left]\n jne 3b\n 8:\n"
       : [left] "+&r"(left), [word] "=&r"(word), [section] "=&r"(section)
@@ -262,7 +271,7 @@ inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, st
 inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
   std::uint64_t i, j, b, q;
   asm volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n movl 4(%%r10), %k[i]\n xorl %k[j], %k[j]\n"
+      "movl (%%r10), %%r11d\n movzwl 4(%%r10), %k[i]\n xorl %k[j], %k[j]\n"
       "subl %%r11d, %k[i]\n cmovbl %k[j], %k[i]\n cmpl %[n], %k[i]\n cmoval %[n], %k[i]\n"
       "leaq 8(%%r10,%%r11,8), %[b]\n addl %k[i], %%r11d\n"
       "movl %[n], %k[q]\n subl %k[i], %k[q]\n movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
@@ -290,12 +299,17 @@ MORTISE_HOT Magazine& own_magazine(const RseqArea& where, std::byte* const* tabl
 }
 }  // namespace detail
 
-MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin, const Magazine*& from) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);
+  from = &m;
   const std::uint32_t count = m.count_now();
   if (!count) return nullptr;
   m.set_count(count - 1);
   return m.slot[count - 1];
+}
+MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+  const Magazine* from;
+  return magazine_pop(where, table, bin, from);
 }
 MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept {
   std::byte* const set = table[rseq_index(where)];

@@ -48,12 +48,13 @@ struct RelaxedWord {
 }  // namespace model_detail
 
 struct Magazine {
-  static constexpr unsigned kSlots = 127;
+  static constexpr unsigned kSlots = 126;
   static constexpr std::size_t kStride = 1024;
 
   model_detail::PlainWord count;
   model_detail::RelaxedWord limit;
   std::byte* slot[kSlots];
+  alignas(8) std::uint8_t number;
 
   std::uint32_t limit_now() const noexcept { return limit; }
   void set_limit(std::uint32_t blocks) noexcept { limit = blocks; }
@@ -127,9 +128,18 @@ inline unsigned magazine_give(const RseqArea&, std::byte* const* table, std::siz
   });
   return given;
 }
-inline std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+inline std::byte* magazine_pop(const RseqArea&, std::byte* const* table, std::size_t bin, const Magazine*& from) noexcept {
   std::byte* block = nullptr;
-  return magazine_take(where, table, bin, &block, 1) ? block : nullptr;
+  model_detail::section(table, bin, [&](Magazine& m, std::uint32_t count) {
+    from = &m;
+    block = count ? m.slot[count - 1] : nullptr;
+    return count - (count != 0);
+  });
+  return block;
+}
+inline std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
+  const Magazine* from;
+  return magazine_pop(where, table, bin, from);
 }
 /// No scenario has a metered cache: only the names are there.
 std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept;
