@@ -255,11 +255,11 @@ void DataFlow::reach(std::uintptr_t pc) noexcept {
   begins_ |= mark_of(pc);
   waits_ |= std::uint64_t{1} << blocks_;
   Block& b = block_[blocks_++];
-  b.state = now_, b.visits = 0;
+  b.state.take(now_), b.visits = 0;
 }
 
 void DataFlow::follow(unsigned block) noexcept {
-  now_ = block_[block].state;
+  now_.take(block_[block].state);
   waits_ &= ~(std::uint64_t{1} << block);
   ++block_[block].visits;
   std::uintptr_t pc = pc_[block];

@@ -46,6 +46,16 @@ class DataFlow {
     Values<kSlots> slot;
     std::uintptr_t slot_at[kSlots];
     unsigned slots;
+
+    /// Becomes what is known in `from`: of what is not, nothing is touched, for most blocks know of few slots and of no vector.
+    void take(const State& from) noexcept {
+      general = from.general;
+      if (from.lane.known) lane = from.lane;
+      else lane.forget(~0u);
+      for (unsigned n = 0; n < from.slots; ++n) slot.bits[n] = from.slot.bits[n], slot_at[n] = from.slot_at[n];
+      slot.known = from.slot.known, slot.derived = from.slot.derived;
+      slots = from.slots;
+    }
   };
   struct Block {
     State state;
