@@ -9,7 +9,7 @@
 // what this loop does, which looks at each block just before it frees it and writes to each that it gets, is not. Without that (--fence 0)
 // an empty operation "takes" what the loop's last cache miss takes; with stores under way it takes more than 200 ns four times in 10,000.
 // Before, so that every allocator has what it will need (warm): the threads together take MIB of such blocks, touch every page, and
-// free them in random order, half of them each other's; then a part of the work is done untimed. A call during which the kernel took
+// free them in random order, half of them each other's; then --warm-up times the work is done untimed. A call during which the kernel took
 // the CPU from its thread is torn and counted apart, for all kinds and all allocators alike. How long a line takes from core to core is
 // measured before and after.
 #include <pthread.h>

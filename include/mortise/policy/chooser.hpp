@@ -117,8 +117,8 @@ template <class C> concept ChooserPolicy = requires(C& c, const CallSite& site, 
 /// Says at times whether looking up still pays. `grew` is told of the segments that a pool takes, and `forwarded`, where a pool
 /// takes none, of the objects that the heap below missed. `renew` is asked when so many of a pool's objects were looked up as it
 /// said the last time: how many more, or 0 when the pool's class is to be closed. `passed` is told of some objects of classes
-/// that are closed, and says whether to open the class again. A class is not looked up before `missed`,
-/// told of each miss that the heap below has in it, says so. They run on misses and may lock.
+/// that are closed, and says whether to open the class again. A class is not looked up before `missed`, told of each miss that the heap
+/// below has in it, says so. They run on misses and may lock.
 template <class C> concept Leases = requires(C& c, const CallSite& site, Pool& pool, std::size_t n, std::uint32_t count, std::byte* p) {
   { c.grew(pool, count) } noexcept -> std::same_as<void>;
   { c.forwarded(pool, p) } noexcept -> std::same_as<void>;
