@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
@@ -88,6 +90,39 @@ TYPED_TEST(Sampling, TheFirstBlockOfAThreadIsNoSampleByItself) {
   for (unsigned thread = 0; thread < kThreads; ++thread)
     stage.as(thread, [](H& h, auto& t) { give(h, t, site<H, 100>(h, t)); });
   EXPECT_LE(samples(stage.heap())[100], 8u) << "of 600 blocks, of which 0.9 are samples in the mean";
+}
+
+/// Where a chunk of room for samples is asked for, a signal's handler runs.
+struct Interrupted {
+  static inline std::function<void()> handler;
+  template <class Below> class Over : public Passthrough<Below> {
+   public:
+    using typename Passthrough<Below>::Thread;
+    Block allocate_hit(Thread& t, Request r) noexcept { return this->below.allocate_hit(t, r); }
+    bool release_hit(Thread& t, Block b) noexcept { return this->below.release_hit(t, b); }
+    Block allocate(Thread& t, Request r) noexcept {
+      if (r.size > Below::Classes::kMaxBytes && handler) handler();
+      return this->below.allocate(t, r);
+    }
+  };
+};
+
+TEST(SamplesOfAHandler, WaitForNoSampleOfItsOwnThread) {
+  using H = Stack<Layers<Sampled<kMean>, Interrupted>, HslabWith<CoreCache<32_KiB, by_core, 1>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (int i = 0; i < 100; ++i) give(h, t, take(h, t, 24));
+    unsigned runs = 0;
+    Interrupted::handler = [&] {
+      for (std::size_t bytes = 0; bytes < 10 * kMean; bytes += 24) give(h, t, take(h, t, 24));  // ten samples' worth of hits
+      ++runs;
+    };
+    std::vector<Block> blocks;
+    for (int i = 0; i < 100'000; ++i) blocks.push_back(take(h, t, 1000));  // some 1500 samples; a chunk has room for 512
+    Interrupted::handler = nullptr;
+    EXPECT_GT(runs, 0u);
+    for (const Block b : blocks) give(h, t, b);
+  });
 }
 
 }  // namespace

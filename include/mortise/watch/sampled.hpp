@@ -11,7 +11,8 @@
 // large blocks of the heap below (sample_chunks.hpp), so that no free need ask whether its block is one. With a mean below
 // kExactBelow samples lie anywhere: then the magazines below are closed, and every free is a miss that looks.
 //
-// Progress: hits as below; samples take a lock. Source: [Ghemawat05] tcmalloc's heap profile.
+// Progress: hits as below; samples take a lock. A signal's handler takes none while its own thread holds that lock, and so need not wait
+// for it: its hits are served by the layer below. Source: [Ghemawat05] tcmalloc's heap profile.
 // Placement: on top. Below it a stack with size classes, which larger blocks lack.
 #pragma once
 
@@ -45,7 +46,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       std::int64_t left = 0;     ///< bytes to the next sample, of those that no meter counts; below zero: the next allocation is one
       std::uint64_t random = 0;
       bool has_distance = false; ///< `left` was drawn
-      bool is_inside = false;    ///< taking a sample, for which the unwinder might want memory
+      bool is_inside = false;    ///< holds the lock, which a signal's handler would want, or asks the unwinder, which might want memory
       [[no_unique_address]] typename Below::Thread below;
       static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
     };
@@ -64,7 +65,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     void release(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass || is_exact_) {
-        Held held(lock_);
+        Inside inside(t, lock_);
         if (const HeapProfile::Live l = profile_.remove(b.ptr); l.place) return give_back(t, l);
       }
       if constexpr (!kTakesUnsizedBlocks<Below>)
@@ -81,11 +82,11 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
 
     /// What a block grows by counts as allocated here.
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
-      if (is_in_chunk(b)) return resized_in_chunk(b, n);
+      if (is_in_chunk(t, b)) return resized_in_chunk(t, b, n);
       return resized(t, b, n, this->below.resize_in_place(t.below, b, n));
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
-      if (is_in_chunk(b)) return {};
+      if (is_in_chunk(t, b)) return {};
       return resized(t, b, n, this->below.resize_by_moving(t.below, b, n));
     }
 
@@ -98,7 +99,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     void detach(Thread& t) noexcept { detach_below(this->below, t.below); }
     std::size_t trim(Thread& t) noexcept requires Trims<Below> {
       const std::size_t given = this->below.trim(t.below);  // first: a heap at rest asks for no huge pages, which would bring pages back
-      Held held(lock_);
+      Inside inside(t, lock_);
       return given + chunks_.purge(this->below);
     }
     void lock_all() noexcept {
@@ -148,6 +149,28 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     using Chunks = SampleChunks<Below>;
     static constexpr std::size_t kExactBelow = 16_KiB;
 
+    /// The lock, and word of it for this thread's signal handlers: no allocation is a sample meanwhile.
+    class Inside {
+     public:
+      Inside(Thread& t, FutexLock& lock) noexcept : thread_(t), was_(t.is_inside), lock_(lock) {
+        t.is_inside = true;
+        compiler_fence();
+        lock.lock();
+      }
+      ~Inside() {
+        lock_.unlock();
+        compiler_fence();
+        thread_.is_inside = was_;
+      }
+      Inside(const Inside&) = delete;
+      Inside& operator=(const Inside&) = delete;
+
+     private:
+      Thread& thread_;
+      const bool was_;
+      FutexLock& lock_;
+    };
+
     void close_below() noexcept {
       if constexpr (Closes<Below>) this->below.close();
     }
@@ -187,7 +210,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       }
       const Block b = this->below.allocate(t.below, r);
       if (!b) return b;
-      Held held(lock_);
+      Inside inside(t, lock_);
       profile_.add({.block = b.ptr, .bytes = r.size}, address, depth);
       return b;
     }
@@ -195,7 +218,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       const unsigned c = Classes::class_of(r.size);
       const std::size_t bytes = Classes::size_of(c);
       {
-        Held held(lock_);
+        Inside inside(t, lock_);
         const auto place = chunks_.take(this->below, t.below, bytes, r.align);
         const auto place_bytes = static_cast<std::uint32_t>(bytes);
         if (place.ptr && profile_.add({place.ptr, r.size, place.chunk, place_bytes}, address, depth)) {
@@ -213,20 +236,22 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     unsigned capture(Thread& t, std::uintptr_t* address) noexcept {
       t.is_inside = true;
+      compiler_fence();
       const unsigned depth = stacks_.capture(address, HeapProfile::kDepthMax);
+      compiler_fence();
       t.is_inside = false;
       return depth;
     }
 
-    bool is_in_chunk(Block b) noexcept {
+    bool is_in_chunk(Thread& t, Block b) noexcept {
       if (b.size_class != kNoClass || b.size > Classes::kMaxBytes) return false;
-      Held held(lock_);
+      Inside inside(t, lock_);
       const auto* l = profile_.look_up(b.ptr);
       return l && l->place;
     }
-    Block resized_in_chunk(Block b, std::size_t n) noexcept {
+    Block resized_in_chunk(Thread& t, Block b, std::size_t n) noexcept {
       if (n > b.size || n < b.size / 2) return {};
-      Held held(lock_);
+      Inside inside(t, lock_);
       profile_.change(b.ptr, b.ptr, n);
       return b;
     }
@@ -234,7 +259,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       if (!after) return after;
       const bool looks = after.size_class == kNoClass || is_exact_;
       if (looks) {
-        Held held(lock_);
+        Inside inside(t, lock_);
         if (profile_.change(before.ptr, after.ptr, n)) return after;
       }
       if (after.size > before.size) t.left -= static_cast<std::int64_t>(after.size - before.size);
@@ -242,7 +267,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
         t.left = distance(t);
         std::uintptr_t address[HeapProfile::kDepthMax];
         const unsigned depth = capture(t, address);
-        Held held(lock_);
+        Inside inside(t, lock_);
         profile_.add({.block = after.ptr, .bytes = n}, address, depth);
       }
       return after;
