@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "mortise/backbone/slab.hpp"
@@ -42,6 +43,17 @@ TEST(HugeAdvice, IsTakenBackWhileTheHeapRests) {
     ASSERT_EQ(again.ptr, large.ptr);
     EXPECT_EQ(advice_at(again.end() - 1), "hg");
   });
+}
+
+template <class Huge> std::string advice_of_block(std::size_t bytes) {
+  Stage<Stack<Layers<SpanCache<purge::AfterDelay<>, Huge>, PageIndex, MmapHeap<>>>> stage;
+  return stage.as(0, [&](auto& h, auto& t) { return advice_at(h.allocate(t, {.size = bytes}).ptr); });
+}
+
+TEST(HugeAdvice, ABlockOfTwoHugePagesAsksInASmallHeap) {
+  EXPECT_EQ(advice_of_block<huge::After<16_MiB>>(4_MiB), "hg");
+  EXPECT_EQ(advice_of_block<huge::After<16_MiB>>(4_MiB - 64_KiB), "");
+  EXPECT_EQ(advice_of_block<huge::Never>(4_MiB), "");
 }
 
 /// Bytes of [at, at + bytes) that are in memory.

@@ -18,8 +18,12 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
 
  public:
   void set(HugePages pages) noexcept { pages_ = pages; }
-  /// Whether a heap that has grown by so much asks for huge pages for what it grows by next.
+  /// Whether a heap that has grown by so much asks for huge pages for all that it grows by next.
   bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= from_bytes() && pages_ == HugePages::automatic; }
+  /// Whether a block of so many bytes asks for them alone, in a heap that does not: those that lie within it are most of it.
+  bool asks_for(std::size_t block_bytes) const noexcept {
+    return block_bytes >= kBlockBytes && from_bytes() != huge::Never::kFromBytes && pages_ == HugePages::automatic;
+  }
   /// At least so many bytes more, up to where a huge page would end: the next growth begins with a whole one.
   static std::size_t to_boundary(const Index& index, std::size_t bytes) noexcept {
     return round_up(reach_of(index) + bytes, huge::kPageBytes) - reach_of(index);
@@ -44,6 +48,8 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   }
 
  private:
+  static constexpr std::size_t kBlockBytes = 2 * huge::kPageBytes;
+
   static std::size_t from_bytes() noexcept {
     if constexpr (requires { Huge::from_bytes(); }) return Huge::from_bytes();
     else return Huge::kFromBytes;

@@ -325,7 +325,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       const std::size_t least = std::size_t{need} * kGranule;
       std::size_t wish = grown_bytes_ / 8;
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
-      const bool is_huge = advice_.asks_from(grown_bytes_);
+      const bool is_huge = advice_.asks_from(grown_bytes_) || advice_.asks_for(least);
       if (is_huge) wish = advice_.to_boundary(index(), wish > least ? wish : least);
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
