@@ -153,20 +153,28 @@ TEST_F(CoreCacheTest, PassesOnOfABatchWhatHasNoRoomAndNoMore) {
   });
 }
 
-using Coloured = Stack<Layers<CoreCache<>, Slab<classes::Coloured<classes::Geometric<8, 32_KiB>>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+template <unsigned kMetered>
+using Coloured = Stack<Layers<CoreCache<64_KiB, by_core, kMetered>, Slab<classes::Coloured<classes::Geometric<8, 32_KiB>>>, SpanCache<>,
+                              PageIndex, MmapHeap<>>>;
 
-TEST_F(CoreCacheTest, TellsTheClassOfAHitWithItsColour) {
-  Stage<Coloured> stage(4);
+template <class H> void expect_that_hits_tell_their_classes() {
+  Stage<H> stage(4);
   for (unsigned thread = 0; thread < 4; ++thread)
-    stage.as(thread, [](Coloured& h, auto& t) {
+    stage.as(thread, [](H& h, auto& t) {
       for (const std::size_t size : {16, 100, 1000, 5000}) {
         h.release(t, h.allocate(t, {.size = size}));
+        if constexpr (Meters<H>) h.set_meter(size, 64_KiB);
         const Block hit = h.allocate_hit(t, {.size = size});
         ASSERT_TRUE(hit);
         EXPECT_EQ(hit.class_index(), h.block_of(hit.ptr).class_index()) << size;
-        EXPECT_EQ(hit.size, Coloured::Classes::size_of(hit.class_index()));
+        EXPECT_EQ(hit.size, H::Classes::size_of(hit.class_index()));
       }
     });
+}
+
+TEST_F(CoreCacheTest, TellsTheClassOfAHitWithItsColour) {
+  expect_that_hits_tell_their_classes<Coloured<0>>();
+  expect_that_hits_tell_their_classes<Coloured<1>>();
 }
 
 TEST_F(CoreCacheTest, GivesAThreadsBlocksBackWhenItEnds) {

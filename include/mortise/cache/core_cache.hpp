@@ -202,9 +202,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     /// The magazine knows which colour it has.
     MORTISE_HOT Block pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
-      if constexpr (kMetered) return {os::magazine_pop_metered(area_, table, place_of(c), bytes), Classes::size_of(c), c};
       const os::Magazine* from;
-      std::byte* const p = os::magazine_pop(area_, table, place_of(c), from);
+      std::byte* p;
+      if constexpr (kMetered) p = os::magazine_pop_metered(area_, table, place_of(c), bytes, from);
+      else p = os::magazine_pop(area_, table, place_of(c), from);
       return p ? Block{p, Classes::size_of(c), from->number} : Block{};
     }
     /// Small sizes are counted where the core's colour begins, others where its set does.

@@ -197,20 +197,23 @@ MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* tab
 }
 
 /// The same, and counts `bytes` down on the core's meter; null also while that is below zero. A pop that is interrupted counts twice.
-MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept {
+MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes,
+                                            const Magazine*& from) noexcept {
   register std::byte* top asm("rax");
+  register const Magazine* at asm("r10");
   register const std::ptrdiff_t index asm("r8") = where.index_at;
   asm goto volatile(MORTISE_RSEQ_OPEN_SET
       "subq %[bytes], %c[meter](%%r10)\n js %l[empty]\n addq %[bin], %%r10\n"
       "movl (%%r10), %%r11d\n subl $1, %%r11d\n jb %l[empty]\n"
       "movq 8(%%r10,%%r11,8), %[top]\n"
       "movl %%r11d, (%%r10)\n 2:\n"
-      : [top] "=&r"(top)
+      : [top] "=&r"(top), "=&r"(at)
       : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [bin] "d"(bin), [bytes] "r"(bytes),
         [meter] "i"(offsetof(Magazine, meter))
-      : "r10", "r11", "memory", "cc" : empty);
+      : "r11", "memory", "cc" : empty);
   {
     std::byte* const block = top;
+    from = at;
     if (!block) __builtin_unreachable();
     return block;
   }
@@ -311,11 +314,12 @@ MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* tab
   const Magazine* from;
   return magazine_pop(where, table, bin, from);
 }
-MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept {
+MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes,
+                                            const Magazine*& from) noexcept {
   std::byte* const set = table[rseq_index(where)];
   const std::int64_t left = meter_now(set) - static_cast<std::int64_t>(bytes);
   set_meter(set, left);
-  return left < 0 ? nullptr : magazine_pop(where, table, bin);
+  return left < 0 ? nullptr : magazine_pop(where, table, bin, from);
 }
 MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
   Magazine& m = detail::own_magazine(where, table, bin);

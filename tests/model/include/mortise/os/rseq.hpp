@@ -142,7 +142,8 @@ inline std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, s
   return magazine_pop(where, table, bin, from);
 }
 /// No scenario has a metered cache: only the names are there.
-std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes) noexcept;
+std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes,
+                                const Magazine*& from) noexcept;
 std::int64_t meter_now(const std::byte* set) noexcept;
 void set_meter(std::byte* set, std::int64_t bytes) noexcept;
 inline bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
