@@ -24,6 +24,9 @@ template <class H> MORTISE_HOT Block hit_with_thread(H& h, Request r) noexcept {
   if constexpr (HitsCounted<H>) return h.allocate_hit_counted(closed_state<typename H::Thread>, record_of<H>().countdown, r);
 #endif
   if constexpr (requires { requires H::kHitsAlone; }) return hit_below(h, closed_state<typename H::Thread>, r);
+#if __STDC_HOSTED__
+  if constexpr (LiesInRecord<typename H::Thread>) return hit_below(h, record_of<H>().state, r);
+#endif
   if (typename H::Thread* const t = thread_if_ready()) [[likely]] return hit_below(h, *t, r);
   return {};
 }

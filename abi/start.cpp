@@ -34,7 +34,11 @@ constinit os::Facts facts{};
 
 // Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
-  if constexpr (!kIsReadyAsZero<T>) {
+  if constexpr (LiesInRecord<T>) {
+    record.state = {};
+    record.is_made = false;
+    record.ended = true;
+  } else if constexpr (!kIsReadyAsZero<T>) {
     static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
     T* t = record.state;
     record.state = record.kNone;
@@ -53,7 +57,11 @@ template <class T> bool has_ended(const ThreadRecord<T>& record) noexcept {
 void watch_thread() noexcept;
 
 template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexcept {
-  if constexpr (!kIsReadyAsZero<T>) {
+  if constexpr (LiesInRecord<T>) {
+    record.is_made = true;
+    attach_below(heap, record.state);
+    if (!record.ended) watch_thread();
+  } else if constexpr (!kIsReadyAsZero<T>) {
     T* t;
     {
       Held held(start_lock);

@@ -33,6 +33,19 @@ template <class T> inline constexpr bool kIsReadyAsZero = std::is_empty_v<T>;
 template <class T> requires requires { T::kNeedsNoMaking; }
 inline constexpr bool kIsReadyAsZero<T> = T::kNeedsNoMaking && sizeof(T) <= 32 && std::is_trivially_destructible_v<T>;
 
+/// A few words to which nobody else has a pointer, and whose hits refuse while they are zero: they lie in the record itself.
+template <class T> concept LiesInRecord = requires { requires T::kLiesInRecord; } && sizeof(T) <= 24 && std::is_trivially_destructible_v<T>;
+
+/// One cache line: a hit that finds nothing in the caches, after an interruption, waits for no pointer more.
+template <LiesInRecord T> struct alignas(64) ThreadRecord<T> {
+  os::OwnArea area;
+  T state;
+  bool is_made = false;
+  bool ended = false;  ///< as above
+
+  MORTISE_HOT T* ready() noexcept { return is_made ? &state : nullptr; }
+};
+
 /// A stack without thread state has nothing to wait for.
 template <class T> requires kIsReadyAsZero<T> struct ThreadRecord<T> {
   os::OwnArea area;

@@ -68,6 +68,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       Slot* calm = nullptr;  ///< the same slot; null while errands are known of, but for a look of a large malloc
       unsigned visited = 0;  ///< the slot that was looked into last
       [[no_unique_address]] typename Below::Thread below{};
+      static constexpr bool kLiesInRecord = true;  ///< no hit without `calm`
     };
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
