@@ -170,7 +170,9 @@ void yield_caches() noexcept {
   const std::uint64_t now = os::now_ms();
   std::uint64_t last = yielded_ms.load(Order::relaxed);
   if (now - last < kYieldEveryMs || !yielded_ms.compare_exchange_strong(last, now, Order::relaxed)) return;
-  if (prepare_thread()) trim_below(heap, thread());
+  if (!prepare_thread()) return;
+  trim_below(heap, thread());
+  leave_if_ended();
 }
 }  // namespace
 

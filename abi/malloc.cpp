@@ -224,13 +224,14 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   if (kSizesExactly<Heap> || old.size_class == kNoClass) {
-    if (const Block b = resize_below(heap, thread(), old, size)) {
-      if (size < old.size) note_release();
-      return b.ptr;
-    }
-    if (size > old.size && old.size_class == kNoClass)
-      if (const Block b = move_below(heap, thread(), old, size)) return b.ptr;
+    Block b = resize_below(heap, thread(), old, size);
+    const bool is_shorter = b && size < old.size;
+    if (!b && size > old.size && old.size_class == kNoClass) b = move_below(heap, thread(), old, size);
+    leave_if_ended();
+    if (is_shorter) note_release();
+    if (b) return b.ptr;
   }
+  leave_if_ended();
   void* const fresh = allocate({.size = size});
   if (!fresh) return nullptr;
   memcpy(fresh, p, size < old.size ? size : old.size);

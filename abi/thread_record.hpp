@@ -1,8 +1,8 @@
 // The one thread_local: what a stack keeps for a thread, and the thread's stand-in for the kernel's rseq area.
 //
 // At most 64 bytes, so that the shared object can be opened with dlopen, whose static TLS is scarce. A stack with
-// thread state keeps it in bookkeeping memory, and here is only the pointer; a few words that are ready when they are zero, and
-// leave nothing to do when the thread ends, lie here.
+// thread state keeps it in bookkeeping memory, and here is only the pointer; a few words that are ready when they are zero, or
+// to which nobody else has a pointer, lie here.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,14 @@ inline constexpr bool kIsReadyAsZero<T> = T::kNeedsNoMaking && sizeof(T) <= 32 &
 /// A few words to which nobody else has a pointer, and whose hits refuse while they are zero: they lie in the record itself.
 template <class T> concept LiesInRecord = requires { requires T::kLiesInRecord; } && sizeof(T) <= 24 && std::is_trivially_destructible_v<T>;
 
-/// One cache line: a hit that finds nothing in the caches, after an interruption, waits for no pointer more.
-template <LiesInRecord T> struct alignas(64) ThreadRecord<T> {
+/// A hit that finds nothing in the caches, after an interruption, waits for no pointer more. One cache line where libraries opened with
+/// dlopen may ask for that: elsewhere glibc aligns static TLS to 16 or 32 bytes, and would refuse to open the library.
+#ifdef __x86_64__
+inline constexpr std::size_t kRecordAlign = 64;
+#else
+inline constexpr std::size_t kRecordAlign = alignof(void*);
+#endif
+template <LiesInRecord T> struct alignas(kRecordAlign) ThreadRecord<T> {
   os::OwnArea area;
   T state;
   bool is_made = false;

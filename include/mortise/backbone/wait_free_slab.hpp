@@ -131,10 +131,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     /// The slot stays as it is for the next thread; blocks kept for reuse go home, empty spans to the reserve. O(slot).
     void detach(Thread& t) noexcept {
-      if (t.slot) {
-        empty(*t.slot);
-        slots_.leave(*t.slot);
+      if (Slot* const slot = t.slot) {
         t.slot = t.calm = nullptr;
+        compiler_fence();  // a signal's handler takes nothing from a slot that is being emptied, or is another thread's already
+        empty(*slot);
+        slots_.leave(*slot);
       }
       detach_below(this->below, t.below);
     }
