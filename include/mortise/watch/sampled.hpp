@@ -11,8 +11,9 @@
 // large blocks of the heap below (sample_chunks.hpp), so that no free need ask whether its block is one. With a mean below
 // kExactBelow samples lie anywhere: then the magazines below are closed, and every free is a miss that looks.
 //
-// Progress: hits as below; samples take a lock. A signal's handler takes none while its own thread holds that lock, and so need not wait
-// for it: its hits are served by the layer below. Source: [Ghemawat05] tcmalloc's heap profile.
+// Progress: hits as below; samples take a lock. No allocation of a signal's handler is a sample while its own thread is in a miss, so that
+// its hits need wait for nothing that this thread holds; only measuring a large block and counting do not say so.
+// Source: [Ghemawat05] tcmalloc's heap profile.
 // Placement: on top. Below it a stack with size classes, which larger blocks lack.
 #pragma once
 
@@ -46,7 +47,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       std::int64_t left = 0;     ///< bytes to the next sample, of those that no meter counts; below zero: the next allocation is one
       std::uint64_t random = 0;
       bool has_distance = false; ///< `left` was drawn
-      bool is_inside = false;    ///< holds the lock, which a signal's handler would want, or asks the unwinder, which might want memory
+      bool is_inside = false;    ///< in a miss: holds locks that a sample would want, or asks the unwinder, which might want memory
       [[no_unique_address]] typename Below::Thread below;
       static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
     };
@@ -60,12 +61,15 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
 
     Block allocate(Thread& t, Request r) noexcept {
-      if (t.is_inside || !is_due(t, r.size)) [[likely]] return this->below.allocate(t.below, r);
-      return sample(t, r);
+      if (t.is_inside) return this->below.allocate(t.below, r);
+      const bool is_sample = is_due(t, r.size);
+      Inside inside(t);
+      return is_sample ? sample(t, r) : this->below.allocate(t.below, r);
     }
     void release(Thread& t, Block b) noexcept {
+      Inside inside(t);
       if (b.size_class == kNoClass || is_exact_) {
-        Inside inside(t, lock_);
+        Held held(lock_);
         if (const HeapProfile::Live l = profile_.remove(b.ptr); l.place) return give_back(t, l);
       }
       if constexpr (!kTakesUnsizedBlocks<Below>)
@@ -82,11 +86,13 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
 
     /// What a block grows by counts as allocated here.
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
-      if (is_in_chunk(t, b)) return resized_in_chunk(t, b, n);
+      Inside inside(t);
+      if (is_in_chunk(b)) return resized_in_chunk(b, n);
       return resized(t, b, n, this->below.resize_in_place(t.below, b, n));
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
-      if (is_in_chunk(t, b)) return {};
+      Inside inside(t);
+      if (is_in_chunk(b)) return {};
       return resized(t, b, n, this->below.resize_by_moving(t.below, b, n));
     }
 
@@ -98,8 +104,9 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     void attach(Thread& t) noexcept { attach_below(this->below, t.below); }
     void detach(Thread& t) noexcept { detach_below(this->below, t.below); }
     std::size_t trim(Thread& t) noexcept requires Trims<Below> {
+      Inside inside(t);
       const std::size_t given = this->below.trim(t.below);  // first: a heap at rest asks for no huge pages, which would bring pages back
-      Inside inside(t, lock_);
+      Held held(lock_);
       return given + chunks_.purge(this->below);
     }
     void lock_all() noexcept {
@@ -149,16 +156,14 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     using Chunks = SampleChunks<Below>;
     static constexpr std::size_t kExactBelow = 16_KiB;
 
-    /// The lock, and word of it for this thread's signal handlers: no allocation is a sample meanwhile.
+    /// Tells this thread's signal handlers that none of their allocations is to be a sample.
     class Inside {
      public:
-      Inside(Thread& t, FutexLock& lock) noexcept : thread_(t), was_(t.is_inside), lock_(lock) {
+      explicit Inside(Thread& t) noexcept : thread_(t), was_(t.is_inside) {
         t.is_inside = true;
         compiler_fence();
-        lock.lock();
       }
       ~Inside() {
-        lock_.unlock();
         compiler_fence();
         thread_.is_inside = was_;
       }
@@ -168,7 +173,6 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
      private:
       Thread& thread_;
       const bool was_;
-      FutexLock& lock_;
     };
 
     void close_below() noexcept {
@@ -203,14 +207,14 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     MORTISE_COLD Block sample(Thread& t, Request r) noexcept {
       std::uintptr_t address[HeapProfile::kDepthMax];
-      const unsigned depth = capture(t, address);
+      const unsigned depth = capture(address);
       if (!is_exact_ && r.size <= Classes::kMaxBytes) {
         if (r.align <= Chunks::kAlignMax) return in_chunk(t, r, address, depth);
         r.size = Classes::kMaxBytes + 1;  // where no block has a class
       }
       const Block b = this->below.allocate(t.below, r);
       if (!b) return b;
-      Inside inside(t, lock_);
+      Held held(lock_);
       profile_.add({.block = b.ptr, .bytes = r.size}, address, depth);
       return b;
     }
@@ -218,7 +222,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       const unsigned c = Classes::class_of(r.size);
       const std::size_t bytes = Classes::size_of(c);
       {
-        Inside inside(t, lock_);
+        Held held(lock_);
         const auto place = chunks_.take(this->below, t.below, bytes, r.align);
         const auto place_bytes = static_cast<std::uint32_t>(bytes);
         if (place.ptr && profile_.add({place.ptr, r.size, place.chunk, place_bytes}, address, depth)) {
@@ -234,24 +238,17 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       --held_[Classes::class_of(l.place_bytes)];
       chunks_.give(this->below, t.below, static_cast<typename Chunks::Chunk*>(l.place), l.block, l.place_bytes);
     }
-    unsigned capture(Thread& t, std::uintptr_t* address) noexcept {
-      t.is_inside = true;
-      compiler_fence();
-      const unsigned depth = stacks_.capture(address, HeapProfile::kDepthMax);
-      compiler_fence();
-      t.is_inside = false;
-      return depth;
-    }
+    unsigned capture(std::uintptr_t* address) noexcept { return stacks_.capture(address, HeapProfile::kDepthMax); }
 
-    bool is_in_chunk(Thread& t, Block b) noexcept {
+    bool is_in_chunk(Block b) noexcept {
       if (b.size_class != kNoClass || b.size > Classes::kMaxBytes) return false;
-      Inside inside(t, lock_);
+      Held held(lock_);
       const auto* l = profile_.look_up(b.ptr);
       return l && l->place;
     }
-    Block resized_in_chunk(Thread& t, Block b, std::size_t n) noexcept {
+    Block resized_in_chunk(Block b, std::size_t n) noexcept {
       if (n > b.size || n < b.size / 2) return {};
-      Inside inside(t, lock_);
+      Held held(lock_);
       profile_.change(b.ptr, b.ptr, n);
       return b;
     }
@@ -259,15 +256,15 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       if (!after) return after;
       const bool looks = after.size_class == kNoClass || is_exact_;
       if (looks) {
-        Inside inside(t, lock_);
+        Held held(lock_);
         if (profile_.change(before.ptr, after.ptr, n)) return after;
       }
       if (after.size > before.size) t.left -= static_cast<std::int64_t>(after.size - before.size);
       if (t.left < 0 && looks) {
         t.left = distance(t);
         std::uintptr_t address[HeapProfile::kDepthMax];
-        const unsigned depth = capture(t, address);
-        Inside inside(t, lock_);
+        const unsigned depth = capture(address);
+        Held held(lock_);
         profile_.add({.block = after.ptr, .bytes = n}, address, depth);
       }
       return after;
