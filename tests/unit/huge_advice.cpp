@@ -56,6 +56,30 @@ TEST(HugeAdvice, ABlockOfTwoHugePagesAsksInASmallHeap) {
   EXPECT_EQ(advice_of_block<huge::Never>(4_MiB), "");
 }
 
+TEST(HugeAdvice, WhereOnlyABlockAskedNothingElseDoes) {
+  using Small = Stack<Layers<SpanCache<purge::AfterDelay<>, huge::After<64_MiB>>, PageIndex, MmapHeap<>>>;
+  Stage<Small> stage;
+  stage.as(0, [](Small& h, auto& t) {
+    const Block before = h.allocate(t, {.size = 512_KiB});
+    const Block block = h.allocate(t, {.size = 4_MiB});
+    ASSERT_EQ(advice_at(block.end() - 1), "hg") << "what the heap has grown by";
+    EXPECT_EQ(advice_at(before.ptr), "");
+    h.release(t, block);
+    h.trim(t);
+    for (int i = 0; i < 64; ++i) EXPECT_EQ(advice_at(h.allocate(t, {.size = 64_KiB}).ptr), "nh") << "it rests, and wakes without";
+    EXPECT_EQ(advice_at(before.ptr), "nh");
+    const Block more = h.allocate(t, {.size = 8_MiB});
+    EXPECT_EQ(advice_at(more.end() - 1), "hg");
+    h.release(t, more);
+    h.trim(t);
+    EXPECT_EQ(advice_at(more.end() - 1), "nh") << "it rests again";
+  });
+  Stage<Small> another;
+  another.as(0, [](Small& h, auto& t) {
+    EXPECT_EQ(advice_at(h.allocate(t, {.size = 64_KiB, .align = 4_MiB}).ptr), "") << "what is needed for the alignment is no block";
+  });
+}
+
 /// Bytes of [at, at + bytes) that are in memory.
 std::size_t resident(std::byte* at, std::size_t bytes) {
   std::vector<unsigned char> pages(bytes / 4_KiB);

@@ -20,17 +20,22 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   void set(HugePages pages) noexcept { pages_ = pages; }
   /// Whether a heap that has grown by so much asks for huge pages for all that it grows by next.
   bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= from_bytes() && pages_ == HugePages::automatic; }
-  /// Whether a block of so many bytes asks for them alone, in a heap that does not: those that lie within it are most of it.
+  /// Whether a block of so many bytes asks for them alone, in a heap that does not: one lies within it for certain. Not where the policy
+  /// weighs one heap against others.
   bool asks_for(std::size_t block_bytes) const noexcept {
-    return block_bytes >= kBlockBytes && from_bytes() != huge::Never::kFromBytes && pages_ == HugePages::automatic;
+    if constexpr (requires { Huge::from_bytes(); }) return false;
+    else return block_bytes >= kBlockBytes && Huge::kFromBytes != huge::Never::kFromBytes && pages_ == HugePages::automatic;
   }
   /// At least so many bytes more, up to where a huge page would end: the next growth begins with a whole one.
   static std::size_t to_boundary(const Index& index, std::size_t bytes) noexcept {
     return round_up(reach_of(index) + bytes, huge::kPageBytes) - reach_of(index);
   }
-  void ask(Block b) noexcept {
+  /// `for_all`: for what the heap grows by, not for a block alone.
+  void ask(Block b, bool for_all) noexcept {
     os::advise_huge(b.ptr, b.size);
     asked_ = true;
+    if (for_all) all_ = true;
+    if (!all_) rests_ = false;
   }
   /// True when the kernel had been asked until now: what was given back before may be there again.
   bool rest(const Index& index) noexcept {
@@ -40,9 +45,9 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     taken_bytes_ = 0;
     return true;
   }
-  /// A clean span of so many bytes is taken.
+  /// A clean span of so many bytes is taken. Where only blocks have asked, they ask no more.
   void take(const Index& index, std::size_t bytes) noexcept {
-    if (!rests_ || (taken_bytes_ += bytes) < huge::kPageBytes) [[likely]] return;
+    if (!rests_ || !all_ || (taken_bytes_ += bytes) < huge::kPageBytes) [[likely]] return;
     os::advise_huge(index.granule_at(0), reach_of(index));
     rests_ = false;
   }
@@ -57,7 +62,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   static std::size_t reach_of(const Index& index) noexcept { return std::size_t{index.covered()} * Index::kGranule; }
 
   HugePages pages_ = HugePages::automatic;
-  bool asked_ = false, rests_ = false;
+  bool asked_ = false, all_ = false, rests_ = false;
   std::size_t taken_bytes_ = 0;  ///< since it rests
 };
 

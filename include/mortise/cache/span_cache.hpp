@@ -70,7 +70,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       {
         Held held(this->lock_);
         s = take(need + slack);
-        if (!s && !(s = grow(t, need + slack))) return {};
+        if (!s && !(s = grow(t, need + slack, need))) return {};
         if ((was_clean = s->state == SpanState::clean)) advice_.take(index(), need * kGranule);
         if (slack) s = trim_to_alignment(s, need, r.align);
         else keep_first(s, need);
@@ -321,11 +321,11 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       return dirty_.find(static_cast<std::uint32_t>(round_up(bytes, kGranule) / kGranule), kLooks);
     }
 
-    Span* grow(Thread& t, std::uint32_t need) noexcept {
+    Span* grow(Thread& t, std::uint32_t need, std::uint32_t block) noexcept {
       const std::size_t least = std::size_t{need} * kGranule;
       std::size_t wish = grown_bytes_ / 8;
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
-      const bool is_huge = advice_.asks_from(grown_bytes_) || advice_.asks_for(least);
+      const bool for_all = advice_.asks_from(grown_bytes_), is_huge = for_all || advice_.asks_for(std::size_t{block} * kGranule);
       if (is_huge) wish = advice_.to_boundary(index(), wish > least ? wish : least);
       Block b{};
       if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
@@ -335,7 +335,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         if (least <= room_below(this->below) + idle_bytes() + clean_bytes_ && unmap_free(t)) b = this->below.allocate(t, {.size = least});
         if (!b) return nullptr;
       }
-      if (is_huge) advice_.ask(b);
+      if (is_huge) advice_.ask(b, for_all);
       grown_bytes_ += b.size;
       Span* s = index().span_of(b.ptr);
       s->since_ms = 0;

@@ -27,6 +27,7 @@ struct Never {
 
 /// What a large heap grows by. A step of 2 MiB is then a small part of the whole, and the heap is large enough for first touches
 /// and TLB misses to matter.
+/// A block of two huge pages asks before that, for itself.
 /// `kBytes` (0..1 TiB): the heap is large from here on.
 template <std::size_t kBytes> struct After {
   static constexpr const char* kName = "After";
