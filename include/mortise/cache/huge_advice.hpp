@@ -20,7 +20,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   void set(HugePages pages) noexcept { pages_ = pages; }
   /// Whether a heap that has grown by so much asks for huge pages for all that it grows by next.
   bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= from_bytes() && pages_ == HugePages::automatic; }
-  /// Whether a block of so many bytes asks for them alone, in a heap that does not: one lies within it for certain. Not where the policy
+  /// Whether a block of so many bytes asks for them alone, in a heap that does not: they can be a good part of it. Not where the policy
   /// weighs one heap against others.
   bool asks_for(std::size_t block_bytes) const noexcept {
     if constexpr (requires { Huge::from_bytes(); }) return false;
@@ -62,7 +62,9 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   static std::size_t reach_of(const Index& index) noexcept { return std::size_t{index.covered()} * Index::kGranule; }
 
   HugePages pages_ = HugePages::automatic;
-  bool asked_ = false, all_ = false, rests_ = false;
+  bool asked_ = false;
+  bool all_ = false;  ///< not only blocks have asked
+  bool rests_ = false;
   std::size_t taken_bytes_ = 0;  ///< since it rests
 };
 
