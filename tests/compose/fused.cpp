@@ -35,6 +35,7 @@ extern "C" void* composed_hslab_malloc(std::size_t n) { return hslab.allocate_hi
 extern "C" bool composed_hslab_free(std::byte* p) { return hslab.holds(p) && hslab.release_hit(hslab_thread, hslab.block_of(p)); }
 
 namespace fused_hslab {
+using Rack = os::Rack<Hslab::Classes::kCount + 1>;
 constexpr auto kClassOf = table_of_classes<Hslab::Classes>();
 constinit std::size_t gate = 0, extent = 0;
 constinit os::RseqArea area{};
@@ -45,13 +46,13 @@ constinit std::byte* table[os::kCpusMax] = {};
 extern "C" void* fused_hslab_malloc(std::size_t n) {
   using namespace fused_hslab;
   if (n >= gate) [[unlikely]] return nullptr;
-  return os::magazine_pop(area, table, std::size_t{kClassOf[(n + 15) / 16]} * sizeof(os::Magazine));
+  return Rack::pop(area, table, kClassOf[(n + 15) / 16]);
 }
 extern "C" bool fused_hslab_free(std::byte* p) {
   using namespace fused_hslab;
   const auto at = static_cast<std::size_t>(p - origin);
   if (at >= extent) [[unlikely]] return false;
-  return os::magazine_push(area, table, std::size_t{class_map[at >> 16]} * sizeof(os::Magazine), p);
+  return Rack::push(area, table, class_map[at >> 16], p);
 }
 
 // -- wfslab
@@ -224,7 +225,8 @@ template <class Get, class Put> bool compare(const char* name, Get* composed_get
 
 constexpr std::size_t kBytes = 48;
 alignas(4096) std::byte memory[1 << 20];
-alignas(1024) os::Magazine magazines[Hslab::Classes::kCount + 1];
+alignas(fused_hslab::Rack::kAlign) fused_hslab::Rack rack;
+std::byte* slots[16];
 constinit std::uint8_t class_map[16] = {};
 alignas(64) std::byte own_slot[sizeof(fused_wfslab::Slot)];
 
@@ -242,10 +244,11 @@ bool start_fused_hslab(const os::Facts& facts) {
   using namespace fused_hslab;
   const unsigned c = kClassOf[(kBytes + 15) / 16];
   area = facts.rseq;
-  for (auto& set : table) set = reinterpret_cast<std::byte*>(magazines);
-  magazines[c].set_limit(16);
-  magazines[c].slot[0] = memory;
-  magazines[c].set_count(1);
+  for (auto& set : table) set = reinterpret_cast<std::byte*>(&rack);
+  rack.place(c, slots);
+  rack.set_limit(c, 16);
+  slots[0] = memory;
+  rack.set_count(c, 1);
   class_map[0] = static_cast<std::uint8_t>(c);
   origin = memory, extent = sizeof memory, fused_hslab::class_map = ::class_map, gate = Hslab::Classes::kMaxBytes + 1;
   return true;

@@ -55,23 +55,25 @@ void interrupt_often() {
   setitimer(ITIMER_REAL, &every, nullptr);
 }
 
-os::Magazine magazine;
+using Rack = os::Rack<1>;
+Rack rack;
+std::byte* slots[16];
 std::byte* table[os::kCpusMax];
 
 /// The four sections against a stack of the same blocks.
 class Sections {
  public:
   explicit Sections(const os::RseqArea& area) : area_(area) {
-    for (auto& set : table) set = reinterpret_cast<std::byte*>(&magazine);
-    std::memset(static_cast<void*>(&magazine), 0, sizeof magazine);
-    magazine.set_limit(kLimit);
+    for (auto& set : table) set = reinterpret_cast<std::byte*>(&rack);
+    rack.place(0, slots);
+    rack.set_limit(0, kLimit);
   }
   void step() {
     std::byte* batch[kLimit];
     const unsigned n = below(kLimit);
     switch (below(8)) {
       case 0: {
-        const unsigned got = os::magazine_take(area_, table, 0, batch, n);
+        const unsigned got = Rack::take(area_, table, 0, batch, n);
         require(got == (n < count_ ? n : count_), "how many blocks were taken");
         count_ -= got;
         for (unsigned i = 0; i < got; ++i) require(batch[i] == blocks_[count_ + i], "which blocks were taken");
@@ -79,24 +81,24 @@ class Sections {
       }
       case 1: {
         for (unsigned i = 0; i < n; ++i) batch[i] = fresh();
-        const unsigned given = os::magazine_give(area_, table, 0, batch, n);
+        const unsigned given = Rack::give(area_, table, 0, batch, n);
         require(given == (n < kLimit - count_ ? n : kLimit - count_), "how many blocks were given");
         for (unsigned i = 0; i < given; ++i) blocks_[count_++] = batch[n - 1 - i];
         break;
       }
       case 2: case 3: case 4: {
-        std::byte* const p = os::magazine_pop(area_, table, 0);
+        std::byte* const p = Rack::pop(area_, table, 0);
         require(p == (count_ ? blocks_[count_ - 1] : nullptr), "which block was popped");
         if (p) --count_;
         break;
       }
       default: {
         std::byte* const p = fresh();
-        require(os::magazine_push(area_, table, 0, p) == (count_ < kLimit), "whether a block was pushed");
+        require(Rack::push(area_, table, 0, p) == (count_ < kLimit), "whether a block was pushed");
         if (count_ < kLimit) blocks_[count_++] = p;
       }
     }
-    require(magazine.count_now() == count_, "how many blocks there are");
+    require(rack.count_now(0) == count_, "how many blocks there are");
   }
 
  private:

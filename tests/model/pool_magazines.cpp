@@ -23,7 +23,7 @@ struct Cores {
   Atomic<unsigned> collected;
 
   explicit Cores(unsigned warm) {
-    std::memset(g_room + pools::Magazines::kTableBytes, 0, 4 * os::Magazine::kStride);
+    std::memset(g_room + pools::Magazines::kTableBytes, 0, 4 * sizeof(pools::Magazines::Set));
     magazines.start(g_room, {.is_kernels = true}, pool_front::cores, 2);
     magazines.make_own(false);
     for (unsigned i = 0; i < kBlocks; ++i) owned[i].set(1);

@@ -40,15 +40,17 @@ struct RandomProgram {
   Atomic<unsigned> words[kWords];
   AtomicPair<Pair> pair;
   Atomic<std::byte*> table[2];
-  alignas(64) std::byte sets[2][sizeof(os::Magazine)] = {};
+  using Rack = os::Rack<1>;
+  Rack racks[2] = {};
+  std::byte* slots[2][8];
 
   RandomProgram() {
     for (unsigned core = 0; core < 2; ++core) {
-      table[core].store(sets[core], Order::relaxed);
-      auto& magazine = *reinterpret_cast<os::Magazine*>(sets[core]);
+      table[core].store(reinterpret_cast<std::byte*>(&racks[core]), Order::relaxed);
+      racks[core].place(0, slots[core]);
       for (std::uintptr_t block = 1; block <= 8; ++block)
-        magazine.slot[block - 1] = reinterpret_cast<std::byte*>(block);
-      magazine.set_count(8);
+        slots[core][block - 1] = reinterpret_cast<std::byte*>(block);
+      racks[core].set_count(0, 8);
     }
   }
 
@@ -90,7 +92,7 @@ struct RandomProgram {
           break;
         }
         case Act::pop:
-          got = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(os::magazine_pop({}, table[0].address(), 0)));
+          got = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(Rack::pop({}, table[0].address(), 0)));
           break;
         case Act::restart:
           os::rseq_restart_all();

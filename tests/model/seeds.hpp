@@ -306,31 +306,35 @@ template <bool Restart, bool BackAtTheEnd>
 struct Steal {
   static constexpr unsigned kThreads = 2;
   Atomic<std::byte*> table[2];
-  alignas(64) std::byte set[sizeof(os::Magazine)] = {}, closed[sizeof(os::Magazine)] = {};
+  using Rack = os::Rack<1>;
+  Rack rack = {}, closed_rack = {};
+  std::byte* slots[2];
+  std::byte* const set = reinterpret_cast<std::byte*>(&rack);
+  std::byte* const closed = reinterpret_cast<std::byte*>(&closed_rack);
   Block block[2];
   Steal() {
     table[0].store(set, Order::relaxed);
     table[1].store(closed, Order::relaxed);
-    magazine().set_limit(2);
-    for (Block& b : block) os::magazine_push({}, table[0].address(), 0, reinterpret_cast<std::byte*>(&b));
+    rack.place(0, slots);
+    rack.set_limit(0, 2);
+    for (Block& b : block) Rack::push({}, table[0].address(), 0, reinterpret_cast<std::byte*>(&b));
   }
-  os::Magazine& magazine() { return *reinterpret_cast<os::Magazine*>(set); }
   void run(unsigned thread) {
     hooks::run_on_core(static_cast<int>(thread));
     if (thread == 0) {
-      if (std::byte* const p = os::magazine_pop({}, table[0].address(), 0)) own(reinterpret_cast<FreeLink*>(p));
+      if (std::byte* const p = Rack::pop({}, table[0].address(), 0)) own(reinterpret_cast<FreeLink*>(p));
       return;
     }
     table[0].store(closed, Order::release);
     if (Restart) os::rseq_restart_all();
     if (!BackAtTheEnd) table[0].store(set, Order::release);
-    const unsigned count = magazine().count;
-    magazine().count = 0;
-    for (unsigned i = 0; i < count; ++i) own(reinterpret_cast<FreeLink*>(magazine().slot[i]));
+    const unsigned count = rack.count(0);
+    rack.set_count(0, 0);
+    for (unsigned i = 0; i < count; ++i) own(reinterpret_cast<FreeLink*>(slots[i]));
     if (BackAtTheEnd) table[0].store(set, Order::release);
   }
   void finish() {
-    require(block[0].owned.get() + block[1].owned.get() == 2 || magazine().count != 0, "a block is lost");
+    require(block[0].owned.get() + block[1].owned.get() == 2 || rack.count(0) != 0, "a block is lost");
   }
 };
 template <bool Seeded>

@@ -19,14 +19,16 @@ thread_local os::OwnArea own_area{};
 /// A magazine that any core finds.
 struct OfCores {
   static constexpr unsigned kTable = os::kCpusMax;
-  os::Magazine magazine{};
-  std::vector<std::byte*> table = std::vector<std::byte*>(kTable, reinterpret_cast<std::byte*>(&magazine));
+  using Rack = os::Rack<1>;
+  Rack rack{};
+  std::byte* slots[8];
+  std::vector<std::byte*> table = std::vector<std::byte*>(kTable, reinterpret_cast<std::byte*>(&rack));
   os::RseqArea area = os::find_rseq_area(&own_area);
 
-  explicit OfCores(unsigned limit) { magazine.set_limit(limit); }
-  unsigned give(std::byte* const* in, unsigned n) { return os::magazine_give(area, table.data(), 0, in, n); }
-  unsigned take(std::byte** out, unsigned n) { return os::magazine_take(area, table.data(), 0, out, n); }
-  std::byte* pop() { return os::magazine_pop(area, table.data(), 0); }
+  explicit OfCores(unsigned limit) { rack.place(0, slots), rack.set_limit(0, limit); }
+  unsigned give(std::byte* const* in, unsigned n) { return Rack::give(area, table.data(), 0, in, n); }
+  unsigned take(std::byte** out, unsigned n) { return Rack::take(area, table.data(), 0, out, n); }
+  std::byte* pop() { return Rack::pop(area, table.data(), 0); }
 };
 
 struct OfThreads {
@@ -82,19 +84,21 @@ TYPED_TEST(Magazines, TheNewestAreTakenTheNewestOfThemLast) {
 /// Four magazines that any core finds, of 3 to 6 blocks.
 struct Row {
   static constexpr unsigned kCount = 4, kLeast = 3;
-  alignas(64) os::Magazine magazine[kCount] = {};
-  std::vector<std::byte*> table = std::vector<std::byte*>(os::kCpusMax, reinterpret_cast<std::byte*>(magazine));
+  using Rack = os::Rack<kCount>;
+  Rack rack = {};
+  std::byte* slots[kCount][kLeast + kCount];
+  std::vector<std::byte*> table = std::vector<std::byte*>(os::kCpusMax, reinterpret_cast<std::byte*>(&rack));
   os::RseqArea area = os::find_rseq_area(&own_area);
 
   Row() {
-    for (unsigned i = 0; i < kCount; ++i) magazine[i].set_limit(kLeast + i);
+    for (unsigned i = 0; i < kCount; ++i) rack.place(i, slots[i]), rack.set_limit(i, kLeast + i);
   }
   unsigned push_each(const std::vector<std::byte*>& in, const std::vector<std::uint8_t>& numbers) {
-    return os::magazine_push_each(area, table.data(), in.data(), numbers.data(), static_cast<unsigned>(in.size()));
+    return Rack::push_each(area, table.data(), in.data(), numbers.data(), static_cast<unsigned>(in.size()));
   }
   std::vector<std::byte*> pop_all(unsigned number) {
     std::vector<std::byte*> out;
-    while (std::byte* const p = os::magazine_pop(area, table.data(), number * os::Magazine::kStride)) out.push_back(p);
+    while (std::byte* const p = Rack::pop(area, table.data(), number)) out.push_back(p);
     return out;
   }
 };
@@ -130,8 +134,8 @@ TEST(Magazines, EachBlockIsPushedOnceWhateverInterrupts) {
   signals = 0;
   for (unsigned round = 0; signals < 300 && round < 100'000'000; ++round) {
     wrong += row.push_each(in, numbers) != 12;
-    for (unsigned i = 0; i < Row::kCount; ++i) wrong += row.magazine[i].count != 3;
-    for (unsigned i = 0; i < Row::kCount; ++i) row.magazine[i].count = 0;
+    for (unsigned i = 0; i < Row::kCount; ++i) wrong += row.rack.count(i) != 3;
+    for (unsigned i = 0; i < Row::kCount; ++i) row.rack.set_count(i, 0);
   }
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &before, nullptr);

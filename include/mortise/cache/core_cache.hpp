@@ -1,13 +1,13 @@
 // A cache of free blocks for each core: the hit path of malloc and free. No lock, no atomic read-modify-write.
 //
-//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            21 instructions
+//   malloc(n)  ── n < gate? ── class by one load ── section: pop from this core's magazine ── done            20 instructions
 //                  │ no: larger class by arithmetic            │ empty: refill() ── a batch from below
-//   free(p)    ── class map (PageIndex) ──────────── section: push to this core's magazine ── done             23 instructions
+//   free(p)    ── class map (PageIndex) ──────────── section: push to this core's magazine ── done             21 instructions
 //                                                              │ full: spill() ── half of it below
 //
-// A magazine is a bounded stack of pointers (os/rseq.hpp). Its limit starts small and doubles when it misses, up to what its
-// class may hold: a program that uses a class little keeps little. Bounds are divided among the cores the process may use. A
-// program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that instead: longer batches.
+// A magazine is a bounded stack of pointers; those of a core are a rack (os/rseq.hpp) in the core's *set*. A limit starts small and doubles
+// when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
+// may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches.
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -48,11 +48,13 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
   static constexpr const char* kWhat = "a magazine of free blocks for each core and class, changed by restartable sequences";
   static constexpr const char* kNeeds = "size classes and batches below (BatchedFree or Slab)";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::Magazine::kSlots);
+    out.layer(kName, kWhat).number("bytes_per_class", kBytesPerClass).number("slots", os::kMagazineSlots);
     out.policy("Distribution", Distribution::kName).number("metered", kMetered);
   }
 
   template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
+    using Rack = os::Rack<Below::Classes::kCount + 1>;
+
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
@@ -71,17 +73,17 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return b;
     }
     MORTISE_HOT bool release_hit(Thread&, Block b) noexcept {
-      return os::magazine_push(area_, table(), place_of(b.class_index()), b.ptr);
+      return Rack::push(area_, table(), b.class_index(), b.ptr);
     }
     /// As many hits, each of its own class, until one finds no room; returns how many.
     unsigned release_hits(Thread&, std::byte* const* in, const std::uint8_t* classes, unsigned n) noexcept {
-      return os::magazine_push_each(area_, table(), in, classes, n);
+      return Rack::push_each(area_, table(), in, classes, n);
     }
 
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !gate_) [[unlikely]] return this->below.allocate(t, r);
       const unsigned c = own_class_of(r.size);
-      std::byte* p = os::magazine_pop(area_, table(), place_of(c));
+      std::byte* p = Rack::pop(area_, table(), c);
       if (!p && !(p = refill(t, c))) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, Classes::size_of(c), c};
@@ -93,7 +95,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     /// As many as this core's magazine has room for stay there; the rest goes below.
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
-      const unsigned kept = os::magazine_give(area_, table(), place_of(c), in, n);
+      const unsigned kept = Rack::give(area_, table(), c, in, n);
       if (kept < n) spill_batch(t, c, in, n - kept);
     }
 
@@ -106,9 +108,9 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       watch_thread_ = facts.watch_thread, numbers_threads_ = facts.numbers_threads, home_ = area_.is_kernels ? facts.home : nullptr;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
-      for (auto& set : table_) set.store(&closed_[0], Order::relaxed);
+      for (auto& set : table_) set.store(closed(), Order::relaxed);
       if constexpr (!kOneColour)
-        for (auto& set : own_table_) set.store(&closed_[0], Order::relaxed);
+        for (auto& set : own_table_) set.store(closed(), Order::relaxed);
       gate_ = Classes::kMaxBytes + 1;
       own_gate_ = kOwnBytes + 1;
       return true;
@@ -139,18 +141,18 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     /// What the meter that counts hits of so many bytes here and now is at; false when none does. One that nobody has set: kMeterUnset.
     bool read_meter(std::size_t bytes, std::int64_t& left) noexcept requires (kMetered != 0) {
       std::byte* const set = metered_set(bytes);
-      if (set) left = os::meter_now(set);
+      if (set) left = Rack::meter_now(set);
       return set;
     }
     void set_meter(std::size_t bytes, std::int64_t left) noexcept requires (kMetered != 0) {
-      if (std::byte* const set = metered_set(bytes)) os::set_meter(set, left);
+      if (std::byte* const set = metered_set(bytes)) Rack::set_meter(set, left);
     }
 
     /// Blocks that magazines hold stay there.
     void close() noexcept {
       Held held(lock_);
       is_closed_ = true, own_gate_ = gate_ = 0;
-      for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) show(i, &closed_[0], Order::release);
+      for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) show(i, closed(), Order::release);
     }
 
     void lock_all() noexcept {
@@ -171,12 +173,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     /// Counts are read while other cores change them: exact when they rest.
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      for (unsigned i = 0; i < used_.load(Order::acquire); ++i) {
-        const std::byte* set = sets_[i].load(Order::acquire);
-        if (!set) continue;
-        for (unsigned c = 1; c <= Classes::kCount; ++c)
-          u.in_cache(i, plain_class<Classes>(c), Classes::size_of(c), count_of(set, c));
-      }
+      for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
+        if (std::byte* const set = sets_[i].load(Order::acquire))
+          for (unsigned c = 1; c <= Classes::kCount; ++c)
+            u.in_cache(i, plain_class<Classes>(c), Classes::size_of(c), rack(set).count_now(c));
     }
 
    private:
@@ -184,29 +184,32 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
     static constexpr unsigned kFullShareCpus = 16;
     static constexpr unsigned kFirstLimit = 4, kLeast = 2;
-    static constexpr unsigned kBatchMax = os::Magazine::kSlots / 2;
+    static constexpr unsigned kBatchMax = os::kMagazineSlots / 2;
+
+    /// What a core has, made on first use.
+    struct Set {
+      Rack rack;
+      Swing swing[Classes::kCount + 1];
+      std::byte* slot[Classes::kCount][os::kMagazineSlots];
+    };
 
     static constexpr unsigned slots_of(unsigned c) noexcept {
       const std::size_t fit = kBytesPerClass / Classes::size_of(c);
-      return static_cast<unsigned>(fit < kLeast ? kLeast : fit > os::Magazine::kSlots ? os::Magazine::kSlots : fit);
+      return static_cast<unsigned>(fit < kLeast ? kLeast : fit > os::kMagazineSlots ? os::kMagazineSlots : fit);
     }
     static constexpr unsigned kSwingShare = 24, kSwingLeast = 4;  ///< a magazine may hold a part of a swing so long or longer, not less
-    static constexpr std::size_t kSwingsAt = (Classes::kCount + 1) * os::Magazine::kStride;
-    static constexpr std::size_t kSetBytes = round_up(kSwingsAt + (Classes::kCount + 1) * sizeof(Swing), os::Magazine::kStride);
-    MORTISE_HOT static constexpr std::size_t place_of(unsigned c) noexcept { return c * os::Magazine::kStride; }
-
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
     static constexpr std::size_t kOwnBytes = [] {  // sizes up to here are taken in this core's colour
       if constexpr (kOneColour) return Classes::kMaxBytes; else return Classes::kColouredBytes;
     }();
 
-    /// The magazine knows which colour it has.
+    /// Where it was found tells which colour it has.
     MORTISE_HOT Block pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
-      const os::Magazine* from;
+      const std::byte* from;
       std::byte* p;
-      if constexpr (kMetered) p = os::magazine_pop_metered(area_, table, place_of(c), bytes, from);
-      else p = os::magazine_pop(area_, table, place_of(c), from);
-      return p ? Block{p, Classes::size_of(c), from->number} : Block{};
+      if constexpr (kMetered) p = Rack::pop_metered(area_, table, c, bytes, from);
+      else p = Rack::pop(area_, table, c, from);
+      return p ? Block{p, Classes::size_of(c), kOneColour ? c : Rack::number_of(from, c)} : Block{};
     }
     /// Small sizes are counted where the core's colour begins, others where its set does.
     std::byte* metered_set(std::size_t bytes) noexcept {
@@ -216,7 +219,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     static std::byte* own_part(std::byte* set, std::uint32_t i) noexcept {
       if constexpr (kOneColour) return set;
-      else return set + place_of(Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
+      else return Rack::entry(set, Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
     }
 
     MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
@@ -237,18 +240,14 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     /// Lets sections of core `i` find `set`.
     void show(std::uint32_t i, std::byte* set, Order order) noexcept {
       if constexpr (!kOneColour) {
-        const bool is_closed = set == &closed_[0];
+        const bool is_closed = set == closed();
         own_table_[i].store(is_closed ? set : own_part(set, i), order);
       }
       table_[i].store(set, order);
     }
-    static os::Magazine& magazine(std::byte* set, unsigned c) noexcept {
-      return *reinterpret_cast<os::Magazine*>(set + place_of(c));
-    }
-    static Swing& swing(std::byte* set, unsigned c) noexcept { return reinterpret_cast<Swing*>(set + kSwingsAt)[c]; }
-    static std::uint32_t count_of(const std::byte* set, unsigned c) noexcept {
-      return reinterpret_cast<const os::Magazine*>(set + place_of(c))->count_now();
-    }
+    static Rack& rack(std::byte* set) noexcept { return reinterpret_cast<Set*>(set)->rack; }
+    static Swing& swing(std::byte* set, unsigned c) noexcept { return reinterpret_cast<Set*>(set)->swing[c]; }
+    std::byte* closed() noexcept { return reinterpret_cast<std::byte*>(&closed_); }
     unsigned limit_max(unsigned c) const noexcept {
       const unsigned most = slots_of(c) / share_;
       return most < kLeast ? kLeast : most;
@@ -263,7 +262,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (!got) return nullptr;
       // The lowest address goes to the program, the next lowest is popped next.
       std::byte* const first = batch[0];
-      const unsigned kept = os::magazine_give(area_, table(), place_of(c), batch + 1, got - 1);
+      const unsigned kept = Rack::give(area_, table(), c, batch + 1, got - 1);
       if (kept < got - 1) this->below.release_batch(t, c, batch + 1, got - 1 - kept);
       return first;
     }
@@ -272,10 +271,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned c = b.class_index();
       const bool foreign = is_foreign(c);
       const unsigned limit = widen(c, foreign, -1);
-      if (os::magazine_push(area_, table(), place_of(c), b.ptr)) return;
+      if (Rack::push(area_, table(), c, b.ptr)) return;
       std::byte* batch[kBatchMax + 1];
       // Half of what may be wanted here again; all of what another colour waits for.
-      unsigned n = os::magazine_take(area_, table(), place_of(c), batch, foreign && limit <= kBatchMax ? limit : limit / 2);
+      unsigned n = Rack::take(area_, table(), c, batch, foreign && limit <= kBatchMax ? limit : limit / 2);
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
     }
@@ -283,12 +282,12 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     [[gnu::noinline]] void spill_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       const bool foreign = is_foreign(c);
       const unsigned limit = widen(c, foreign, -1);
-      n -= os::magazine_give(area_, table(), place_of(c), in, n);
+      n -= Rack::give(area_, table(), c, in, n);
       if (!n) return;
       this->below.release_batch(t, c, in, n);
       if (!foreign) return;
       std::byte* batch[kBatchMax];  // what waits for another colour goes with it
-      if (const unsigned more = os::magazine_take(area_, table(), place_of(c), batch, limit)) this->below.release_batch(t, c, batch, more);
+      if (const unsigned more = Rack::take(area_, table(), c, batch, limit)) this->below.release_batch(t, c, batch, more);
     }
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.
@@ -296,18 +295,16 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     unsigned widen(unsigned c, bool foreign, int way) noexcept {
       std::byte* set = own_set();
       if (!set) return 0;
-      os::Magazine& m = magazine(set, c);
-      const unsigned now = m.limit_now();  // read once: others of this core may double it meanwhile
+      const unsigned now = rack(set).limit_now(c);  // read once: others of this core may double it meanwhile
       unsigned most = limit_max(c);
-      if (slots_of(c) < os::Magazine::kSlots) {
+      if (slots_of(c) < os::kMagazineSlots) {
         const unsigned swung = swing(set, c).count(way * static_cast<std::int32_t>(now / 2 + 1));
         const unsigned part = swung / kSwingShare / share_, wish = swung < kSwingShare ? 0 : part < kSwingLeast ? kSwingLeast : part;
-        most = wish <= most ? most : wish < os::Magazine::kSlots ? wish : os::Magazine::kSlots;
+        most = wish <= most ? most : wish < os::kMagazineSlots ? wish : os::kMagazineSlots;
       }
       if (foreign && most > kBatchMax) most = kBatchMax;
       const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
-      m.number = static_cast<std::uint8_t>(c);
-      m.set_limit(limit);
+      rack(set).set_limit(c, limit);
       return limit;
     }
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
@@ -322,9 +319,11 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       Held held(lock_);
       std::byte* set = sets_[i].load(Order::relaxed);
       if (set) return set;
-      set = this->below.meta(kSetBytes);
+      set = this->below.meta(sizeof(Set) + (kOneColour ? 0 : Rack::kAlign));
       if (!set) return nullptr;
-      for (std::byte* part : {set, own_part(set, i)}) if constexpr (kMetered) os::set_meter(part, kMeterUnset);
+      if constexpr (!kOneColour) set += -reinterpret_cast<std::uintptr_t>(set) % Rack::kAlign;
+      for (unsigned c = 1; c <= Classes::kCount; ++c) rack(set).place(c, reinterpret_cast<Set*>(set)->slot[c - 1]);
+      for (std::byte* part : {set, own_part(set, i)}) if constexpr (kMetered) Rack::set_meter(part, kMeterUnset);
       sets_[i].store(set, Order::release);
       show(i, set, Order::release);
       if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
@@ -360,7 +359,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
         Held held(lock_);
         set = sets_[i].load(Order::acquire);
         if (!set || table_[i].load(Order::acquire) != set) return;  // none, or somebody else is at it
-        show(i, &closed_[0], Order::release);
+        show(i, closed(), Order::release);
       }
       // From here on no new section finds the set; those that run are restarted or have ended when this returns. A set that
       // only this thread uses is out of reach already, for its signal handlers too.
@@ -370,13 +369,13 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     void drain_set(Thread& t, std::byte* set) noexcept {
       if (!set) return;
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
-        os::Magazine& m = magazine(set, c);
-        if (m.limit_now()) m.set_limit(kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
+        Rack& magazines = rack(set);
+        if (magazines.limit_now(c)) magazines.set_limit(c, kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
         swing(set, c).forget();
-        const unsigned n = m.count;
+        const unsigned n = magazines.count(c);
         if (!n) continue;
-        m.set_count(0);
-        this->below.release_batch(t, c, m.slot, n);
+        magazines.set_count(c, 0);
+        this->below.release_batch(t, c, magazines.slots(c), n);
       }
     }
 
@@ -389,7 +388,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};
     Atomic<std::byte*> own_table_[kOneColour ? 1 : kSetsMax + 1] = {};  ///< the same sets, from where the core's colour begins
-    alignas(64) std::byte closed_[kSetBytes] = {};
+    Rack closed_ = {};
     FutexLock lock_;
     Atomic<std::uint32_t> used_{0};
     Atomic<std::byte*> sets_[kSetsMax] = {};

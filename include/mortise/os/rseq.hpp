@@ -1,17 +1,21 @@
 // Restartable sequences: per-core data without locks and without atomic read-modify-writes.
 //
 // A thread that runs a section is preempted, migrated or signalled: the kernel sends it back to the section's start. So the last
-// instruction of a section, one plain store, commits all or nothing, and a magazine of pointers per core needs no lock:
+// instruction of a section, one plain store, commits all or nothing, and a magazine, a stack of free blocks of one core, needs no lock:
 //
-//   Magazine            low address
-//   ┌───────┬───────┬────────┬─────────┬─────────┬─────┐
-//   │ count │ limit │ number │ slot[0] │ slot[1] │ ... │      pop: read slot[count-1], commit count-1
-//   └───────┴───────┴────────┴─────────┴─────────┴─────┘      push: write slot[count],   commit count+1
+//   Rack of a core     low address                            one column a magazine
+//   ┌────────┬────────┬────────┬─────┐
+//   │ top[0] │ top[1] │ top[2] │ ... │      pop:  top == base? miss; read what lies below the top; commit top - 1
+//   ├────────┼────────┼────────┼─────┤      push: top >= limit? miss; write at the top;            commit top + 1
+//   │ base   │ base   │ base   │     │
+//   ├────────┼────────┼────────┼─────┤      The slots lie elsewhere. Were a magazine's top before its slots, those of all magazines
+//   │ limit  │ limit  │ limit  │     │      would meet in a few sets of the cache; here the tops of classes used together share lines.
+//   └────────┴────────┴────────┴─────┘
 //
 // A metered pop counts bytes down as well, on a meter of the core, and misses while that is below zero: two instructions more.
 //
-// All of a core's magazines lie in one *set*, a magazine every kStride bytes; a table gives the set of each core index.
-// A set of zeros is a valid closed one: count 0 and limit 0 make every pop and every push miss.
+// A table gives the rack of each core index, or what lies some columns into it. A rack of zeros is a valid closed one: its tops are where
+// its bases and its limits are, so that every pop and every push misses.
 //
 // The index is the kernel's per-address-space concurrency id where it has one (Linux 6.3), else the CPU number. Without the
 // kernel's help (glibc before 2.35, valgrind, sanitizers) a thread's own area stands in for the kernel's: the same instructions
@@ -47,35 +51,6 @@ extern "C" {
 #endif
 
 namespace mortise::os {
-
-/// A bounded stack of free blocks of one size class; only ever changed by sections, or while its set is out of the table.
-struct Magazine {
-  static constexpr unsigned kSlots = 254;
-  static constexpr std::size_t kStride = 2048;  // a power of two: the place is on the path from free's pointer to its store
-
-  std::uint32_t count;
-  std::uint16_t limit;  ///< how many it may hold; 0 = closed
-  std::uint8_t number;  ///< which of its set it is, for its owner to note before the limit: plain, for then it stays
-  std::byte* slot[kSlots];
-  std::int64_t meter;   ///< the first magazine behind where a table points: bytes that metered pops have left; below zero: none
-
-  /// Both may be called while sections read the limit and others set it: each is one access.
-  std::uint32_t limit_now() const noexcept { return __atomic_load_n(&limit, __ATOMIC_RELAXED); }
-  void set_limit(std::uint32_t blocks) noexcept { __atomic_store_n(&limit, static_cast<std::uint16_t>(blocks), __ATOMIC_RELEASE); }
-  /// A glance for statistics while others change it.
-  std::uint32_t count_now() const noexcept { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
-  /// May be called during such a glance; no section may be running on it.
-  void set_count(std::uint32_t blocks) noexcept { __atomic_store_n(&count, blocks, __ATOMIC_RELAXED); }
-};
-static_assert(sizeof(Magazine) == Magazine::kStride, "a magazine's place is its class times the stride");
-
-/// The meter of the set that a table's entry points to. Any thread may read and set it while pops count it down: one of the two is lost.
-inline std::int64_t meter_now(const std::byte* set) noexcept {
-  return __atomic_load_n(&reinterpret_cast<const Magazine*>(set)->meter, __ATOMIC_RELAXED);
-}
-inline void set_meter(std::byte* set, std::int64_t bytes) noexcept {
-  __atomic_store_n(&reinterpret_cast<Magazine*>(set)->meter, bytes, __ATOMIC_RELAXED);
-}
 
 /// What stands in for the kernel's area where restartable sequences are not to be had. One a thread, in its thread record.
 struct OwnArea {
@@ -164,194 +139,255 @@ inline bool order_all_threads() noexcept {
   "movq " section ", %%fs:8(%[area])\n"                                                      \
   "1: movl %%fs:(%[index]), %%r10d\n"                                                        \
   "movq (%[table],%%r10,8), %%r10\n"
-#define MORTISE_RSEQ_OPEN_SET MORTISE_RSEQ_SECTION "3: leaq 9b(%%rip), %%r10\n" MORTISE_RSEQ_ENTER("%%r10")
-#define MORTISE_RSEQ_OPEN MORTISE_RSEQ_OPEN_SET "addq %[bin], %%r10\n"
+#define MORTISE_RSEQ_OPEN MORTISE_RSEQ_SECTION "3: leaq 9b(%%rip), %%r10\n" MORTISE_RSEQ_ENTER("%%r10")
+#endif
 
-/// Takes one block out of this core's magazine at byte `bin` of its set; null when it is empty.
-/// No lock, no atomic read-modify-write. Wait-free but for restarts, of which there is one per preemption or signal at most.
-/// `from`: the magazine that it was in.
-MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin, const Magazine*& from) noexcept {
-  register std::byte* top asm("rax");
-  register const Magazine* at asm("r10");
-  register const std::ptrdiff_t index asm("r8") = where.index_at;  // gcc would load an input to rax, and then copy it
-  asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n subl $1, %%r11d\n jb %l[empty]\n"
-      "movq 8(%%r10,%%r11,8), %[top]\n"
-      "movl %%r11d, (%%r10)\n 2:\n"
-      : [top] "=&r"(top), "=&r"(at)
-      : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [bin] "d"(bin)
-      : "r11", "memory", "cc" : empty);
-  {
-    std::byte* const block = top;
-    from = at;
-    if (!block) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
-    return block;
+/// How many blocks a magazine of a heap may hold at most.
+inline constexpr unsigned kMagazineSlots = 254;
+
+/// Where one of a row's words lies, from the rack that the table gives.
+#define MORTISE_RACK(row, number) "%c[" row "](%%r10,%[" number "],8)"
+
+/// The magazines of a core, bounded stacks of free blocks: only ever changed by sections, or while the rack is out of the table. The
+/// operations find the core's rack by `table`, and in it the magazine `number`, counted from where the table's entry points.
+/// `kCount`: how many there are.
+template <unsigned kCount> struct Rack {
+  static constexpr unsigned kColumns = kCount == 1 ? 1 : round_up(kCount, 8);
+  static constexpr std::size_t kAlign = 256 * sizeof(std::byte**);  ///< of a rack that number_of is asked about
+
+  std::byte** top[kColumns];
+  std::byte** base[kColumns];   ///< null: has no slots yet
+  std::byte** limit[kColumns];  ///< null: closed
+  std::int64_t meter[kColumns]; ///< the first behind where a table points: bytes that metered pops have left; below zero: none
+
+  /// The table's entry for those who count their magazines from the column `first` of the rack at `rack`.
+  static std::byte* entry(std::byte* rack, unsigned first) noexcept { return rack + first * sizeof(std::byte**); }
+  /// Which magazine of its rack, which is aligned to kAlign, is number `n` from the entry `from`.
+  MORTISE_HOT static std::uint8_t number_of(const std::byte* from, unsigned n) noexcept {
+    static_assert(kColumns <= 256);
+    return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(from) / sizeof(std::byte**) + n);
   }
-empty:
-  return nullptr;
-}
 
-MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
-  const Magazine* from;
-  return magazine_pop(where, table, bin, from);
-}
-
-/// The same, and counts `bytes` down on the core's meter; null also while that is below zero. A pop that is interrupted counts twice.
-MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes,
-                                            const Magazine*& from) noexcept {
-  register std::byte* top asm("rax");
-  register const Magazine* at asm("r10");
-  register const std::ptrdiff_t index asm("r8") = where.index_at;
-  asm goto volatile(MORTISE_RSEQ_OPEN_SET
-      "subq %[bytes], %c[meter](%%r10)\n js %l[empty]\n addq %[bin], %%r10\n"
-      "movl (%%r10), %%r11d\n subl $1, %%r11d\n jb %l[empty]\n"
-      "movq 8(%%r10,%%r11,8), %[top]\n"
-      "movl %%r11d, (%%r10)\n 2:\n"
-      : [top] "=&r"(top), "=&r"(at)
-      : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [bin] "d"(bin), [bytes] "r"(bytes),
-        [meter] "i"(offsetof(Magazine, meter))
-      : "r11", "memory", "cc" : empty);
-  {
-    std::byte* const block = top;
-    from = at;
-    if (!block) __builtin_unreachable();
-    return block;
+  /// Gives it its slots. Before anyone finds the rack.
+  void place(unsigned n, std::byte** slots) noexcept { top[n] = base[n] = slots; }
+  std::byte** slots(unsigned n) noexcept { return base[n]; }
+  /// Both may be called while sections read the limit and others set it: each is one access.
+  std::uint32_t limit_now(unsigned n) const noexcept {
+    std::byte** const at = __atomic_load_n(&limit[n], __ATOMIC_RELAXED);
+    return at ? static_cast<std::uint32_t>(at - base[n]) : 0;
   }
-empty:
-  return nullptr;
-}
+  void set_limit(unsigned n, std::uint32_t blocks) noexcept { __atomic_store_n(&limit[n], base[n] + blocks, __ATOMIC_RELEASE); }
+  /// A glance for statistics while others change it; exact while it rests.
+  std::uint32_t count_now(unsigned n) const noexcept {
+    return static_cast<std::uint32_t>(__atomic_load_n(&top[n], __ATOMIC_RELAXED) - base[n]);
+  }
+  /// How many there are, while no section may be running on it.
+  std::uint32_t count(unsigned n) const noexcept { return count_now(n); }
+  /// May be called during a glance; no section may be running on it.
+  void set_count(unsigned n, std::uint32_t blocks) noexcept { __atomic_store_n(&top[n], base[n] + blocks, __ATOMIC_RELAXED); }
 
-/// Puts one block into this core's magazine; false when that is full.
-MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
-  asm goto volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n cmpw 4(%%r10), %%r11w\n jae %l[full]\n"
-      "movq %[block], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
-      "movl %%r11d, (%%r10)\n 2:\n"
-      :
-      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [block] "r"(block)
-      : "r10", "r11", "memory", "cc" : full);
-  return true;
-full:
-  return false;
-}
+  /// The meter that a table's entry points to. Any thread may read and set it while pops count it down: one of the two is lost.
+  static std::int64_t meter_now(const std::byte* from) noexcept {
+    return __atomic_load_n(&reinterpret_cast<const Rack*>(from)->meter[0], __ATOMIC_RELAXED);
+  }
+  static void set_meter(std::byte* from, std::int64_t bytes) noexcept {
+    __atomic_store_n(&reinterpret_cast<Rack*>(from)->meter[0], bytes, __ATOMIC_RELAXED);
+  }
 
-/// Puts each of `n` blocks into the magazine whose number is given for it, until one is full; returns how many. A section a block;
-/// what counts them changes between two.
-inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
-                                   unsigned n) noexcept {
-  std::int64_t left = -std::int64_t{n};
-  std::uint64_t word, section;
-  if (n) asm volatile(MORTISE_RSEQ_SECTION "leaq 9b(%%rip), %[section]\n 3: " MORTISE_RSEQ_ENTER("%[section]")
-      "movzbl (%[numbers],%[left]), %k[word]\n shll %[stride], %k[word]\n addq %[word], %%r10\n"
-      "movl (%%r10), %%r11d\n cmpw 4(%%r10), %%r11w\n jae 8f\n"
-      "movq (%[in],%[left],8), %[word]\n movq %[word], 8(%%r10,%%r11,8)\n addl $1, %%r11d\n"
-      "movl %%r11d, (%%r10)\n 2: addq $1, %[left]\n jne 3b\n 8:\n"
-      : [left] "+&r"(left), [word] "=&r"(word), [section] "=&r"(section)
-      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [in] "r"(in + n), [numbers] "r"(numbers + n),
-        [stride] "i"(log2_floor(Magazine::kStride))
-      : "r10", "r11", "memory", "cc");
-  return static_cast<unsigned>(n + left);
-}
+#if defined(__x86_64__) && !defined(MORTISE_SANITIZED)
+#define MORTISE_RACK_ROWS [base] "i"(offsetof(Rack, base)), [limit] "i"(offsetof(Rack, limit)), [top] "i"(offsetof(Rack, top))
 
-/// Takes the newest blocks, up to `n`, into `out`, the newest of them last; returns how many. One section: all of them or a restart.
-inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
-  std::uint64_t i, j, b;
-  asm volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n movl %[n], %k[i]\n cmpl %%r11d, %k[i]\n cmoval %%r11d, %k[i]\n"
-      "subl %k[i], %%r11d\n leaq 8(%%r10,%%r11,8), %[b]\n"
-      "movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
-      "subl $1, %k[j]\n movq (%[b],%[j],8), %%xmm0\n movq %%xmm0, (%[out],%[j],8)\n"
-      "6: testl %k[j], %k[j]\n je 8f\n"
-      "7: subl $2, %k[j]\n movups (%[b],%[j],8), %%xmm0\n movups %%xmm0, (%[out],%[j],8)\n jne 7b\n"
-      "8: movl %%r11d, (%%r10)\n 2:\n"
-      : [i] "=&r"(i), [j] "=&r"(j), [b] "=&r"(b)
-      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [out] "r"(out), [n] "r"(n)
-      : "r10", "r11", "xmm0", "memory", "cc");
-  return static_cast<unsigned>(i);
-}
+  /// Takes one block out of this core's magazine `number`; null when it is empty.
+  /// No lock, no atomic read-modify-write. Wait-free but for restarts, of which there is one per preemption or signal at most.
+  /// `from`: the table's entry that it was found by.
+  MORTISE_HOT static std::byte* pop(const RseqArea& where, std::byte* const* table, std::size_t number, const std::byte*& from) noexcept {
+    register std::byte* block asm("rax");
+    register const std::byte* at asm("r10");
+    register const std::ptrdiff_t index asm("r8") = where.index_at;  // gcc would load an input to rax, and then copy it
+    asm goto volatile(MORTISE_RSEQ_OPEN
+        "movq " MORTISE_RACK("top", "number") ", %%r11\n cmpq " MORTISE_RACK("base", "number") ", %%r11\n je %l[empty]\n"
+        "movq -8(%%r11), %[block]\n subq $8, %%r11\n"
+        "movq %%r11, " MORTISE_RACK("top", "number") "\n 2:\n"
+        : [block] "=&r"(block), "=&r"(at)
+        : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [number] "d"(number), MORTISE_RACK_ROWS
+        : "r11", "memory", "cc" : empty);
+    {
+      std::byte* const popped = block;
+      from = at;
+      if (!popped) __builtin_unreachable();  // so that the caller's test for null folds into the jump above
+      return popped;
+    }
+  empty:
+    return nullptr;
+  }
 
-/// Puts the last of the `n` blocks at `in` first, as many as fit, so that the foremost is popped next; returns how many. One section.
-inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
-  std::uint64_t i, j, b, q;
-  asm volatile(MORTISE_RSEQ_OPEN
-      "movl (%%r10), %%r11d\n movzwl 4(%%r10), %k[i]\n xorl %k[j], %k[j]\n"
-      "subl %%r11d, %k[i]\n cmovbl %k[j], %k[i]\n cmpl %[n], %k[i]\n cmoval %[n], %k[i]\n"
-      "leaq 8(%%r10,%%r11,8), %[b]\n addl %k[i], %%r11d\n"
-      "movl %[n], %k[q]\n subl %k[i], %k[q]\n movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
-      "subl $1, %k[j]\n movq (%[in],%[q],8), %%xmm0\n movq %%xmm0, (%[b],%[j],8)\n addl $1, %k[q]\n"
-      "6: testl %k[j], %k[j]\n je 8f\n"
-      "7: movups (%[in],%[q],8), %%xmm0\n shufpd $1, %%xmm0, %%xmm0\n movups %%xmm0, -16(%[b],%[j],8)\n"
-      "addl $2, %k[q]\n subl $2, %k[j]\n jne 7b\n"
-      "8: movl %%r11d, (%%r10)\n 2:\n"
-      : [i] "=&r"(i), [j] "=&r"(j), [b] "=&r"(b), [q] "=&r"(q)
-      : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [bin] "r"(bin), [in] "r"(in), [n] "r"(n)
-      : "r10", "r11", "xmm0", "memory", "cc");
-  return static_cast<unsigned>(i);
-}
-#undef MORTISE_RSEQ_OPEN
-#undef MORTISE_RSEQ_OPEN_SET
-#undef MORTISE_RSEQ_ENTER
-#undef MORTISE_RSEQ_SECTION
+  /// The same, and counts `bytes` down on the core's meter; null also while that is below zero. A pop that is interrupted counts twice.
+  MORTISE_HOT static std::byte* pop_metered(const RseqArea& where, std::byte* const* table, std::size_t number, std::size_t bytes,
+                                            const std::byte*& from) noexcept {
+    register std::byte* block asm("rax");
+    register const std::byte* at asm("r10");
+    register const std::ptrdiff_t index asm("r8") = where.index_at;
+    asm goto volatile(MORTISE_RSEQ_OPEN
+        "subq %[bytes], %c[meter](%%r10)\n js %l[empty]\n"
+        "movq " MORTISE_RACK("top", "number") ", %%r11\n cmpq " MORTISE_RACK("base", "number") ", %%r11\n je %l[empty]\n"
+        "movq -8(%%r11), %[block]\n subq $8, %%r11\n"
+        "movq %%r11, " MORTISE_RACK("top", "number") "\n 2:\n"
+        : [block] "=&r"(block), "=&r"(at)
+        : [area] "c"(where.offset), [index] "r"(index), [table] "S"(table), [number] "d"(number), [bytes] "r"(bytes),
+          [meter] "i"(offsetof(Rack, meter)), MORTISE_RACK_ROWS
+        : "r11", "memory", "cc" : empty);
+    {
+      std::byte* const popped = block;
+      from = at;
+      if (!popped) __builtin_unreachable();
+      return popped;
+    }
+  empty:
+    return nullptr;
+  }
+
+  /// Puts one block into this core's magazine `number`; false when that is full.
+  MORTISE_HOT static bool push(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte* block) noexcept {
+    asm goto volatile(MORTISE_RSEQ_OPEN
+        "movq " MORTISE_RACK("top", "number") ", %%r11\n cmpq " MORTISE_RACK("limit", "number") ", %%r11\n jae %l[full]\n"
+        "movq %[block], (%%r11)\n addq $8, %%r11\n"
+        "movq %%r11, " MORTISE_RACK("top", "number") "\n 2:\n"
+        :
+        : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [number] "r"(number), [block] "r"(block),
+          MORTISE_RACK_ROWS
+        : "r10", "r11", "memory", "cc" : full);
+    return true;
+  full:
+    return false;
+  }
+
+  /// Puts each of `n` blocks into the magazine whose number is given for it, until one is full; returns how many. A section a block;
+  /// what counts them changes between two.
+  static unsigned push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
+                            unsigned n) noexcept {
+    std::int64_t left = -std::int64_t{n};
+    std::uint64_t number, block, section;
+    if (n) asm volatile(MORTISE_RSEQ_SECTION "leaq 9b(%%rip), %[section]\n 3: " MORTISE_RSEQ_ENTER("%[section]")
+        "movzbl (%[numbers],%[left]), %k[number]\n"
+        "movq " MORTISE_RACK("top", "number") ", %%r11\n cmpq " MORTISE_RACK("limit", "number") ", %%r11\n jae 8f\n"
+        "movq (%[in],%[left],8), %[block]\n movq %[block], (%%r11)\n addq $8, %%r11\n"
+        "movq %%r11, " MORTISE_RACK("top", "number") "\n 2: addq $1, %[left]\n jne 3b\n 8:\n"
+        : [left] "+&r"(left), [number] "=&r"(number), [block] "=&r"(block), [section] "=&r"(section)
+        : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [in] "r"(in + n), [numbers] "r"(numbers + n),
+          MORTISE_RACK_ROWS
+        : "r10", "r11", "memory", "cc");
+    return static_cast<unsigned>(n + left);
+  }
+
+  /// Takes the newest blocks, up to `n`, into `out`, the newest of them last; returns how many. One section: all of them or a restart.
+  static unsigned take(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte** out, unsigned n) noexcept {
+    std::uint64_t i, j;
+    asm volatile(MORTISE_RSEQ_OPEN
+        "movq " MORTISE_RACK("top", "number") ", %%r11\n movq %%r11, %[i]\n subq " MORTISE_RACK("base", "number") ", %[i]\n"
+        "shrq $3, %[i]\n movl %[n], %k[j]\n cmpq %[j], %[i]\n cmovaq %[j], %[i]\n"
+        "leaq (,%[i],8), %[j]\n subq %[j], %%r11\n"
+        "movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
+        "subl $1, %k[j]\n movq (%%r11,%[j],8), %%xmm0\n movq %%xmm0, (%[out],%[j],8)\n"
+        "6: testl %k[j], %k[j]\n je 8f\n"
+        "7: subl $2, %k[j]\n movups (%%r11,%[j],8), %%xmm0\n movups %%xmm0, (%[out],%[j],8)\n jne 7b\n"
+        "8: movq %%r11, " MORTISE_RACK("top", "number") "\n 2:\n"
+        : [i] "=&r"(i), [j] "=&r"(j)
+        : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [number] "r"(number), [out] "r"(out), [n] "r"(n),
+          MORTISE_RACK_ROWS
+        : "r10", "r11", "xmm0", "memory", "cc");
+    return static_cast<unsigned>(i);
+  }
+
+  /// Puts the last of the `n` blocks at `in` first, as many as fit, so that the foremost is popped next; returns how many. One section.
+  static unsigned give(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte* const* in, unsigned n) noexcept {
+    std::uint64_t i, j, b, q;
+    asm volatile(MORTISE_RSEQ_OPEN
+        "movq " MORTISE_RACK("top", "number") ", %[b]\n movq " MORTISE_RACK("limit", "number") ", %[i]\n xorl %k[j], %k[j]\n"
+        "subq %[b], %[i]\n cmovbq %[j], %[i]\n shrq $3, %[i]\n movl %[n], %k[q]\n cmpq %[q], %[i]\n cmovaq %[q], %[i]\n"
+        "leaq (%[b],%[i],8), %%r11\n"
+        "subl %k[i], %k[q]\n movl %k[i], %k[j]\n testb $1, %b[j]\n je 6f\n"
+        "subl $1, %k[j]\n movq (%[in],%[q],8), %%xmm0\n movq %%xmm0, (%[b],%[j],8)\n addl $1, %k[q]\n"
+        "6: testl %k[j], %k[j]\n je 8f\n"
+        "7: movups (%[in],%[q],8), %%xmm0\n shufpd $1, %%xmm0, %%xmm0\n movups %%xmm0, -16(%[b],%[j],8)\n"
+        "addl $2, %k[q]\n subl $2, %k[j]\n jne 7b\n"
+        "8: movq %%r11, " MORTISE_RACK("top", "number") "\n 2:\n"
+        : [i] "=&r"(i), [j] "=&r"(j), [b] "=&r"(b), [q] "=&r"(q)
+        : [area] "r"(where.offset), [index] "r"(where.index_at), [table] "r"(table), [number] "r"(number), [in] "r"(in), [n] "r"(n),
+          MORTISE_RACK_ROWS
+        : "r10", "r11", "xmm0", "memory", "cc");
+    return static_cast<unsigned>(i);
+  }
+#undef MORTISE_RACK_ROWS
 
 #else
 
-// Elsewhere, and under sanitizers, the area is always the thread's own, so plain code is enough; statistics glance at the count.
-namespace detail {
-MORTISE_HOT Magazine& own_magazine(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
-  return *reinterpret_cast<Magazine*>(table[rseq_index(where)] + bin);
-}
-}  // namespace detail
+  // Elsewhere, and under sanitizers, the area is always the thread's own, so plain code is enough; statistics glance at the top.
+  MORTISE_HOT static std::byte* pop(const RseqArea& where, std::byte* const* table, std::size_t number, const std::byte*& from) noexcept {
+    Rack& r = own(where, table);
+    from = table[rseq_index(where)];
+    std::byte** const top = r.top_now(number);
+    if (top == r.base[number]) return nullptr;
+    r.set_top(number, top - 1);
+    return top[-1];
+  }
+  MORTISE_HOT static std::byte* pop_metered(const RseqArea& where, std::byte* const* table, std::size_t number, std::size_t bytes,
+                                            const std::byte*& from) noexcept {
+    std::byte* const entry = table[rseq_index(where)];
+    const std::int64_t left = meter_now(entry) - static_cast<std::int64_t>(bytes);
+    set_meter(entry, left);
+    return left < 0 ? nullptr : pop(where, table, number, from);
+  }
+  MORTISE_HOT static bool push(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte* block) noexcept {
+    Rack& r = own(where, table);
+    std::byte** const top = r.top_now(number);
+    if (top >= r.limit[number]) return false;
+    *top = block;
+    r.set_top(number, top + 1);
+    return true;
+  }
+  static unsigned push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
+                            unsigned n) noexcept {
+    unsigned i = 0;
+    while (i < n && push(where, table, numbers[i], in[i])) ++i;
+    return i;
+  }
+  static unsigned take(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte** out, unsigned n) noexcept {
+    Rack& r = own(where, table);
+    const std::uint32_t count = r.count_now(static_cast<unsigned>(number));
+    const unsigned taken = n < count ? n : count;
+    std::byte** const top = r.base[number] + (count - taken);
+    for (unsigned i = 0; i < taken; ++i) out[i] = top[i];
+    r.set_top(number, top);
+    return taken;
+  }
+  static unsigned give(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte* const* in, unsigned n) noexcept {
+    Rack& r = own(where, table);
+    unsigned left = n;
+    std::byte** top = r.top_now(number);
+    while (left && top < r.limit[number]) *top++ = in[--left];
+    r.set_top(number, top);
+    return n - left;
+  }
 
-MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin, const Magazine*& from) noexcept {
-  Magazine& m = detail::own_magazine(where, table, bin);
-  from = &m;
-  const std::uint32_t count = m.count_now();
-  if (!count) return nullptr;
-  m.set_count(count - 1);
-  return m.slot[count - 1];
-}
-MORTISE_HOT std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
-  const Magazine* from;
-  return magazine_pop(where, table, bin, from);
-}
-MORTISE_HOT std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes,
-                                            const Magazine*& from) noexcept {
-  std::byte* const set = table[rseq_index(where)];
-  const std::int64_t left = meter_now(set) - static_cast<std::int64_t>(bytes);
-  set_meter(set, left);
-  return left < 0 ? nullptr : magazine_pop(where, table, bin, from);
-}
-MORTISE_HOT bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
-  Magazine& m = detail::own_magazine(where, table, bin);
-  const std::uint32_t count = m.count_now();
-  if (count >= m.limit) return false;
-  m.slot[count] = block;
-  m.set_count(count + 1);
-  return true;
-}
-inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
-                                   unsigned n) noexcept {
-  unsigned i = 0;
-  while (i < n && magazine_push(where, table, numbers[i] * Magazine::kStride, in[i])) ++i;
-  return i;
-}
-inline unsigned magazine_take(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte** out, unsigned n) noexcept {
-  Magazine& m = detail::own_magazine(where, table, bin);
-  const std::uint32_t count = m.count_now();
-  const unsigned taken = n < count ? n : count;
-  for (unsigned i = 0; i < taken; ++i) out[i] = m.slot[count - taken + i];
-  m.set_count(count - taken);
-  return taken;
-}
-inline unsigned magazine_give(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* const* in, unsigned n) noexcept {
-  Magazine& m = detail::own_magazine(where, table, bin);
-  unsigned left = n;
-  std::uint32_t count = m.count_now();
-  while (left && count < m.limit) m.slot[count++] = in[--left];
-  m.set_count(count);
-  return n - left;
-}
+ private:
+  MORTISE_HOT static Rack& own(const RseqArea& where, std::byte* const* table) noexcept {
+    return *reinterpret_cast<Rack*>(table[rseq_index(where)]);
+  }
+  MORTISE_HOT std::byte** top_now(std::size_t n) const noexcept { return __atomic_load_n(&top[n], __ATOMIC_RELAXED); }
+  MORTISE_HOT void set_top(std::size_t n, std::byte** to) noexcept { __atomic_store_n(&top[n], to, __ATOMIC_RELAXED); }
 
+ public:
 #endif
+
+  MORTISE_HOT static std::byte* pop(const RseqArea& where, std::byte* const* table, std::size_t number) noexcept {
+    const std::byte* from;
+    return pop(where, table, number, from);
+  }
+};
+
+#undef MORTISE_RACK
+#undef MORTISE_RSEQ_OPEN
+#undef MORTISE_RSEQ_ENTER
+#undef MORTISE_RSEQ_SECTION
 
 }  // namespace mortise::os

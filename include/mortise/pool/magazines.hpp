@@ -33,9 +33,15 @@ class Magazines {
   static constexpr unsigned kSetsMax = os::kCpusMax;
   static constexpr unsigned kLocked = 64;
   static constexpr std::size_t kTableBytes = kSetsMax * sizeof(std::byte*);
-  static constexpr std::size_t kSetsBytes = kSetsMax * os::Magazine::kStride;
   static constexpr unsigned kBlocksMax = 63;  // half of it and one more are a chain
-  static_assert(kBlocksMax <= os::Magazine::kSlots && kBlocksMax <= LockedMagazine::kSlots && kBlocksMax < kChainMax);
+  using Rack = os::Rack<1>;
+  /// What a core has.
+  struct alignas(128) Set {
+    Rack rack;
+    std::byte* slot[kBlocksMax];
+  };
+  static constexpr std::size_t kSetsBytes = kSetsMax * sizeof(Set);
+  static_assert(kBlocksMax <= LockedMagazine::kSlots && kBlocksMax < kChainMax);
   static_assert(kLocked * sizeof(LockedMagazine) <= kSetsBytes, "both kinds lie in the same place");
 
   /// Shut for ever until started: a call finds the closed set at index 0 of the area that stands in for the kernel's.
@@ -56,8 +62,8 @@ class Magazines {
     entries_ = table_->address();
   }
 
-  MORTISE_HOT std::byte* pop_hit() const noexcept { return os::magazine_pop(area_, entries_, 0); }
-  MORTISE_HOT bool push_hit(std::byte* block) const noexcept { return os::magazine_push(area_, entries_, 0, block); }
+  MORTISE_HOT std::byte* pop_hit() const noexcept { return Rack::pop(area_, entries_, 0); }
+  MORTISE_HOT bool push_hit(std::byte* block) const noexcept { return Rack::push(area_, entries_, 0, block); }
 
   bool is_locked_kind() const noexcept { return front_ == pool_front::threads || front_ == pool_front::cpus; }
   pool_front front() const noexcept { return front_; }
@@ -72,13 +78,13 @@ class Magazines {
 
   /// The newest blocks, up to `n`, the newest of them last.
   unsigned take(std::byte** out, unsigned n) noexcept {
-    if (front_ == pool_front::cores) return os::magazine_take(area_, entries_, 0, out, n);
+    if (front_ == pool_front::cores) return Rack::take(area_, entries_, 0, out, n);
     return is_locked_kind() ? mine().take(out, n) : 0;
   }
   /// Puts the last of the `n` blocks in first, as many as fit, so that the foremost is popped next; returns how many.
   unsigned give(std::byte* const* in, unsigned n) noexcept {
     if (n == 0) return 0;
-    if (front_ == pool_front::cores) return os::magazine_give(area_, entries_, 0, in, n);
+    if (front_ == pool_front::cores) return Rack::give(area_, entries_, 0, in, n);
     return is_locked_kind() ? mine().give(in, n) : 0;
   }
 
@@ -102,7 +108,7 @@ class Magazines {
   void make_own(bool shut) noexcept {
     const unsigned i = front_ == pool_front::cores ? os::rseq_index(area_) : locked_index();
     if (i >= kSetsMax || is_made(i).load(Order::relaxed)) return;
-    if (front_ == pool_front::cores) set(i).set_limit(limit_);
+    if (front_ == pool_front::cores) set(i).rack.place(0, set(i).slot), set(i).rack.set_limit(0, limit_);
     is_made(i).store(1, Order::release);
     if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
     if (!shut) open(i);
@@ -117,11 +123,11 @@ class Magazines {
       for (unsigned i = 0; i < used; ++i) store_table(i, closed());
       os::rseq_restart_all();  // sections that still saw the old entries have ended or start again
       for (unsigned i = 0; i < used; ++i) {
-        os::Magazine& m = set(i);
-        const unsigned n = m.count;
+        Rack& rack = set(i).rack;
+        const unsigned n = rack.count(0);
         if (!n) continue;
-        for (unsigned k = 0; k < n; ++k) blocks[k] = m.slot[n - 1 - k];
-        m.set_count(0);
+        for (unsigned k = 0; k < n; ++k) blocks[k] = set(i).slot[n - 1 - k];
+        rack.set_count(0, 0);
         collect(blocks, n);
       }
     } else if (is_locked_kind()) {
@@ -138,7 +144,7 @@ class Magazines {
   std::uint32_t idle() noexcept {
     std::uint32_t all = 0;
     for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
-      all += is_locked_kind() ? locked(i).count_now() : set(i).count_now();
+      all += is_locked_kind() ? locked(i).count_now() : set(i).rack.count_now(0);
     return all;
   }
   std::uint32_t slack() const noexcept {
@@ -155,9 +161,7 @@ class Magazines {
 
  private:
   std::byte* closed() noexcept { return reinterpret_cast<std::byte*>(&closed_); }
-  os::Magazine& set(unsigned i) const noexcept {
-    return *reinterpret_cast<os::Magazine*>(sets_ + i * os::Magazine::kStride);
-  }
+  Set& set(unsigned i) const noexcept { return reinterpret_cast<Set*>(sets_)[i]; }
   LockedMagazine& locked(unsigned i) const noexcept { return reinterpret_cast<LockedMagazine*>(sets_)[i]; }
   LockedMagazine& mine() const noexcept { return locked(locked_index()); }
   unsigned locked_index() const noexcept { return SpreadInTurn::spread(place(), kLocked); }
@@ -166,7 +170,7 @@ class Magazines {
   void store_table(unsigned i, std::byte* to) noexcept { table_[i].store(to, Order::release); }
   void open(unsigned i) noexcept {
     std::byte* none[1];
-    if (front_ == pool_front::cores) store_table(i, sets_ + i * os::Magazine::kStride);
+    if (front_ == pool_front::cores) store_table(i, reinterpret_cast<std::byte*>(&set(i)));
     else locked(i).set_limit(limit_, none);
   }
 
@@ -179,7 +183,7 @@ class Magazines {
   unsigned limit_ = 0;
   Atomic<std::uint32_t> used_{0};
   Atomic<std::uint8_t> made_[kSetsMax] = {};
-  os::Magazine closed_{};
+  Rack closed_{};
   std::byte* no_table_ = reinterpret_cast<std::byte*>(&closed_);
 };
 

@@ -47,22 +47,6 @@ struct RelaxedWord {
 
 }  // namespace model_detail
 
-struct Magazine {
-  static constexpr unsigned kSlots = 126;
-  static constexpr std::size_t kStride = 1024;
-
-  model_detail::PlainWord count;
-  model_detail::RelaxedWord limit;
-  std::byte* slot[kSlots];
-  alignas(8) std::uint8_t number;
-
-  std::uint32_t limit_now() const noexcept { return limit; }
-  void set_limit(std::uint32_t blocks) noexcept { limit = blocks; }
-  std::uint32_t count_now() const noexcept { return count.value; }
-  void set_count(std::uint32_t blocks) noexcept { count = blocks; }
-};
-static_assert(sizeof(Magazine) == Magazine::kStride);
-
 struct OwnArea {
   std::uint64_t index, section;
 };
@@ -84,76 +68,99 @@ inline bool order_all_threads(model_detail::Where where = model_detail::Where::c
   return true;
 }
 
-namespace model_detail {
+inline constexpr unsigned kMagazineSlots = 126;
 
-/// Runs `body(magazine)` as a section of this core; it returns how many blocks are in the magazine afterwards, which commits.
-template <class Body>
-void section(std::byte* const* table, std::size_t bin, Body&& body, Where where = Where::current()) {
-  std::jmp_buf restart;
-  setjmp(restart);  // an interrupted section goes on here; nothing above the call depends on what was done since
-  model::hooks::section_begin(&restart);
-  // Acquire: on x86-64, where sections are, every load is one; and the magazine's address depends on it.
-  model::Operation entry{
-      .order = model::Order::acquire, .address = &table[rseq_index({})], .bytes = sizeof(std::byte*), .where = where};
-  model::hooks::perform(entry);
-  auto* const magazine = reinterpret_cast<Magazine*>(entry.result.low + bin);
-  const std::uint32_t before = magazine->count.read(where);
-  const std::uint32_t after = body(*magazine, before);
-  if (after != before) {
-    model::hooks::pause(where);  // the last moment at which it may be interrupted
-    magazine->count.write(after, where);
+template <unsigned kCount> struct Rack {
+  static constexpr unsigned kColumns = kCount;
+  static constexpr std::size_t kAlign = 2048;
+  using Where = model_detail::Where;
+
+  // Each row is as wide as in the shipped one, so that a table may point some columns into it.
+  struct alignas(8) Count : model_detail::PlainWord {
+    using PlainWord::operator=;
+  } counts[kColumns];
+  struct alignas(8) Limit : model_detail::RelaxedWord {
+    using RelaxedWord::operator=;
+  } limits[kColumns];
+  std::byte** base[kColumns];
+
+  static std::byte* entry(std::byte* rack, unsigned first) noexcept { return rack + first * 8; }
+  static std::uint8_t number_of(const std::byte* from, unsigned n) noexcept {
+    return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(from) / 8 + n);
   }
-  model::hooks::section_end();
-}
+  void place(unsigned n, std::byte** slots) noexcept { base[n] = slots; }
+  std::byte** slots(unsigned n) noexcept { return base[n]; }
+  std::uint32_t limit_now(unsigned n) const noexcept { return limits[n]; }
+  void set_limit(unsigned n, std::uint32_t blocks) noexcept { limits[n] = blocks; }
+  std::uint32_t count_now(unsigned n) const noexcept { return counts[n].value; }
+  std::uint32_t count(unsigned n) const noexcept { return counts[n]; }
+  void set_count(unsigned n, std::uint32_t blocks) noexcept { counts[n] = blocks; }
 
-}  // namespace model_detail
+  static unsigned take(const RseqArea&, std::byte* const* table, std::size_t number, std::byte** out, unsigned n) noexcept {
+    unsigned taken = 0;
+    section(table, number, [&](std::byte** slot, std::uint32_t, std::uint32_t count) {
+      taken = n < count ? n : count;
+      for (unsigned i = 0; i < taken; ++i) out[i] = slot[count - taken + i];
+      return count - taken;
+    });
+    return taken;
+  }
+  static unsigned give(const RseqArea&, std::byte* const* table, std::size_t number, std::byte* const* in, unsigned n) noexcept {
+    unsigned given = 0;
+    section(table, number, [&](std::byte** slot, std::uint32_t limit, std::uint32_t count) {
+      for (given = 0; given < n && count < limit; ++given) slot[count++] = in[n - 1 - given];
+      return count;
+    });
+    return given;
+  }
+  static std::byte* pop(const RseqArea& area, std::byte* const* table, std::size_t number, const std::byte*& from) noexcept {
+    std::byte* block = nullptr;
+    section(table, number, [&](std::byte** slot, std::uint32_t, std::uint32_t count) {
+      from = table[rseq_index(area)];
+      block = count ? slot[count - 1] : nullptr;
+      return count - (count != 0);
+    });
+    return block;
+  }
+  static std::byte* pop(const RseqArea& where, std::byte* const* table, std::size_t number) noexcept {
+    const std::byte* from;
+    return pop(where, table, number, from);
+  }
+  static bool push(const RseqArea& where, std::byte* const* table, std::size_t number, std::byte* block) noexcept {
+    return give(where, table, number, &block, 1) == 1;
+  }
+  static unsigned push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
+                            unsigned n) noexcept {
+    unsigned i = 0;
+    while (i < n && push(where, table, numbers[i], in[i])) ++i;
+    return i;
+  }
+  /// No scenario has a metered cache: only the names are there.
+  static std::byte* pop_metered(const RseqArea& where, std::byte* const* table, std::size_t number, std::size_t bytes,
+                                const std::byte*& from) noexcept;
+  static std::int64_t meter_now(const std::byte* from) noexcept;
+  static void set_meter(std::byte* from, std::int64_t bytes) noexcept;
 
-inline unsigned magazine_take(const RseqArea&, std::byte* const* table, std::size_t bin, std::byte** out,
-                              unsigned n) noexcept {
-  unsigned taken = 0;
-  model_detail::section(table, bin, [&](Magazine& m, std::uint32_t count) {
-    taken = n < count ? n : count;
-    for (unsigned i = 0; i < taken; ++i) out[i] = m.slot[count - taken + i];
-    return count - taken;
-  });
-  return taken;
-}
-inline unsigned magazine_give(const RseqArea&, std::byte* const* table, std::size_t bin, std::byte* const* in,
-                              unsigned n) noexcept {
-  unsigned given = 0;
-  model_detail::section(table, bin, [&](Magazine& m, std::uint32_t count) {
-    const std::uint32_t limit = m.limit;
-    for (given = 0; given < n && count < limit; ++given) m.slot[count++] = in[n - 1 - given];
-    return count;
-  });
-  return given;
-}
-inline std::byte* magazine_pop(const RseqArea&, std::byte* const* table, std::size_t bin, const Magazine*& from) noexcept {
-  std::byte* block = nullptr;
-  model_detail::section(table, bin, [&](Magazine& m, std::uint32_t count) {
-    from = &m;
-    block = count ? m.slot[count - 1] : nullptr;
-    return count - (count != 0);
-  });
-  return block;
-}
-inline std::byte* magazine_pop(const RseqArea& where, std::byte* const* table, std::size_t bin) noexcept {
-  const Magazine* from;
-  return magazine_pop(where, table, bin, from);
-}
-/// No scenario has a metered cache: only the names are there.
-std::byte* magazine_pop_metered(const RseqArea& where, std::byte* const* table, std::size_t bin, std::size_t bytes,
-                                const Magazine*& from) noexcept;
-std::int64_t meter_now(const std::byte* set) noexcept;
-void set_meter(std::byte* set, std::int64_t bytes) noexcept;
-inline bool magazine_push(const RseqArea& where, std::byte* const* table, std::size_t bin, std::byte* block) noexcept {
-  return magazine_give(where, table, bin, &block, 1) == 1;
-}
-inline unsigned magazine_push_each(const RseqArea& where, std::byte* const* table, std::byte* const* in, const std::uint8_t* numbers,
-                                   unsigned n) noexcept {
-  unsigned i = 0;
-  while (i < n && magazine_push(where, table, numbers[i] * Magazine::kStride, in[i])) ++i;
-  return i;
-}
+ private:
+  /// Runs `body(slots, limit, count)` as a section of this core; it returns how many blocks there are afterwards, which commits.
+  template <class Body>
+  static void section(std::byte* const* table, std::size_t number, Body&& body, Where where = Where::current()) {
+    std::jmp_buf restart;
+    setjmp(restart);  // an interrupted section goes on here; nothing above the call depends on what was done since
+    model::hooks::section_begin(&restart);
+    // Acquire: on x86-64, where sections are, every load is one; and the rack's address depends on it.
+    model::Operation entry{
+        .order = model::Order::acquire, .address = &table[rseq_index({})], .bytes = sizeof(std::byte*), .where = where};
+    model::hooks::perform(entry);
+    auto& rack = *reinterpret_cast<Rack*>(entry.result.low);
+    const std::uint32_t before = rack.counts[number].read(where);
+    const std::uint32_t after = body(rack.base[number], rack.limits[number], before);
+    if (after != before) {
+      model::hooks::pause(where);  // the last moment at which it may be interrupted
+      rack.counts[number].write(after, where);
+    }
+    model::hooks::section_end();
+  }
+};
 
 }  // namespace mortise::os
