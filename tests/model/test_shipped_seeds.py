@@ -18,7 +18,7 @@ BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
 SEEDS = {
     "a magazine's limit is read twice": (
-        CACHE, [("const unsigned now = m.limit_now();", "const auto once = [&] { return m.limit_now(); };"), ("limit = now == 0 ?", "limit = once() == 0 ?"),
+        CACHE, [("const unsigned now = rack(set).limit_now(c);", "const auto once = [&] { return rack(set).limit_now(c); };"), ("limit = now == 0 ?", "limit = once() == 0 ?"),
                 (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;"),
                 ("int32_t>(now / 2 + 1)", "int32_t>(once() / 2 + 1)")], "has outgrown", "core_cache"),
     "blocks of a slab that was taken over are freed into the colour they were taken for": (
@@ -85,7 +85,8 @@ SEEDS = {
         CACHE, [("this->below.release_batch(t, c, batch + 1, got - 1 - kept);", "this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);")],
         "twice", "core_cache"),
     "a drain counts a magazine empty only after its blocks went below": (
-        CACHE, [("        m.set_count(0);\n        this->below.release_batch(t, c, m.slot, n);", "        this->below.release_batch(t, c, m.slot, n);\n        m.set_count(0);")],
+        CACHE, [("        magazines.set_count(c, 0);\n        this->below.release_batch(t, c, magazines.slots(c), n);",
+                 "        this->below.release_batch(t, c, magazines.slots(c), n);\n        magazines.set_count(c, 0);")],
         "free and in a magazine", "core_cache"),
     "a complete span leaves its slot while words come from it": (
         SLOT, [("return !is_current(s) && s->bin", "return s->bin")], "left its slot", "wait_free_slot"),
