@@ -88,6 +88,7 @@ struct Cores {
     mortise::Block b = cache.allocate_hit(thread, {.size = 8});
     if (!b) b = cache.allocate(thread, {.size = 8});
     require(bool(b), "no block although there is memory");
+    require(b.class_index() == kColour0 || b.class_index() == kColour1, "a block of a class that there is not");
     own(reinterpret_cast<FreeLink*>(b.ptr));
     return b.ptr;
   }
@@ -99,7 +100,9 @@ struct Cores {
   // Hits only: nothing on a miss.
   std::byte* take_hit() {
     const mortise::Block b = cache.allocate_hit(thread, {.size = 8});
-    if (b) own(reinterpret_cast<FreeLink*>(b.ptr));
+    if (!b) return nullptr;
+    require(b.class_index() == kColour0 || b.class_index() == kColour1, "a block of a class that there is not");
+    own(reinterpret_cast<FreeLink*>(b.ptr));
     return b.ptr;
   }
   void take_all_of(unsigned c) {  // of the slabs of class `c`, to the last block

@@ -2,6 +2,7 @@
 // loses some and hands others out twice.
 #include "mortise/os/rseq.hpp"
 #include "mortise/pool/locked_magazine.hpp"
+#include "mortise/pool/magazines.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,6 +10,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
 #include <vector>
 
 namespace mortise {
@@ -143,6 +148,40 @@ TEST(Magazines, EachBlockIsPushedOnceWhateverInterrupts) {
   EXPECT_GE(signals, 300u);
 }
 #endif
+
+/// Statistics glance at magazines while others get their slots: what is empty is never counted as full.
+TEST(Magazines, AGlanceAtThoseThatAreBeingMadeSeesNothing) {
+  constexpr unsigned kSets = 64, kRounds = 200;
+  const std::size_t bytes = pools::Magazines::kTableBytes + kSets * sizeof(pools::Magazines::Set);
+  std::unique_ptr<pools::Magazines> pool[kRounds];
+  std::atomic<unsigned> made{0}, glancing{0};  // how many pools there are, and whose turn it is
+  unsigned wrong = 0;
+  std::thread glance([&] {
+    for (unsigned round = 0; round < kRounds; ++round) {
+      while (made <= 2 * round) std::this_thread::yield();
+      glancing = round + 1;
+      do wrong += pool[round]->idle() != 0;
+      while (made <= 2 * round + 1);
+    }
+  });
+  std::vector<void*> rooms;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    auto* const room = static_cast<std::byte*>(aligned_alloc(alignof(pools::Magazines::Set), bytes));
+    rooms.push_back(std::memset(room, 0, bytes));
+    pool[round] = std::make_unique<pools::Magazines>();
+    pool[round]->start(room, os::own_rseq_area(&own_area), pool_front::cores, 4);
+    own_area.index = kSets - 1;  // so that a glance takes all of them in
+    pool[round]->make_own(false);
+    ++made;
+    while (glancing <= round) std::this_thread::yield();
+    for (own_area.index = 0; own_area.index < kSets - 1; ++own_area.index) pool[round]->make_own(false);
+    ++made;
+  }
+  glance.join();
+  own_area.index = 0;
+  for (void* const room : rooms) std::free(room);
+  EXPECT_EQ(wrong, 0u);
+}
 
 }  // namespace
 }  // namespace mortise

@@ -168,7 +168,7 @@ template <unsigned kCount> struct Rack {
     return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(from) / sizeof(std::byte**) + n);
   }
 
-  /// Gives it its slots. Before anyone finds the rack.
+  /// Gives it its slots. Before anyone finds the rack, or glances at it.
   void place(unsigned n, std::byte** slots) noexcept { top[n] = base[n] = slots; }
   std::byte** slots(unsigned n) noexcept { return base[n]; }
   /// Both may be called while sections read the limit and others set it: each is one access.

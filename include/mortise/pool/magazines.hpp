@@ -140,11 +140,13 @@ class Magazines {
       if (is_made(i).load(Order::relaxed)) open(i);
   }
 
-  /// How many lie in all magazines: exact when they rest.
+  /// How many lie in all magazines: exact when they rest. Those that are just being made do not count: until they have
+  /// their slots there is nothing to count from.
   std::uint32_t idle() noexcept {
     std::uint32_t all = 0;
     for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
-      all += is_locked_kind() ? locked(i).count_now() : set(i).rack.count_now(0);
+      if (is_made(i).load(Order::acquire))
+        all += is_locked_kind() ? locked(i).count_now() : set(i).rack.count_now(0);
     return all;
   }
   std::uint32_t slack() const noexcept {

@@ -98,26 +98,27 @@ template <unsigned kCount> struct Rack {
 
   static unsigned take(const RseqArea&, std::byte* const* table, std::size_t number, std::byte** out, unsigned n) noexcept {
     unsigned taken = 0;
-    section(table, number, [&](std::byte** slot, std::uint32_t, std::uint32_t count) {
+    section(table, number, [&](Rack& r, std::uint32_t count) {
       taken = n < count ? n : count;
-      for (unsigned i = 0; i < taken; ++i) out[i] = slot[count - taken + i];
+      for (unsigned i = 0; i < taken; ++i) out[i] = r.base[number][count - taken + i];
       return count - taken;
     });
     return taken;
   }
   static unsigned give(const RseqArea&, std::byte* const* table, std::size_t number, std::byte* const* in, unsigned n) noexcept {
     unsigned given = 0;
-    section(table, number, [&](std::byte** slot, std::uint32_t limit, std::uint32_t count) {
-      for (given = 0; given < n && count < limit; ++given) slot[count++] = in[n - 1 - given];
+    section(table, number, [&](Rack& r, std::uint32_t count) {
+      const std::uint32_t limit = r.limits[number];
+      for (given = 0; given < n && count < limit; ++given) r.base[number][count++] = in[n - 1 - given];
       return count;
     });
     return given;
   }
-  static std::byte* pop(const RseqArea& area, std::byte* const* table, std::size_t number, const std::byte*& from) noexcept {
+  static std::byte* pop(const RseqArea&, std::byte* const* table, std::size_t number, const std::byte*& from) noexcept {
     std::byte* block = nullptr;
-    section(table, number, [&](std::byte** slot, std::uint32_t, std::uint32_t count) {
-      from = table[rseq_index(area)];
-      block = count ? slot[count - 1] : nullptr;
+    section(table, number, [&](Rack& r, std::uint32_t count) {
+      from = reinterpret_cast<const std::byte*>(&r);
+      block = count ? r.base[number][count - 1] : nullptr;
       return count - (count != 0);
     });
     return block;
@@ -142,7 +143,8 @@ template <unsigned kCount> struct Rack {
   static void set_meter(std::byte* from, std::int64_t bytes) noexcept;
 
  private:
-  /// Runs `body(slots, limit, count)` as a section of this core; it returns how many blocks there are afterwards, which commits.
+  /// Runs `body(rack, count)`, the rack as the table's entry gives it, as a section of this core; it returns how many blocks there are
+  /// afterwards, which commits.
   template <class Body>
   static void section(std::byte* const* table, std::size_t number, Body&& body, Where where = Where::current()) {
     std::jmp_buf restart;
@@ -154,7 +156,7 @@ template <unsigned kCount> struct Rack {
     model::hooks::perform(entry);
     auto& rack = *reinterpret_cast<Rack*>(entry.result.low);
     const std::uint32_t before = rack.counts[number].read(where);
-    const std::uint32_t after = body(rack.base[number], rack.limits[number], before);
+    const std::uint32_t after = body(rack, before);
     if (after != before) {
       model::hooks::pause(where);  // the last moment at which it may be interrupted
       rack.counts[number].write(after, where);
