@@ -84,7 +84,7 @@ extern "C" void* fused_wfslab_malloc(std::size_t n) {
   const std::uint64_t word = bin.word.load(Order::relaxed), rest = word & (word - 1);
   if (!word) [[unlikely]] return nullptr;
   bin.word.store(rest, Order::relaxed);
-  if (!rest) [[unlikely]] slot->wanted = c;
+  if (!rest) [[unlikely]] slot->wanted.want(c);
   return bin.base + static_cast<unsigned>(std::countr_zero(word)) * Classes::size_of(c);
 }
 extern "C" bool fused_wfslab_free(std::byte* p) {

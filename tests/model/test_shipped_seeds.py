@@ -91,7 +91,7 @@ SEEDS = {
     "a complete span leaves its slot while words come from it": (
         SLOT, [("return !is_current(s) && s->bin", "return s->bin")], "left its slot", "wait_free_slot"),
     "a span leaves its slot without a second look": (
-        SLOT, [("if (is_complete(s)) gone = leave(s);", "gone = leave(s);")], "left its slot|lost", "wait_free_slot"),
+        SLOT, [("    if (!is_complete(s)) return nullptr;\n", "")], "left its slot|lost", "wait_free_slot"),
     "who sets a mark is told only when it was there": (
         BIN, [("result.woke = !(marks_.fetch_or(mark, Order::acq_rel) & mark);", "result.woke = marks_.fetch_or(mark, Order::acq_rel) & mark;")],
         "lost", "wait_free_bin"),

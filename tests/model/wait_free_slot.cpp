@@ -309,9 +309,10 @@ template <bool kIsCurrent> struct Restocked : Heap {
       free(3, &slot[0]);  // and so it is listed
     }
   }
-  void restock() {
-    slot[0].wanted = kClass;
+  void restock(bool refill_comes_first = false) {
+    slot[0].wanted.want(kClass);
     for (unsigned steps = 0; steps < 3; ++steps) {
+      if (steps == 1 && refill_comes_first) Slot::refill(slot[0].bins[kClass], slot[0].bins[kClass], kClass);
       const StepLimit bound("restock", kRestockSteps);
       slot[0].restock();
     }
@@ -320,6 +321,8 @@ template <bool kIsCurrent> struct Restocked : Heap {
     if (thread < 2) return free(thread);
     restock();
     restock();  // of a class that has its word
+    own_word(slot[0]);
+    restock(true);
     own_word(slot[0]);
     bool more = true;
     look(slot[0], more);

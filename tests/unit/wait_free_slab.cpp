@@ -117,6 +117,64 @@ TEST(WaitFreeSlab, AThreadIsBroughtNothingThatItsSlotsLastOneWanted) {
   stage.heap().audit();
 }
 
+/// Calls of a thread that has nothing else to do, until its errands are done.
+template <class Heap> void run_errands(Stage<Heap>& stage, unsigned thread, unsigned calls = 200) {
+  stage.as(thread, [&](Heap& h, auto& t) {
+    for (unsigned i = 0; i < calls; ++i) h.release(t, h.allocate(t, {.size = i == 0 ? 33000u : 16u}));  // the first one is no hit
+  });
+}
+template <class Heap> ClassUsage usage_of_class(Stage<Heap>& stage, unsigned c) {
+  ClassUsage classes[256];
+  Usage u;
+  u.classes = classes;
+  u.classes_max = 256;
+  stage.heap().tell(u);
+  return classes[c];
+}
+
+TEST(WaitFreeSlab, OneSpareIsAdoptedAheadOfNeed) {
+  Stage<Plenty> stage(1);
+  const unsigned c = Plenty::Classes::class_of(8_KiB);  // eight blocks a span, one word
+  stage.as(0, [](Plenty& h, auto& t) {
+    std::vector<Block> blocks(400);
+    for (Block& b : blocks) b = h.allocate(t, {.size = 3000});
+    for (const Block b : blocks) h.release(t, b);
+  });
+  run_errands(stage, 0);  // what is complete now is kept, or goes to the reserve
+  const std::size_t mapped = usage_of(stage).mapped;
+  std::vector<Block> word(8);
+  for (unsigned spans = 1; spans <= 5; ++spans) {
+    stage.as(0, [&](Plenty& h, auto& t) { for (Block& b : word) b = h.allocate(t, {.size = 8_KiB}); });
+    EXPECT_EQ(usage_of_class(stage, c).spans, spans);
+    EXPECT_EQ(usage_of_class(stage, c).cached, 0u);
+    run_errands(stage, 0);
+    EXPECT_EQ(usage_of_class(stage, c).spans, spans + 1);
+    EXPECT_EQ(usage_of_class(stage, c).cached, 8u) << "its word is at hand";
+  }
+  EXPECT_EQ(usage_of(stage).mapped, mapped);
+  stage.heap().audit();
+}
+
+/// A thread whose refills find words that were about to go home never needs its spans: what others put home must be found all the same.
+TEST(WaitFreeSlab, WhatOthersPutHomeIsFoundByAThreadThatHasWordsAtHand) {
+  Stage<Plenty> stage(2);
+  std::vector<Block> blocks(3000), few(120);
+  stage.as(0, [&](Plenty& h, auto& t) { for (Block& b : blocks) b = h.allocate(t, {.size = 1000}); });
+  stage.as(1, [&](Plenty& h, auto& t) { for (const Block b : blocks) h.release(t, b); });
+  stage.detach(1);
+  stage.attach(1);
+  const std::size_t mapped = usage_of(stage).mapped;
+  for (unsigned round = 0; round < 200; ++round)
+    stage.as(0, [&](Plenty& h, auto& t) {
+      for (Block& b : few) b = h.allocate(t, {.size = 200});
+      for (const Block b : few) h.release(t, b);
+    });
+  EXPECT_LE(usage_of_class(stage, blocks[0].class_index()).spans, 1u);
+  stage.as(1, [&](Plenty& h, auto& t) { for (Block& b : blocks) b = h.allocate(t, {.size = 600}); });
+  EXPECT_LE(usage_of(stage).mapped, mapped);
+  stage.heap().audit();
+}
+
 TEST(WaitFreeSlab, WhatAThreadLeavesIsUsedByOthers) {
   Stage<Plenty> stage(2);
   std::vector<Block> blocks(20'000);

@@ -126,6 +126,88 @@ TEST(WaitFreeSlot, WhoIsToldLaterIsToldOfAll) {
   EXPECT_EQ(crowd.look(), std::multiset<unsigned>{9});
 }
 
+TEST(WaitFreeSlot, EveryClassThatIsWantedComesToItsTurn) {
+  WaitFreeWants<Classes::kCount> wanted;
+  EXPECT_TRUE(wanted.is_empty());
+  EXPECT_EQ(wanted.take(), kNoClass);
+  const std::vector<unsigned> some = {1, 5, 63, 64, Classes::kCount};
+  for (const unsigned c : some) wanted.want(c);
+  for (const unsigned c : some) {
+    EXPECT_TRUE(wanted.wants(c));
+    EXPECT_EQ(wanted.take(), c);
+    EXPECT_FALSE(wanted.wants(c));
+    wanted.want(1);  // again and again: the others are not kept waiting
+  }
+  EXPECT_EQ(wanted.take(), 1u);
+  EXPECT_TRUE(wanted.is_empty());
+  for (const unsigned c : some) wanted.want(c);
+  wanted.drop(63);
+  for (const unsigned c : {5u, 64u, Classes::kCount, 1u}) EXPECT_EQ(wanted.take(), c);
+  for (const unsigned c : some) wanted.want(c);
+  wanted.clear();
+  EXPECT_TRUE(wanted.is_empty());
+}
+
+TEST(WaitFreeSlot, EveryClassThatHasUsedUpAWordIsBroughtTheNext) {
+  auto slot = std::make_unique<Slot>();
+  slot->open(0);
+  const std::vector<unsigned> some = {3, 20, Classes::class_of(500)};
+  std::vector<Span> spans(some.size());
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    auto& bin = slot->bins[some[i]];
+    slot->adopt(&spans[i], address(1_GiB + i * 64_KiB), some[i]);
+    ASSERT_TRUE(Slot::refill(bin, bin, some[i]));
+    while (slot->pop(some[i])) EXPECT_TRUE(bin.word.load(Order::relaxed) || slot->wanted.wants(some[i]));
+  }
+  for (unsigned steps = 0; slot->has_restock(); ++steps) {
+    ASSERT_EQ(slot->restock(), kNoClass);
+    ASSERT_LT(steps, 3 * some.size());
+  }
+  for (std::size_t i = 0; i < some.size(); ++i)
+    EXPECT_EQ(slot->pop(some[i]), address(1_GiB + i * 64_KiB) + 64 * Classes::size_of(some[i])) << "the first block of the second word";
+}
+
+TEST(WaitFreeSlot, ASpareIsAskedForBeforeItIsAdopted) {
+  Crowd crowd;
+  Slot& slot = *crowd.slot;
+  unsigned c = kNoClass;
+  for (const bool is_late : {false, true}) {
+    slot.wanted.want(kClass);
+    EXPECT_EQ(slot.restock(), kClass) << "it has no span";
+    EXPECT_FALSE(slot.has_restock());
+    EXPECT_EQ(slot.ask_to_adopt(kClass), nullptr) << "there is none";
+    ASSERT_TRUE(slot.keep_spare(Slot::Geometry::kind(kClass), &crowd.spans[0]));
+    EXPECT_EQ(slot.ask_to_adopt(kClass), &crowd.spans[0]);
+    EXPECT_TRUE(slot.has_chores());
+    if (is_late) crowd.adopt(1), slot.bins[kClass].current = &crowd.spans[1];  // a refill came first
+    EXPECT_EQ(slot.take_to_adopt(c), is_late ? nullptr : &crowd.spans[0]);
+    EXPECT_EQ(c, kClass);
+    EXPECT_FALSE(slot.has_restock());
+  }
+  EXPECT_EQ(slot.take_spare(Slot::Geometry::kind(kClass)), &crowd.spans[0]);
+}
+
+/// As a chore it goes when there is room for it, or when it has kept a look waiting.
+TEST(WaitFreeSlot, ASpanWithoutRoomAmongTheSparesLeavesWhenAnotherLookBegins) {
+  for (const bool has_room : {true, false}) {
+    Crowd crowd;
+    Slot& slot = *crowd.slot;
+    const unsigned kind = Slot::Geometry::kind(kClass);
+    if (!has_room) slot.spares[kind].store(Slot::kSpares[kind], Order::relaxed);
+    crowd.adopt(0);
+    crowd.put(0, (1u << kBlocks) - 1);
+    EXPECT_FALSE(slot.begin_look());
+    while (!slot.leaving) ASSERT_TRUE(slot.can_look_on() && !slot.look_on());
+    EXPECT_EQ(slot.can_look_on(), has_room);
+    EXPECT_TRUE(slot.begin_look());
+    EXPECT_TRUE(slot.can_look_on());
+    EXPECT_EQ(slot.can_look_on(true), has_room);
+    EXPECT_EQ(slot.look_on(), &crowd.spans[0]);
+    EXPECT_EQ(slot.look_on(), nullptr);
+    EXPECT_FALSE(slot.has_chores());
+  }
+}
+
 TEST(WaitFreeSlot, WordsGoHomeInTheirOrder) {
   WaitFreeDepartures way;
   std::vector<unsigned> out;

@@ -11,9 +11,9 @@
 // 1. Blocks of one word that do not fit into the freeing thread's slot, freed one after the other, go home by one atomic addition; there
 // are no lists of remote frees, so nothing is half linked when a thread stops. 2. Whoever puts the first block into a span that had none,
 // or the last that was missing, sets one bit in the bin of hints of the span's slot; a span of his own is listed at once. 3. What is left
-// to do - a word goes home, a hint is told, hints are looked at, the next word of a class is fetched - is done one step a call, by mallocs
-// that are hits but for that, by refills, and by frees that no malloc comes between. A step touches what the one before it asked for,
-// unless words set out faster than steps are made. Complete spans are kept for refills, a few of them, or go to the reserve.
+// to do - a word goes home, a hint is told, hints are looked at and a complete span leaves, the next word of a class is fetched, a span is
+// adopted for it - is done one step a call, by mallocs that are hits but for that, by refills, and by frees that no malloc comes between. A
+// step touches what the one before it asked for, unless words set out faster than steps are made. A few complete spans are kept.
 //
 // Threads beyond the table, and calls of threads that have not attached, use any free slot for one call, or wait for the one that is
 // kept for them. In the child of a fork, slots of the parent's other threads stay as they were: what they had is lost to the child.
@@ -61,6 +61,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     static constexpr unsigned kVisits = 2;  ///< slots without a thread that one refill looks into
     static constexpr unsigned kVisitLooks = 2;
     static constexpr unsigned kAlone = 3;   ///< frees in a row that leave errands to the next malloc
+    static constexpr unsigned kChoreEvery = 8;  ///< errands of which one is a chore, however many words are on their way
     static constexpr unsigned kGrowLooks = 64;  ///< and before the heap grows
 
     struct Thread {
@@ -127,7 +128,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       t.slot = claim(1);
-      if (t.slot) calm_down(t);
+      if (t.slot) t.slot->stop_restocking(), calm_down(t);  // what guests wanted is not for it
     }
     /// The slot stays as it is for the next thread; blocks kept for reuse go home, empty spans to the reserve. O(slot).
     void detach(Thread& t) noexcept {
@@ -173,12 +174,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// Walks every span and reports heap_inconsistent when a count and a bitmap disagree. O(granules of the heap).
     void audit() noexcept {
       if constexpr (Audits<Below>) this->below.audit();
-      each_wait_free_span(index(), [&](WaitFreeSpan& s, unsigned c) {
-        const unsigned opened = s.opened.load(Order::relaxed);
-        const Slot& slot = slot_of()(s.owner.load(Order::relaxed));
-        MORTISE_AUDIT(opened <= Geometry::words(c) && s.bin.is_sound(opened, Geometry::capacity(c)));
-        MORTISE_AUDIT(s.is_listed || slot.is_current(&s) || s.bin.is_marked() || s.bin.count(opened) == 0);
-      });
+      each_wait_free_span(index(), [&](WaitFreeSpan& s, unsigned c) { audit_span(s, c, slot_of()(s.owner.load(Order::relaxed))); });
     }
 
    private:
@@ -228,7 +224,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       depart(*t.slot, {at, bits, c});
     }
     [[gnu::noinline]] void run_errand(Thread& t) noexcept {
-      step(*t.slot);
+      step(*t.slot, true);
       calm_down(t);
     }
     /// One word sets out. If there is no room, who waits to be told of a span is, and the word that set out first is put home.
@@ -237,10 +233,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       slot.departures.push(leaves);
     }
     /// One errand: another slot is told of a span; or a word asks for what it will touch, or is put home; or a chore.
-    [[gnu::noinline]] void step(Slot& slot) noexcept {
+    [[gnu::noinline]] void step(Slot& slot, bool is_free = false) noexcept {
       if (slot.tidings) return slot.tidings.tell();
       WaitFreeDepartures& way = slot.departures;
-      if (way.is_empty()) return chore(slot);
+      if (way.is_empty() || (!is_free && ++slot.errands % kChoreEvery == 0 && slot.has_chores())) return chore(slot, is_free);
       if (way.is_asked) return put_home(&slot, way.take());
       const WaitFreeDeparture next = departure_of(way.first());
       next.span->bin.ask_for(next.number * 64);
@@ -252,19 +248,24 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       const unsigned w = Geometry::index_of(word.size_class, static_cast<std::size_t>(word.at - base)) / 64;
       return {record_of(base), base, w};
     }
-    /// A step of a look that is under way, up to where a span leaves, or, every other time at least, of a restock.
-    [[gnu::noinline]] void chore(Slot& slot) noexcept {
-      slot.looks_next = !slot.looks_next;
-      if (!slot.looks_next && slot.looking && !slot.leaving) slot.look_on();
-      else if (const unsigned c = slot.restock()) ask_to_adopt(slot, c);
+    /// A step of a look that is under way, or, every other time at least, of a restock. A free adopts and gives nothing.
+    [[gnu::noinline]] void chore(Slot& slot, bool is_free) noexcept {
+      slot.looks_next = !slot.looks_next || !slot.has_restock();
+      if (slot.looks_next && slot.can_look_on(is_free)) {
+        if (WaitFreeSpan* const s = slot.look_on()) retire(slot, s);
+      } else if (slot.adopting != kNoClass) {
+        if (!is_free) adopt_spare(slot);
+      } else if (const unsigned c = slot.restock()) {
+        if (const WaitFreeSpan* const s = slot.ask_to_adopt(c)) index().ask_for_class(index().number_of(s->base));
+      }
     }
-    /// Asks for what the adoption of a spare for class `c` will touch.
-    void ask_to_adopt(const Slot& slot, unsigned c) noexcept {
-      const WaitFreeSpan* const s = slot.spare[Geometry::kind(c)];
+    /// One span ahead of need, and only of those that are kept anyway: no malloc waits for its adoption.
+    void adopt_spare(Slot& slot) noexcept {
+      unsigned c = kNoClass;
+      WaitFreeSpan* const s = slot.take_to_adopt(c);
       if (!s) return;
-      Slot::ask_for(s);
-      index().ask_for_class(index().number_of(s->base));
-      prefetch_to_write(&slot.buckets[Slot::bucket_of(s->base)]);
+      adopt(slot, s, s->base, c);
+      slot.begin_restock(c);
     }
     [[gnu::noinline]] void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
       const unsigned i = Geometry::number_in_word(c, p);
@@ -287,10 +288,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     [[gnu::noinline]] std::byte* refilled(Thread& t, Slot& slot, unsigned c) noexcept {
       auto& bin = slot.bins[c];
       slot.tidings.tell();
-      if (slot.begin_look()) look(slot, kLooks);  // whatever else there was to do: what others put home is found at the pace of refills
       if (!bin.limit) [[unlikely]]
         if (const auto others = slot.begin(c); others.bits) depart(slot, others);
-      if (bin.word.load(Order::relaxed) || Slot::take_back(bin) || Slot::refill(bin, bin, c)) return slot.pop(c);
+      if (bin.word.load(Order::relaxed) || Slot::take_back(bin)) return slot.pop(c);
+      slot.wanted.drop(c);  // only here: a word at hand leaves the look that it begins to the restock
+      if (slot.begin_look()) look(slot, kLooks);
+      if (Slot::refill(bin, bin, c)) return slot.pop(c);
       const unsigned kind = Geometry::kind(c);
       std::byte* base = take_span(slot, kind);
       if (!base && visit_others(t, bin, kind, c, base)) return slot.pop(c);
@@ -375,7 +378,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       while (!slot.departures.is_empty()) put_home(&slot, slot.departures.take());
       slot.tidings.tell();
       for (unsigned c = 1; c <= Classes::kCount; ++c) slot.close(c, slot_of());
-      slot.wanted = slot.restocking = kNoClass;  // what it would bring is not for the next thread
+      slot.stop_restocking();  // what it would bring is not for the next thread
       look(slot, ~0u);
       for (unsigned kind = 0; kind < kSpanKinds; ++kind)
         while (WaitFreeSpan* const s = slot.take_spare(kind)) give_span(slot, s, s->rest_of);

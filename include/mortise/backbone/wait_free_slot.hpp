@@ -1,10 +1,7 @@
 // What one thread of wfslab has at hand: its own free blocks, its spans, and the bin in which others tell it of them.
 //
-//   bins[c]   ┌ slots: blocks just freed, last in first out ┐ hit of malloc and free
-//             │ word:  up to 64 neighbours of one span      │ hit of malloc
-//             │ current: the span that words come from      │ refill: one exchange, one word
-//             └ list:  spans with free blocks               ┘
-//             └ out:   neighbours that go home together     ┘ free, with no room in `slots`
+//   bins[c]   what it has of class c: freed blocks, a word, spans with free blocks, neighbours that go home together
+//   wanted    classes that have used up a word: the next one is fetched ahead of need, and a spare adopted for it if there is no span
 //   spare     spans that nothing uses, for whichever class needs one next
 //   hints     a bin of spans: others have put blocks back into this one
 //
@@ -20,32 +17,17 @@
 
 #include "mortise/backbone/wait_free_departures.hpp"
 #include "mortise/backbone/wait_free_hints.hpp"
-#include "mortise/data/list.hpp"
+#include "mortise/backbone/wait_free_wants.hpp"
+#include "mortise/backbone/wait_free_words.hpp"
 
 namespace mortise {
 
-template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
-  using Span = WaitFreeSpan;
-  using Geometry = WaitFreeGeometry<Classes>;
-  static constexpr unsigned kSlotsMax = 23;               ///< freed blocks kept of one class, at most
-  static constexpr std::size_t kBytesPerClass = 256_KiB;  ///< and of large classes so many bytes
-  static constexpr unsigned kStaleMax = 4;                ///< empty words looked at in one refill
+template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Classes> {
+  using Words = WaitFreeWords<Classes>;
+  using typename Words::Bin, typename Words::Span, typename Words::Geometry;
+  using Words::ask_ahead, Words::ask_for, Words::kSlotsMax, Words::refill;
+  static constexpr std::size_t kBytesPerClass = 256_KiB;    ///< of freed blocks kept of a large class
   static constexpr unsigned kSpares[kSpanKinds] = {12, 8};  ///< unused spans kept, at most
-
-  /// `count`, `word` and `out` are read by whoever asks what the heap holds, hence atomic; nobody waits for them.
-  struct alignas(64) Bin {
-    Atomic<std::uint32_t> count;
-    std::uint32_t limit = 0;        ///< freed blocks that are kept; 0 until the thread takes one itself
-    Atomic<std::uint64_t> word;     ///< free blocks from `base` on
-    std::byte* base = nullptr;
-    Atomic<std::uint64_t> out;      ///< freed blocks from `out_at` on, which is the start of a word
-    std::byte* out_at = nullptr;
-    Span* current = nullptr;
-    std::uint64_t marks = 0;        ///< words of `current` that may hold something, taken from its bin
-    List<Span> list;                ///< the second line begins within
-    std::byte* slots[kSlotsMax];
-  };
-  static_assert(sizeof(Bin) == 256);
 
   using Word = WaitFreeWord;
   static constexpr unsigned kBuckets = 1024;
@@ -60,10 +42,13 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   bool looking = false;              ///< until no hint is found
   Span* pending = nullptr;           ///< the next span that is looked at
   Span* leaving = nullptr;           ///< was complete when it was looked at
+  bool is_late = false;              ///< it was `leaving` already when another look was to begin
   alignas(64) WaitFreeDepartures departures;
-  unsigned wanted = kNoClass;        ///< the class that has used up a word last
+  WaitFreeWants<Classes::kCount> wanted;  ///< the classes that have used up a word
   unsigned restocking = kNoClass;    ///< the class whose next word is on its way
+  unsigned adopting = kNoClass;      ///< the class for which a spare has been asked for
   unsigned restock_steps = 0;        ///< how many more before it is taken
+  unsigned errands = 0;              ///< done while words were on their way
   unsigned frees_alone = 0;          ///< frees with something on its way since the last malloc
   WaitFreeTidings<Hints> tidings;    ///< who will be told of a span
   Span* buckets[kBuckets] = {};
@@ -105,7 +90,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     const std::uint64_t word = b.word.load(Order::relaxed), rest = word & (word - 1);
     if (!word) [[unlikely]] return nullptr;
     b.word.store(rest, Order::relaxed);
-    if (!rest) [[unlikely]] wanted = c;
+    if (!rest) [[unlikely]] wanted.want(static_cast<unsigned>(&b - bins));  // not `c`, which hits would keep a copy of
     return b.base + static_cast<unsigned>(std::countr_zero(word)) * Classes::size_of(c);
   }
   MORTISE_HOT bool push(unsigned c, std::byte* p) noexcept {
@@ -154,57 +139,15 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     return out;
   }
 
-  /// Some free blocks of `from`'s spans of class `c`, as a word for `to`. False when it has none at hand. O(1).
-  static bool refill(Bin& to, Bin& from, unsigned c, unsigned most = kStaleMax) noexcept {
-    for (unsigned tries = 0; tries < most; ++tries) {
-      Span* s = from.current;
-      if (!s) {
-        if (!(s = from.list.first())) return false;
-        from.list.remove(s);
-        s->is_listed = false;
-        from.current = s;
-      }
-      if (!from.marks && s->bin.is_marked()) from.marks = s->bin.take_marks();
-      if (from.marks) {
-        const auto w = static_cast<unsigned>(std::countr_zero(from.marks));
-        from.marks &= from.marks - 1;
-        // A mark may be stale, of a thread that was late with it: even for a word that is not open in this use of the span.
-        if (w >= s->opened.load(Order::relaxed)) continue;
-        if (const std::uint64_t bits = s->bin.take(w, Geometry::capacity(c))) return hand_out(to, s, w, c, bits);
-      } else if (const unsigned w = s->opened.load(Order::relaxed); w < Geometry::words(c)) {
-        s->bin.open(w);
-        s->opened.store(static_cast<std::uint16_t>(w + 1), Order::relaxed);
-        return hand_out(to, s, w, c, s->bin.all_of(w, Geometry::capacity(c)));
-      } else {
-        from.current = nullptr;  // its bin had no marks: the next block that is put into it brings a hint
-      }
-    }
-    return false;
-  }
-
-  /// Asks for the lines of a span that its owner touches, but for words beyond the first ones.
-  static void ask_for(const Span* s) noexcept {
-    s->bin.ask_for(0);
-    prefetch_to_write(&s->opened);
-  }
-  /// Asks for what the next refill from `b` touches.
-  static void ask_ahead(const Bin& b) noexcept {
-    if (b.current) {
-      b.current->bin.ask_for(b.marks ? static_cast<unsigned>(std::countr_zero(b.marks)) * 64 : 0);
-      prefetch_to_write(&b.current->opened);
-    }
-    if (b.list.first()) ask_for(b.list.first());
-  }
-
   /// One step towards the next word of a class that has used up its own, so that the call that needs one finds it: what the step touches
   /// the one before it has asked for. The class, when none of its spans has a block; otherwise kNoClass. O(1).
   unsigned restock() noexcept {
     const unsigned c = restocking;
     if (c == kNoClass) {
-      restocking = wanted;
-      wanted = kNoClass;
-      if (restocking != kNoClass) begin_restock(bins[restocking]);
-      return kNoClass;
+      const unsigned next = wanted.take();
+      if (next == kNoClass) return kNoClass;
+      begin_look();
+      return bins[next].has_word() ? kNoClass : begin_restock(next);
     }
     Bin& b = bins[c];
     if (restock_steps && --restock_steps) {
@@ -213,20 +156,51 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     }
     restocking = kNoClass;
     if (b.word.load(Order::relaxed) || b.out.load(Order::relaxed) || refill(b, b, c, 1)) return kNoClass;
-    if (!b.current && b.list.is_empty()) return c;
-    restocking = c;  // the next of its spans
-    begin_restock(b);
+    return begin_restock(c);  // the next of its spans
+  }
+  /// Class `c` is to get its next word, for whose lines it asks. The class, when it has no span to take one from; otherwise kNoClass.
+  unsigned begin_restock(unsigned c) noexcept {
+    const Bin& b = bins[c];
+    if (!b.has_span()) return c;
+    restocking = c;
+    ask_ahead(b);
+    restock_steps = b.current ? 1 : 2;
     return kNoClass;
   }
+  /// What class `c` will adopt a step later, a span that is kept: its lines are asked for. Null when none is.
+  const Span* ask_to_adopt(unsigned c) noexcept {
+    const Span* const s = spare[Geometry::kind(c)];
+    if (!s) return nullptr;
+    adopting = c;
+    ask_for(s);
+    prefetch_to_write(&buckets[bucket_of(s->base)]);
+    return s;
+  }
+  /// The span that is adopted ahead of need, by a class that still has none: then it is the caller's. Null when there is none.
+  Span* take_to_adopt(unsigned& c) noexcept {
+    c = adopting;
+    adopting = kNoClass;
+    return bins[c].has_word() || bins[c].has_span() ? nullptr : take_spare(Geometry::kind(c));
+  }
+  void stop_restocking() noexcept {
+    wanted.clear();
+    restocking = adopting = kNoClass;
+  }
+
   /// Whether a look is under way. If not it begins, by asking for the line of `hints`: were it looked at more often, whoever tells of a
   /// span would have to wait for it.
   bool begin_look() noexcept {
-    if (looking) return true;
+    if (looking) return is_late = leaving, true;
     hints.ask_for(0);
     looking = true;
     return false;
   }
-  bool has_chores() const noexcept { return (looking && !leaving) || wanted != kNoClass || restocking != kNoClass; }
+  /// Whether a look can take a step as a chore: a span that leaves has room among the spares, or had none for long; then malloc does it.
+  bool can_look_on(bool is_free = false) const noexcept {
+    return looking && (!leaving || (is_late && !is_free) || has_room_for(leaving));
+  }
+  bool has_restock() const noexcept { return restocking != kNoClass || adopting != kNoClass || !wanted.is_empty(); }
+  bool has_chores() const noexcept { return can_look_on() || has_restock(); }
   bool has_brief_errand() const noexcept { return tidings || !(departures.is_asked || departures.is_empty()); }
   bool has_errands() const noexcept { return tidings || !departures.is_empty() || has_chores(); }
 
@@ -263,6 +237,10 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
     spare[kind] = s;
     spares[kind].store(n + 1, Order::relaxed);
     return true;
+  }
+  bool has_room_for(const Span* s) const noexcept {
+    const unsigned kind = Geometry::kind(s->size_class.load(Order::relaxed));
+    return spares[kind].load(Order::relaxed) < kSpares[kind];
   }
   /// One of them, to be adopted or given away; null when there is none.
   Span* take_spare(unsigned kind) noexcept {
@@ -322,39 +300,28 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
       return nullptr;
     }
     Span* gone = nullptr;
-    if (Span* const s = leaving) {
-      leaving = nullptr;
-      if (is_complete(s)) gone = leave(s);
-    } else if (pending) {
-      look_at_pending();
-    }
+    if (leaving) gone = take_leaving();
+    else if (pending) look_at_pending();
     if (!pending && hints.bucket() != kBuckets) open_hinted();
     if (hints.bucket() == kBuckets) next_hint();
     return gone;
   }
-  /// The same, but one step of one kind, and no span leaves.
-  void look_on() noexcept {
-    if (!looking_on()) return;
+  /// The same, but one step of one kind.
+  Span* look_on() noexcept {
+    if (!looking_on()) return nullptr;
+    if (leaving) return take_leaving();
     if (pending) look_at_pending();
     else if (hints.bucket() != kBuckets) open_hinted();
     else next_hint();
+    return nullptr;
   }
 
  private:
-  void begin_restock(const Bin& b) noexcept {
-    ask_ahead(b);
-    restock_steps = b.current ? 1 : 2;
-  }
   /// Span `s` of this slot has something in its bin.
   void list(Span* s, unsigned c) noexcept {
     if (s->is_listed || bins[c].current == s) return;
     bins[c].list.push_last(s);
     s->is_listed = true;
-  }
-  static bool hand_out(Bin& to, const Span* s, unsigned w, unsigned c, std::uint64_t bits) noexcept {
-    to.base = s->base + std::size_t{w} * 64 * Classes::size_of(c);
-    to.word.store(bits, Order::relaxed);
-    return true;
   }
   bool looking_on() noexcept {
     return looking = leaving || pending || hints.has_more();
@@ -378,7 +345,12 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot {
   bool is_complete(const Span* s) const noexcept {
     return !is_current(s) && s->bin.is_complete(Geometry::words(s->size_class.load(Order::relaxed)));
   }
-  Span* leave(Span* s) noexcept {
+  /// The span that was complete when it was looked at, if it still is: it leaves.
+  Span* take_leaving() noexcept {
+    Span* const s = leaving;
+    leaving = nullptr;
+    is_late = false;
+    if (!is_complete(s)) return nullptr;
     if (pending == s) pending = s->bucket_next;
     disown(s);
     return s;

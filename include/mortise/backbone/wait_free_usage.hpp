@@ -29,6 +29,14 @@ template <SizeMap Classes> void tell_span(const WaitFreeSpan& s, unsigned c, Usa
   u.large_count -= 1;
 }
 
+/// Reports heap_inconsistent when a count and a bitmap of span `s` of `slot` disagree, or nobody would find its free blocks; at rest.
+template <SizeMap Classes> void audit_span(const WaitFreeSpan& s, unsigned c, const WaitFreeSlot<Classes>& slot) noexcept {
+  using Geometry = WaitFreeGeometry<Classes>;
+  const unsigned opened = s.opened.load(Order::relaxed);
+  MORTISE_AUDIT(opened <= Geometry::words(c) && s.bin.is_sound(opened, Geometry::capacity(c)));
+  MORTISE_AUDIT(s.is_listed || slot.is_current(&s) || s.bin.is_marked() || s.bin.count(opened) == 0);
+}
+
 template <SizeMap Classes> void tell_slot(const WaitFreeSlot<Classes>& slot, Usage& u) noexcept {
   constexpr unsigned kNoCore = ~0u;  // slots are threads', not cores'
   const auto free_in = [&](unsigned c, unsigned blocks) { u.in_cache(kNoCore, c, Classes::size_of(c), blocks); };
