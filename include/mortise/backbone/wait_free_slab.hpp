@@ -61,7 +61,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     static constexpr unsigned kVisits = 2;  ///< slots without a thread that one refill looks into
     static constexpr unsigned kVisitLooks = 2;
     static constexpr unsigned kAlone = 3;   ///< frees in a row that leave errands to the next malloc
-    static constexpr unsigned kChoreEvery = 8;  ///< errands of which one is a chore, however many words are on their way
+    static constexpr unsigned kChoreEvery = 64;  ///< errands of which one is a chore, however many words are on their way
     static constexpr unsigned kGrowLooks = 64;  ///< and before the heap grows
 
     struct Thread {
@@ -75,7 +75,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
       if (r.size > Classes::kMaxBytes || r.align > kMinAlign || !t.calm) [[unlikely]] return {};
       const unsigned c = Classes::class_of(r.size);
-      std::byte* const p = t.calm->pop(c);
+      std::byte* const p = t.calm->pop(c, &t.calm);
       if (!p) [[unlikely]] return {};
       if (r.zeroed) std::memset(p, 0, r.size);
       return {p, Classes::size_of(c), c};

@@ -77,20 +77,23 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Class
     return take_out(bins[c], c);
   }
 
-  /// A hit: a block of class `c`, or null.
-  MORTISE_HOT std::byte* pop(unsigned c) noexcept {
+  /// A hit: a block of class `c`, or null. When it was a word's last `calm` ends, if given: there is an errand.
+  MORTISE_HOT std::byte* pop(unsigned c, WaitFreeSlot** calm = nullptr) noexcept {
     Bin& b = *at_once(&bins[c]);
     if (const std::uint32_t n = b.count.load(Order::relaxed)) [[likely]] {
       b.count.store(n - 1, Order::relaxed);
       return b.slots[n - 1];
     }
-    return from_word(b, c);
+    return from_word(b, c, calm);
   }
-  MORTISE_HOT std::byte* from_word(Bin& b, unsigned c) noexcept {
+  MORTISE_HOT std::byte* from_word(Bin& b, unsigned c, WaitFreeSlot** calm) noexcept {
     const std::uint64_t word = b.word.load(Order::relaxed), rest = word & (word - 1);
     if (!word) [[unlikely]] return nullptr;
     b.word.store(rest, Order::relaxed);
-    if (!rest) [[unlikely]] wanted.want(static_cast<unsigned>(&b - bins));  // not `c`, which hits would keep a copy of
+    if (!rest) [[unlikely]] {
+      wanted.want(static_cast<unsigned>(&b - bins));  // not `c`, of which hits would keep a copy
+      if (calm) *calm = nullptr;
+    }
     return b.base + static_cast<unsigned>(std::countr_zero(word)) * Classes::size_of(c);
   }
   MORTISE_HOT bool push(unsigned c, std::byte* p) noexcept {
