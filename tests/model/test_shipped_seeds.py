@@ -100,6 +100,9 @@ SEEDS = {
     "a number is claimed by whoever saw it": (
         SHELF, [("if (words_[w].fetch_and(~bit, Order::acquire) & bit) {", "if (words_[w].fetch_and(~bit, Order::acquire) | bit) {")],
         "twice|race", "wait_free_pool"),
+    "a number is taken by its name by whoever saw it": (
+        SHELF, [("    if (!(words_[i / 64].fetch_and(~bit, Order::acquire) & bit)) return false;", "    words_[i / 64].fetch_and(~bit, Order::acquire);")],
+        "twice|race", "wait_free_pool"),
     "a mark is cleared without a second look at its word": (
         SHELF, [("    if (words_[w].load(Order::relaxed)) mark(w);\n", "")], "not marked", "wait_free_pool"),
     "a block of another thread's span is taken for one of its own": (

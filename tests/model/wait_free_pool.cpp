@@ -70,6 +70,46 @@ template <unsigned kThreadsT, unsigned kPutting> struct HandedOn : Spans {
   void finish() { check_all(1); }
 };
 
+/// Numbers are asked for by their names, too.
+struct Named : Spans {
+  bool take_this(unsigned i) {
+    {
+      const StepLimit bound("take_this", Pool::kTakeThisSteps);
+      if (!pool.take_this(i)) return false;
+    }
+    require(owned[i].get() == 0, "a number was handed out twice");
+    owned[i].set(1);
+    return true;
+  }
+};
+
+/// One thread wants a number by its name and puts it back, while others take whichever there is, `kPutting` of them put it back as well.
+template <unsigned kThreadsT, unsigned kPutting> struct TakesByName : Named {
+  static constexpr unsigned kThreads = kThreadsT;
+  TakesByName() { pool.put(0), pool.put(1); }
+  void run(unsigned thread) {
+    if (thread == 0) {
+      if (take_this(1)) put(1);
+      return;
+    }
+    const unsigned i = take();
+    if (thread <= kPutting) put(i);
+  }
+  void finish() { check_all(2); }
+};
+/// Two want the same one: it is put back by whoever gets it first.
+struct BothByName : Named {
+  static constexpr unsigned kThreads = 2;
+  BothByName() { pool.put(0); }
+  void run(unsigned) {
+    if (take_this(0)) put(0);
+  }
+  void finish() {
+    check_all(1);
+    require(pool.is_sound(), "a number is not marked");
+  }
+};
+
 /// At rest every number can be found by the first look, if nobody stopped half-way.
 struct Marked : Spans {
   static constexpr unsigned kThreads = 2;
@@ -105,8 +145,17 @@ TEST(WaitFreePool, HandedOn) {
   std::printf("one number, three threads: %s", whole.text().c_str());
 }
 
+TEST(WaitFreePool, TakesByName) {
+  check<TakesByName<2, 1>>("one number by its name, against a take and a put");
+  check<TakesByName<3, 0>>("... against two takes");
+  const Report report = explore<BothByName>();
+  EXPECT_TRUE(report.passed()) << report.text();
+  std::printf("one number by its name, two threads: %s", report.text().c_str());
+}
+
 TEST(WaitFreePool, EveryOrderIsNeeded) {
-  const std::vector<std::string> needless = needless_orders<TakesAndPuts, ThreeTakes, HandedOn<2, 2>, Marked, MarkedOfTwo>("WaitFreePool<");
+  const std::vector<std::string> needless =
+      needless_orders<TakesAndPuts, ThreeTakes, HandedOn<2, 2>, TakesByName<2, 1>, BothByName, Marked, MarkedOfTwo>("WaitFreePool<");
   EXPECT_EQ(needless, (std::vector<std::string>{}));
 }
 

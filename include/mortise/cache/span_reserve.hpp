@@ -1,15 +1,16 @@
 // A reserve of free spans that threads take from and give to without waiting: what makes refills wait-free.
 //
 //   take_span ─► a number of the pool `filled` ─► cell[number] is the span ─► the number goes to the pool `empty`
-//   give_span ─► a number of the pool `empty`  ─► the span into its cell   ─► the number goes to the pool `filled`
+//   give_span ─► a number of the pool `empty`, its own place's if it is there ─► the span into that cell ─► the number goes to the pool `filled`
 //   grow_span ─► nothing there: the layer below is asked, which may wait and call the system; counted
 //
-// Two shelves, for the two kinds of spans. What is given stays here, whatever its size, until a call that grows anyway, or trim,
+// Two shelves, for the two kinds of spans. Cells are in the order of addresses, as far as their places are free, and low numbers are taken
+// first: so what is in use lies close together. What is given stays here, whatever its size, until a call that grows anyway, or trim,
 // hands what is beyond the reserve below, where it merges. So neither malloc nor free below the reserve meets a lock or the
 // system.
 //
 // Large blocks pass through to the layer below: they are grown by definition.
-// Bound: take and give are at most 2 x (words of a pool + its tries) steps. A thread stopped within keeps one span.
+// Bound: take and give are at most 2 x (words of a pool + its tries) steps, and five. A thread stopped within keeps one span.
 // Progress: take_span and give_span wait-free; allocate, release and grow_span as below.
 // Placement: directly above SpanCache; below WaitFreeSlab. Source: the shared pools of [BlellochWei20], with single claims.
 #pragma once
@@ -37,9 +38,11 @@ template <unsigned kCells> class SpanShelf {
     empty_.put(i);
     return span;
   }
-  /// False when every cell is taken.
-  bool give(std::byte* span) noexcept {
-    const unsigned i = empty_.take();
+  /// `span` is number `place` of so many `places` in the order of addresses, of which low ones are taken first. False when every cell is
+  /// taken.
+  bool give(std::byte* span, std::size_t place, std::size_t places) noexcept {
+    auto i = static_cast<unsigned>(places <= kCells ? place : place * kCells / places);
+    if (!empty_.take_this(i)) i = empty_.take();
     if (i == empty_.kNone) return false;
     cells_[i].set(span);
     filled_.put(i);
@@ -76,7 +79,12 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
     }
 
     std::byte* take_span(unsigned kind) noexcept { return kind ? large_.take() : small_.take(); }
-    bool give_span(unsigned kind, std::byte* span) noexcept { return kind ? large_.give(span) : small_.give(span); }
+    bool give_span(unsigned kind, std::byte* span) noexcept {
+      Index& index = this->below.page_index();
+      const std::size_t granules = kSpanKindBytes[kind] / Index::kGranule;
+      const std::size_t place = index.number_of(span) / granules, places = (index.covered() + granules - 1) / granules;
+      return kind ? large_.give(span, place, places) : small_.give(span, place, places);
+    }
 
     /// A span from below. Null when that has none, or `on_exhausted` says so.
     MORTISE_COLD std::byte* grow_span(Thread& t, unsigned kind) noexcept {

@@ -9,13 +9,14 @@
 // Only the claimed bit of what the fetch-and returns is looked at: that is one instruction of the machine, the whole word would be a loop
 // (sync/wait_free_bin.hpp). 3. Who takes the last number that he sees in a word clears its mark, and sets it again if there is one after
 // all: whoever puts one in later sets the mark later, too. A thread that stops in between hides the word from the first look only.
+// 4. take_this: a number by its name, if it is there: the same fetch-and, once.
 //
 // A take costs the same however many numbers the pool has room for, as long as it has some.
 // A call finds none only if at some moment each word was seen empty, or if others took kTries numbers during this one call. So
 // with kTries more numbers in the pool than others take during a call, take never fails: that is the margin a reserve keeps.
-// No order among numbers is promised (after the non-linearisable lists of [OuyangZhu22]).
+// No order among numbers is promised (after the non-linearisable lists of [OuyangZhu22]); low ones are mostly taken first.
 //
-// Progress: wait-free; put two steps, take at most kTakeSteps. A stopped thread keeps at most the number it has claimed.
+// Progress: wait-free; put two steps, take at most kTakeSteps, take_this kTakeThisSteps. A stopped thread keeps at most the number it has claimed.
 #pragma once
 
 #include <bit>
@@ -35,6 +36,7 @@ template <unsigned kNumbersT, unsigned kTriesT = 64> class WaitFreePool {
   static constexpr unsigned kWords = (kNumbers + 63) / 64, kMarkWords = (kWords + 63) / 64;
   static constexpr unsigned kLooks = 4;  ///< marked words that a take looks into before it goes round
   static constexpr unsigned kPutSteps = 2, kTakeSteps = kLooks * (kMarkWords + 4) + kWords + 2 * kTries + 3;
+  static constexpr unsigned kTakeThisSteps = 5;
   static constexpr unsigned kNone = ~0u;
 
   constexpr WaitFreePool() noexcept = default;
@@ -57,6 +59,15 @@ template <unsigned kNumbersT, unsigned kTriesT = 64> class WaitFreePool {
     for (unsigned w = 0; w < kWords && tries; ++w)
       if (const unsigned i = claim(w, tries); i != kNone) return i;
     return kNone;
+  }
+
+  /// Number `i`, if it is in the pool: it is the caller's now. False also when another took it at that moment. Wait-free.
+  bool take_this(unsigned i) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << i % 64, word = words_[i / 64].load(Order::relaxed);
+    if (!(word & bit)) return false;
+    if (!(words_[i / 64].fetch_and(~bit, Order::acquire) & bit)) return false;  // pairs with the release in put()
+    if (word == bit) unmark(i / 64);
+    return true;
   }
 
   /// How many are in the pool: exact when nobody puts or takes.
