@@ -16,3 +16,5 @@
 #include "mortise/backbone/wait_free_slots.hpp"
 #include "mortise/backbone/wait_free_span.hpp"
 #include "mortise/backbone/wait_free_usage.hpp"
+#include "mortise/backbone/wait_free_wants.hpp"
+#include "mortise/backbone/wait_free_words.hpp"

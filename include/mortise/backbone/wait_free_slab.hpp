@@ -68,6 +68,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       Slot* slot = nullptr;  ///< null: not attached, or no slot was free
       Slot* calm = nullptr;  ///< the same slot; null while errands are known of, but for a look of a large malloc
       unsigned visited = 0;  ///< the slot that was looked into last
+      unsigned frees_alone = 0;  ///< frees with something on its way since the last malloc; here, for a line less than in the slot
       [[no_unique_address]] typename Below::Thread below{};
       static constexpr bool kLiesInRecord = true;  ///< no hit without `calm`
     };
@@ -96,7 +97,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         p = t.slot->pop(c);
         if (p) step(*t.slot);
         else p = refilled(t, *t.slot, c);
-        t.slot->frees_alone = 0;
+        t.frees_alone = 0;
         calm_down(t);
       } else {
         Guest guest(*this);
@@ -201,7 +202,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     [[noreturn]] MORTISE_COLD static void accuse(Fault f, unsigned c, std::byte* p) noexcept { report(f, {p, Classes::size_of(c), c}); }
     void calm_down(Thread& t) noexcept {
-      if ((t.calm = t.slot->has_errands() ? nullptr : t.slot)) t.slot->frees_alone = 0;
+      if ((t.calm = t.slot->has_errands() ? nullptr : t.slot)) t.frees_alone = 0;
     }
     /// A free for which the slot has no room, or while something is on its way: errands are left to malloc, unless frees follow each other;
     /// one for which there is no room does no more than tell or ask. Blocks that do not stay go home with neighbours that are freed next.
@@ -217,7 +218,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
         if (!slot.send(c, p - i * Classes::size_of(c), i, leaves)) [[unlikely]] return accuse(Fault::double_free, c, p);
         if (leaves.bits) return set_out(t, leaves.at, leaves.bits, c);
       }
-      if (!t.calm && ++slot.frees_alone > kAlone && (is_kept || slot.has_brief_errand())) run_errand(t);
+      if (!t.calm && ++t.frees_alone > kAlone && (is_kept || slot.has_brief_errand())) run_errand(t);
     }
     [[gnu::noinline]] void set_out(Thread& t, std::byte* at, std::uint64_t bits, unsigned c) noexcept {
       t.calm = nullptr;

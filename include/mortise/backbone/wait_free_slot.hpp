@@ -49,7 +49,6 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Class
   unsigned adopting = kNoClass;      ///< the class for which a spare has been asked for
   unsigned restock_steps = 0;        ///< how many more before it is taken
   unsigned errands = 0;              ///< done while words were on their way
-  unsigned frees_alone = 0;          ///< frees with something on its way since the last malloc
   WaitFreeTidings<Hints> tidings;    ///< who will be told of a span
   Span* buckets[kBuckets] = {};
   Bin bins[Classes::kCount + 1];
@@ -312,10 +311,15 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Class
   /// The same, but one step of one kind.
   Span* look_on() noexcept {
     if (!looking_on()) return nullptr;
-    if (leaving) return take_leaving();
+    if (leaving) {
+      Span* const gone = take_leaving();
+      looking_on();
+      return gone;
+    }
     if (pending) look_at_pending();
     else if (hints.bucket() != kBuckets) open_hinted();
     else next_hint();
+    looking_on();  // no errand of its own to find that there is no more
     return nullptr;
   }
 

@@ -1,7 +1,7 @@
 // A reserve of free spans that threads take from and give to without waiting: what makes refills wait-free.
 //
 //   take_span ─► a number of the pool `filled` ─► cell[number] is the span ─► the number goes to the pool `empty`
-//   give_span ─► a number of the pool `empty`, its own place's if it is there ─► the span into that cell ─► the number goes to the pool `filled`
+//   give_span ─► a number of the pool `empty`, its place's if it is there ─► the span into that cell ─► the number goes to `filled`
 //   grow_span ─► nothing there: the layer below is asked, which may wait and call the system; counted
 //
 // Two shelves, for the two kinds of spans. Cells are in the order of addresses, as far as their places are free, and low numbers are taken

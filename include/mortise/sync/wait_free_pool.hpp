@@ -16,7 +16,7 @@
 // with kTries more numbers in the pool than others take during a call, take never fails: that is the margin a reserve keeps.
 // No order among numbers is promised (after the non-linearisable lists of [OuyangZhu22]); low ones are mostly taken first.
 //
-// Progress: wait-free; put two steps, take at most kTakeSteps, take_this kTakeThisSteps. A stopped thread keeps at most the number it has claimed.
+// Progress: wait-free; put two steps, take at most kTakeSteps, take_this kTakeThisSteps. A stopped thread keeps the number it has claimed.
 #pragma once
 
 #include <bit>
