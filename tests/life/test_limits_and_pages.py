@@ -12,6 +12,8 @@ from support.allocators import CARDS, NAMES, environment, has_layer, program, ru
 
 LIMIT = 100_000_000
 ENOMEM = 12
+# What a name may touch beyond the 2 %: samples lie at random places of a chunk, which the kernel was asked about before they did.
+BESIDE = {"hslab_profiled": 512 << 10}
 LIMITED = [n for n in NAMES if any(layer["name"] == "LimitedTo" for layer in CARDS[n]["layers"])]
 EVERY_NAME = pytest.mark.parametrize("name", NAMES)
 # Alike and mixed, small and large; and those of which rounding wastes most: a little more than a class, a granule, a power of two.
@@ -47,10 +49,11 @@ def check_end(name, low, high, **env):
     seen = filled(name, low, high, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1", **env)
     assert seen["errno"] == seen["again_errno"] == ENOMEM
     stats = seen["stats"]
+    most = 1.02 * LIMIT + BESIDE.get(name, 0)
     assert stats["limit_bytes"] == LIMIT and stats["refused"] > 0
     if name != "hslab+affinity":  # whose pools lie elsewhere: of them the process's own size tells
-        assert 0.98 * LIMIT - seen["refused"] <= stats["resident_bytes"] <= 1.02 * LIMIT
-    assert 0.98 * LIMIT - seen["refused"] <= seen["rss"] <= 1.02 * LIMIT + stats["bookkeeping_bytes"]
+        assert 0.98 * LIMIT - seen["refused"] <= stats["resident_bytes"] <= most
+    assert 0.98 * LIMIT - seen["refused"] <= seen["rss"] <= most + stats["bookkeeping_bytes"]
     assert seen["again_bytes"] >= 0.95 * seen["bytes"], "what was freed can be had again"
 
 
