@@ -11,7 +11,7 @@ from support.allocators import CARDS, NAMES, library
 WAIT_FREE = [n for n in NAMES if CARDS[n]["progress"]["refill"] == "wait_free"]
 # What hits and refills run, by mangled name: below, the heap grows.
 BOUNDED = re.compile(r"WaitFreeSla?.*?(8put_home|4send|9send_home|8refilled|4look|7look_on|6depart|5chore|7restock|11adopt_spare|13visit_others|6retire|9take_span"
-                     r"|9give_span|5adopt|6disown)|WaitFreeWords.*6refill|WaitFree(Bin|Pool)|SpanShelf|^(malloc|free|calloc|_Zn[wa]m|_Zd[la]Pv)$")
+                     r"|9give_span|5adopt|6disown|4step|10run_errand|13release_aside|7set_out)|WaitFreeWords.*6refill|WaitFree(Bin|Pool|Hints|Tidings)|SpanShelf|^(malloc|free|calloc|_Zn[wa]m|_Zd[la]Pv)$")
 
 
 def functions(name: str) -> dict[str, list[tuple[int, str]]]:

@@ -233,11 +233,13 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
       if (slot.departures.is_full()) slot.tidings.tell(), put_home(&slot, slot.departures.take());
       slot.departures.push(leaves);
     }
-    /// One errand: another slot is told of a span; or a word asks for what it will touch, or is put home; or a chore.
+    /// One errand: another slot is told of a span, with a chore when it is the chores' turn; or a word asks for what it will touch,
+    /// or is put home; or a chore.
     [[gnu::noinline]] void step(Slot& slot, bool is_free = false) noexcept {
-      if (slot.tidings) return slot.tidings.tell();
+      const bool is_chores_turn = !is_free && ++slot.errands % kChoreEvery == 0 && slot.has_chores();
+      if (slot.tidings && (slot.tidings.tell(), !is_chores_turn)) return;
       WaitFreeDepartures& way = slot.departures;
-      if (way.is_empty() || (!is_free && ++slot.errands % kChoreEvery == 0 && slot.has_chores())) return chore(slot, is_free);
+      if (way.is_empty() || is_chores_turn) return chore(slot, is_free);
       if (way.is_asked) return put_home(&slot, way.take());
       const WaitFreeDeparture next = departure_of(way.first());
       next.span->bin.ask_for(next.number * 64);
@@ -251,8 +253,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     }
     /// A step of a look that is under way, or, every other time at least, of a restock. A free adopts and gives nothing.
     [[gnu::noinline]] void chore(Slot& slot, bool is_free) noexcept {
-      slot.looks_next = !slot.looks_next || !slot.has_restock();
-      if (slot.looks_next && slot.can_look_on(is_free)) {
+      const bool looks = is_free || !slot.looks_next || !slot.has_restock();
+      if (!is_free) slot.looks_next = looks;  // frees share no turn with mallocs
+      if (looks && slot.can_look_on(is_free)) {
         if (WaitFreeSpan* const s = slot.look_on()) retire(slot, s);
       } else if (slot.adopting != kNoClass) {
         if (!is_free) adopt_spare(slot);
@@ -263,10 +266,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThread
     /// One span ahead of need, and only of those that are kept anyway: no malloc waits for its adoption.
     void adopt_spare(Slot& slot) noexcept {
       unsigned c = kNoClass;
-      WaitFreeSpan* const s = slot.take_to_adopt(c);
-      if (!s) return;
-      adopt(slot, s, s->base, c);
-      slot.begin_restock(c);
+      if (WaitFreeSpan* const s = slot.take_to_adopt(c)) adopt(slot, s, s->base, c), slot.begin_restock(c);
     }
     [[gnu::noinline]] void send_home(Slot* mine, unsigned c, std::byte* p) noexcept {
       const unsigned i = Geometry::number_in_word(c, p);
