@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 
@@ -206,6 +207,26 @@ def show(document: dict, console: Console) -> None:
         console.print(f"{arm} is missing: {why}", markup=False)
 
 
+def measured(arms: dict[str, peers.Arm], given: argparse.Namespace, say) -> dict[str, list[dict]]:
+    """What each arm did in every round. Who stops the run (Ctrl-C, SIGTERM) gets the rounds that were over."""
+    results: dict[str, list[dict]] = {name: [] for name in arms}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in range(given.rounds):
+        try:
+            now = {}
+            for name in random.sample(list(arms), len(arms)):
+                say(f"round {number + 1} of {given.rounds}: {name}")
+                now[name] = one(arms[name], given)
+        except KeyboardInterrupt:
+            if not number:
+                sys.exit("latency: stopped before the first round was over, so there is nothing to report: expected some minutes a round")
+            say(f"stopped: {number} of {given.rounds} rounds were over and are reported")
+            break
+        for name, result in now.items():
+            results[name].append(result)
+    return results
+
+
 def main() -> None:
     given = options()
     progress = Console(stderr=True)
@@ -221,16 +242,13 @@ def main() -> None:
     base = given.base or ("wfslab" if "wfslab" in arms else next(iter(arms)))
     if base not in arms:
         sys.exit(f"latency: --base '{base}' is no arm of this run: expected one of {', '.join(arms)}")
-    results: dict[str, list[dict]] = {name: [] for name in arms}
-    for number in range(given.rounds):
-        for name in random.sample(list(arms), len(arms)):
-            say(f"round {number + 1} of {given.rounds}: {name}")
-            results[name].append(one(arms[name], given))
+    results = measured(arms, given, say)
+    rounds = len(results[base])
     known = distances(results)
     document = {
         "schema": "mortise.bench-latency/1", "threads": given.threads, "operations": given.operations,
         "warm_up": given.warm_up, "reserve_mib": given.reserve, "fenced": not given.no_fence,
-        "rounds": given.rounds, "load": os.getloadavg()[0], "missing": missing,
+        "rounds": rounds, "load": os.getloadavg()[0], "missing": missing,
         "base": base, "line_ns": known, "ratios": ratios(results, base, known),
         "arms": {
             name: {"version": arms[name].version, "library": arms[name].library, "environment": arms[name].environment,
@@ -242,6 +260,8 @@ def main() -> None:
     given.json.parent.mkdir(parents=True, exist_ok=True)
     given.json.write_text(json.dumps(document, indent=1) + "\n")
     show(document, Console(width=None if sys.stdout.isatty() else 160))
+    if rounds < given.rounds:
+        sys.exit(130)
 
 
 if __name__ == "__main__":
