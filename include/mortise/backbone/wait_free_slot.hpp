@@ -31,25 +31,27 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Class
 
   using Word = WaitFreeWord;
   static constexpr unsigned kBuckets = 1024;
+  static_assert(Classes::kCount < 256, "a class is a byte here");
 
   using Hints = WaitFreeHints<kBuckets>;
   Hints hints;  ///< buckets with a span that has been put into; anybody's
-  unsigned number = 0;
-  std::uint8_t out_room[Classes::kCount + 1] = {};  ///< how many blocks may still join `out`
-  Span* spare[kSpanKinds] = {};
-  Atomic<std::uint32_t> spares[kSpanKinds];
-  bool looks_next = false;           ///< whose turn it is, a look's or a restock's
-  bool looking = false;              ///< until no hint is found
-  Span* pending = nullptr;           ///< the next span that is looked at
-  Span* leaving = nullptr;           ///< was complete when it was looked at
-  bool is_late = false;              ///< it was `leaving` already when another look was to begin
-  alignas(64) WaitFreeDepartures departures;
+  // One line with all that tells whether there are errands, but for the departures.
+  alignas(64) WaitFreeTidings<Hints> tidings;  ///< who will be told of a span
+  Span* pending = nullptr;  ///< the next span that is looked at
+  Span* leaving = nullptr;  ///< was complete when it was looked at
   WaitFreeWants<Classes::kCount> wanted;  ///< the classes that have used up a word
-  unsigned restocking = kNoClass;    ///< the class whose next word is on its way
-  unsigned adopting = kNoClass;      ///< the class for which a spare has been asked for
-  unsigned restock_steps = 0;        ///< how many more before it is taken
-  unsigned errands = 0;              ///< done while words were on their way
-  WaitFreeTidings<Hints> tidings;    ///< who will be told of a span
+  bool looks_next = false;  ///< whose turn it is, a look's or a restock's
+  bool looking = false;  ///< until no hint is found
+  bool is_late = false;  ///< it was `leaving` already when another look was to begin
+  std::uint8_t restocking = kNoClass;  ///< the class whose next word is on its way
+  std::uint8_t adopting = kNoClass;  ///< the class for which a spare has been asked for
+  std::uint8_t restock_steps = 0;  ///< how many more before it is taken
+  std::uint8_t errands = 0;  ///< done while words were on their way
+  alignas(64) WaitFreeDepartures departures;
+  unsigned number = 0;
+  Atomic<std::uint32_t> spares[kSpanKinds];
+  Span* spare[kSpanKinds] = {};
+  std::uint8_t out_room[Classes::kCount + 1] = {};  ///< how many blocks may still join `out`
   Span* buckets[kBuckets] = {};
   Bin bins[Classes::kCount + 1];
 
@@ -164,7 +166,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Class
   unsigned begin_restock(unsigned c) noexcept {
     const Bin& b = bins[c];
     if (!b.has_span()) return c;
-    restocking = c;
+    restocking = static_cast<std::uint8_t>(c);
     ask_ahead(b);
     restock_steps = b.current ? 1 : 2;
     return kNoClass;
@@ -173,7 +175,7 @@ template <SizeMap Classes> struct alignas(64) WaitFreeSlot : WaitFreeWords<Class
   const Span* ask_to_adopt(unsigned c) noexcept {
     const Span* const s = spare[Geometry::kind(c)];
     if (!s) return nullptr;
-    adopting = c;
+    adopting = static_cast<std::uint8_t>(c);
     ask_for(s);
     prefetch_to_write(&buckets[bucket_of(s->base)]);
     return s;
