@@ -116,12 +116,13 @@ def merged(results: list[dict]) -> dict:
 
 
 def distances(results: dict[str, list[dict]]) -> dict[str, float]:
-    """The ways from core to core that the runs met, each with its longest: near and far where a tenth of them lie well apart from the rest."""
+    """The ways from core to core that the runs met, each with its longest: near and far where the tenths at both ends lie well apart."""
     seen = sorted(ns for of_arm in results.values() for result in of_arm for ns in result["line_ns"])
-    least = max(1, len(seen) // 10)
-    gaps = [(seen[at] / seen[at - 1], seen[at - 1]) for at in range(least, len(seen) - least + 1) if 0 < seen[at - 1]]
-    gap, near = max(gaps, default=(1, 0))
-    return {"near": near, "far": seen[-1]} if gap >= APART else {"all": seen[-1]}
+    low, high = seen[len(seen) // 10], seen[-1 - len(seen) // 10]
+    if high <= APART * low:
+        return {"all": seen[-1]}
+    middle = (low * high) ** 0.5
+    return {"near": max(ns for ns in seen if ns <= middle), "far": seen[-1]}
 
 
 def distance(result: dict, known: dict[str, float]) -> str | None:
@@ -196,8 +197,9 @@ def show(document: dict, console: Console) -> None:
         console.print(table)
         console.print()
     for where in dict.fromkeys(row["cores"] for row in document["ratios"]):
-        reach = "p99.99, all rounds" if where == "all" else f"p99.99, cores {where}, a line takes up to {document['line_ns'][where]:.0f} ns"
-        show_ratios(document, console, reach, "0.9999", over=document["base"], cores=where)
+        reach = "all rounds" if where == "all" else f"cores {where}, a line takes up to {document['line_ns'][where]:.0f} ns"
+        for share, title in (("0.999", "p99.9"), ("0.9999", "p99.99")):
+            show_ratios(document, console, f"{title}, {reach}", share, over=document["base"], cores=where)
     for share, title in (("0.999999", "p99.9999"), ("1", "the worst call")):
         show_ratios(document, console, title, share, over="empty", cores="all")
     for arm, entry in document["arms"].items():

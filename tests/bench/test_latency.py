@@ -1,9 +1,12 @@
 """Who stops a long measurement gets what was measured: if this failed, an hour of rounds would be lost with the last of them."""
 
+import importlib.util
 import json
 import signal
 import subprocess
 import sys
+
+import pytest
 
 from .conftest import BENCH
 
@@ -34,6 +37,21 @@ def test_the_rounds_that_were_over_are_reported(programs, tmp_path):
     assert document["rounds"] >= 2 and f"stopped: {document['rounds']} of 100000 rounds were over" in said
     assert [len(document["arms"][name]["line_ns"]) for name in ARMS] == [document["rounds"]] * 2
     assert all(name in table for name in ARMS)
+
+
+@pytest.mark.parametrize("seen, known", [
+    ([54, 61, 63, 60, 222, 218, 132, 59, 241, 208], {"near": 63, "far": 241}),  # one changed while it was measured
+    ([54, 61, 63, 60, 70, 72, 64, 59, 55, 300], {"all": 300}),                  # a single one is no place
+    ([0, 0], {"all": 0}), ([30], {"all": 30})])
+def test_near_and_far_cores_are_told_apart(bench, seen, known):
+    spec = importlib.util.spec_from_file_location("bench_latency", BENCH / "latency/run.py")
+    latency = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", list(sys.path))
+        for name in ("peers", "run", "session", "stats"):
+            patch.setitem(sys.modules, name, getattr(bench, name))
+        spec.loader.exec_module(latency)
+    assert latency.distances({"a": [{"line_ns": seen}]}) == known
 
 
 def test_a_run_without_a_round_says_so(programs, tmp_path):
