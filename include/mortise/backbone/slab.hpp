@@ -6,8 +6,9 @@
 //   bits_of(span)            0    1    0    1    (1 = released)   ▲ bump
 //
 // Allocation, a batch at a time: 1. take the fullest span that has room; 2. its lowest released blocks first, then fresh ones from `bump`;
-// 3. no span has room: ask below for one. Release: set the block's bit; a span that becomes empty goes back below unless it is the last of
-// its class. A free block's memory is never written or read, so its pages can be purged.
+// 3. no span has room: ask below for one. The first block of a span lies some lines in (SlabGeometry::first_of): those before count as
+// released, and wait. Release: set the block's bit; a span that becomes empty goes back below unless it is the last of its class. A free
+// block's memory is never written or read, so its pages can be purged.
 //
 // Bound: a batch of n blocks costs O(n + words of one bitmap). Waste inside a block: see SizeClasses; at a span's end: untouched. Progress:
 // blocking, one lock a class. Source: [Bonwick94] slabs; bitmaps and address order as in [Evans06].
@@ -202,11 +203,13 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       s->state = SpanState::slab;
       s->size_class = static_cast<std::uint8_t>(c);
       s->capacity = s->free = static_cast<std::uint32_t>(bytes / Classes::size_of(c));
-      s->bump = s->hint = s->purged_in = 0;
+      s->bump = Geometry::first_of(c, s->head);
+      s->hint = s->purged_in = 0;
+      *index().bits_of(s) = (std::uint64_t{1} << s->bump) - 1;
       index().set_class(s, c);
       enlist(k, s, c);
       count_span(k, s, 1);
-      if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s));
+      if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s) - s->bump * Classes::size_of(c));
       return s;
     }
 
@@ -216,12 +219,18 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       const std::size_t size = Classes::size_of(c);
       const unsigned released = s->free - (s->capacity - s->bump);
       unsigned got = 0;
-      if (released) got = Bits::take(s, base, size, out, n < released ? n : released, index().bits_of(s));
+      const auto take_released = [&] {
+        const unsigned some = n - got < released ? n - got : released;
+        if (some) got += Bits::take(s, base, size, out + got, some, index().bits_of(s));
+      };
+      const bool they_wait = released <= Geometry::first_of(c, s->head);  // perhaps what lies before the first block, and nothing else
+      if (!they_wait) take_released();
       const unsigned room = s->capacity - s->bump;
       const unsigned fresh = charged(n - got < room ? n - got : room, size);
       write_strided(out + got, base + s->bump * size, size, fresh);
       s->bump += fresh;
       got += fresh;
+      if (they_wait) take_released();
       s->free -= got;
       return got;
     }

@@ -29,6 +29,16 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
     return static_cast<unsigned>(offset * kFacts[c].reciprocal >> kShift);
   }
 
+  /// Number of the block that a span of class `c` hands out first; those before it come last. Were it 0 everywhere, the first blocks of
+  /// all classes, those that programs with few blocks use, would have their low twelve bits in common: they would compete for the same
+  /// sets of a cache, and a load would wait for each store that looks like one to its own address. So spans start at one of sixteen
+  /// lines ("slab colouring" in [Bonwick94]; here cores have colours).
+  static constexpr unsigned first_of(unsigned c, std::uint32_t granule) noexcept {
+    constexpr unsigned kStarts = 16, kLine = 64;
+    static_assert(kStarts * kLine <= kGranule && kStarts * kLine / kMinAlign <= 64, "they lie in the bitmap's first word");
+    return index_of(c, (granule * 5 + c) % kStarts * kLine);
+  }
+
   /// A block's number, and what the division left over, not quite in proportion.
   struct Place {
     std::size_t index;

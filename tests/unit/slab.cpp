@@ -1,0 +1,88 @@
+// If this failed, the first blocks of all size classes would meet in one set of a cache, or a span would lose the blocks before its first.
+#include "mortise/backbone/slab.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/shape/limited_to.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "tests/support/stage.hpp"
+
+namespace mortise::test {
+namespace {
+
+using Classes = classes::Geometric<8>;
+using H = Stack<Layers<Slab<Classes>, SpanCache<>, PageIndex, LimitedTo<>, MmapHeap<>>>;
+using Geometry = SlabGeometry<Classes, IndexOf<H>::kGranule>;
+
+TEST(Slab, FirstBlocksOfSmallClassesLieOnDifferentLinesOfAPage) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    std::set<std::size_t> lines;
+    unsigned classes = 0;
+    for (unsigned c = 1; Classes::size_of(c) <= 128; ++c, ++classes) {
+      std::byte* p;
+      ASSERT_EQ(h.allocate_batch(t, c, &p, 1), 1u);
+      lines.insert(reinterpret_cast<std::uintptr_t>(p) % 4_KiB / 64);
+    }
+    EXPECT_GT(lines.size(), classes / 2);
+  });
+}
+
+TEST(Slab, ASpanHandsOutEachOfItsBlocksOnce) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (unsigned c = 1; c <= Classes::kCount; ++c) {
+      std::byte* block;
+      ASSERT_EQ(h.allocate_batch(t, c, &block, 1), 1u);
+      Span* const s = h.page_index().span_of(block);
+      std::byte* const base = h.page_index().base_of(s);
+      const unsigned first = Geometry::first_of(c, s->head);
+      EXPECT_EQ(block, base + first * Classes::size_of(c));
+      std::vector<std::byte*> all{block};
+      std::set<std::byte*> seen{block};
+      while (s->free) {
+        h.audit();
+        const unsigned n = s->free < 7 ? s->free : 7;
+        std::byte* some[7];
+        ASSERT_EQ(h.allocate_batch(t, c, some, n), n);
+        for (unsigned i = 0; i < n; ++i) {
+          ASSERT_EQ(h.page_index().span_of(some[i]), s);
+          ASSERT_TRUE(seen.insert(some[i]).second) << "given out twice";
+          ASSERT_TRUE(some[i] >= block || all.size() >= s->capacity - first) << "those before the first come last";
+          all.push_back(some[i]);
+        }
+      }
+      EXPECT_EQ(all.size(), s->capacity);
+      EXPECT_EQ(*seen.begin(), base);
+      h.release_batch(t, c, all.data(), static_cast<unsigned>(all.size()));
+      h.audit();
+    }
+    std::size_t live = 0;
+    h.each_live([&](Block) { ++live; });
+    EXPECT_EQ(live, 0u);
+  });
+}
+
+/// If this failed, a program at its limit would be refused blocks that are there.
+TEST(Slab, WhatLiesBeforeTheFirstBlockIsServedAtALimit) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (unsigned c = 1; Classes::size_of(c) <= 64; ++c) {
+      std::byte* block;
+      ASSERT_EQ(h.allocate_batch(t, c, &block, 1), 1u);
+      Span* const s = h.page_index().span_of(block);
+      const unsigned before = Geometry::first_of(c, s->head);
+      h.set_limit_bytes(1);
+      std::vector<std::byte*> more(before + 1);
+      EXPECT_EQ(h.allocate_batch(t, c, more.data(), before + 1), before);
+      h.set_limit_bytes(kNoLimit);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace mortise::test
