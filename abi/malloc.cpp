@@ -245,17 +245,21 @@ MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept 
   return allocate_here({.size = bytes, .zeroed = true});
 }
 
+[[gnu::noinline]] void* release_for_null(void* p) noexcept {
+  release(p);
+  return nullptr;
+}
+MORTISE_COLD void* resize_foreign(void* p, std::size_t size, [[maybe_unused]] const void* site) noexcept {
+  if constexpr (kRefusesForeign<Card>) refuse_foreign(static_cast<std::byte*>(p), site);
+  return next_realloc(p, size);
+}
+
+/// Every call in it is in tail position: what keeps its place, and a malloc by this name, need no frame.
 MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
   if (!p) return allocate_here({.size = size});
-  if (size == 0) {
-    release(p);
-    return nullptr;
-  }
+  if (size == 0) return release_for_null(p);
   auto* ptr = static_cast<std::byte*>(p);
-  if (!heap.holds(ptr)) [[unlikely]] {
-    if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
-    return next_realloc(p, size);
-  }
+  if (!heap.holds(ptr)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
   return stays(heap, ptr, size) ? p : reallocate(ptr, size);
 }
 
