@@ -82,6 +82,19 @@ TEST_F(CoreCacheTest, ServesASignalHandlerThatInterruptsATrim) {
   });
 }
 
+TEST_F(CoreCacheTest, ANearHitMissesOnceTheCacheIsClosed) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    warm(h, t);
+    const Block b = h.allocate_hit_near(t, {.size = 48});
+    ASSERT_TRUE(b);
+    EXPECT_GE(H::Classes::size_of(b.class_index()), 48u);
+    h.release(t, b);
+    h.close();
+    EXPECT_FALSE(h.allocate_hit_near(t, {.size = 48}));
+  });
+}
+
 /// Takes `n` blocks of 16 KiB and frees them; how many stay in the cache.
 unsigned swing(H& h, H::Thread& t, unsigned n) {
   std::vector<Block> blocks(n);

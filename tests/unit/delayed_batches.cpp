@@ -117,8 +117,7 @@ TEST(DelayedBatches, ABlockLargerThanABatchWaits) {
 }
 
 /// Blocks of one class leave in one go, of several one by one; what is wrong with one of either is told of that one.
-TEST(DelayedBatches, AMixedBatchIsLookedAtWhole) {
-  using Ends = Stack<Layers<DelayedBatches<kWait, fills::ZeroedEnds<1_KiB>, 4_KiB, on_fault::CallBack<note>>>, HslabLayers>;
+template <class Ends> void look_at_mixed_batches() {
   Stage<Ends> stage;
   stage.as(0, [](Ends& h, auto& t) {
     constexpr std::size_t kSizes[] = {16, 32, 48, 64, 80, 112, 448, 1024, 2048};
@@ -139,6 +138,11 @@ TEST(DelayedBatches, AMixedBatchIsLookedAtWhole) {
         EXPECT_EQ(accused, 0u);
       }
   });
+}
+TEST(DelayedBatches, AMixedBatchIsLookedAtWhole) {
+  using Ends = DelayedBatches<kWait, fills::ZeroedEnds<1_KiB>, 4_KiB, on_fault::CallBack<note>>;
+  look_at_mixed_batches<Stack<Layers<Ends>, HslabLayers>>();
+  look_at_mixed_batches<Stack<Layers<Ends, CoreCache<>, Slab<classes::Geometric<8, 256_KiB, 32>>, SpanCache<>, PageIndex, MmapHeap<>>>>();
 }
 
 TEST(DelayedBatches, WhatIsTooLargeDoesNotStay) {

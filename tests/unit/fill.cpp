@@ -45,10 +45,25 @@ TEST(Fill, TheEndsOfEverySizeAreZeroedAndLookedAt) {
       const std::byte was = std::exchange(block[i], std::byte{1});
       ASSERT_EQ(Fill::is_whole(block, n), !is_seen) << n << ' ' << i;
       ASSERT_EQ(Fill::are_whole(both, 2, n), !is_seen) << n << ' ' << i;
+      ASSERT_EQ(Fill::are_whole_each<16>(both, 2, [&](unsigned) { return Fill::Length(n); }), !is_seen) << n << ' ' << i;
+      ASSERT_TRUE(n < 32 || Fill::are_whole_each<32>(both, 2, [&](unsigned) { return Fill::Length(n); }) == !is_seen) << n << ' ' << i;
       block[i] = was;
     }
     ASSERT_TRUE(Fill::is_whole(block, n)) << n;
     ASSERT_EQ(block[n], std::byte{0x5A}) << "nothing behind the block is written";
+  }
+}
+
+/// Who knows that no block is small zeroes the same bytes.
+TEST(Fill, ShortBlocksOfALeastSizeAreZeroedAlike) {
+  using Fill = fills::ZeroedEnds<512>;
+  alignas(16) std::byte known[512 + 16], unknown[512 + 16];
+  for (std::size_t n = 32; n < Fill::kLongFrom; n += 16) {
+    std::memset(known, 0x5A, sizeof known);
+    std::memset(unknown, 0x5A, sizeof unknown);
+    Fill::fill_short<32>(known, Fill::Length(n));
+    Fill::fill(unknown, n);
+    ASSERT_EQ(std::memcmp(known, unknown, sizeof known), 0) << n;
   }
 }
 

@@ -7,7 +7,7 @@ namespace mortise::test {
 namespace {
 
 template <class Classes> class SizeClasses : public testing::Test {};
-using All = testing::Types<classes::Geometric<8, 64_KiB>, classes::Geometric<1, 16_KiB>, classes::ExactSmall<>>;
+using All = testing::Types<classes::Geometric<8, 64_KiB>, classes::Geometric<8, 64_KiB, 32>, classes::Geometric<1, 16_KiB>, classes::ExactSmall<>>;
 TYPED_TEST_SUITE(SizeClasses, All);
 
 TYPED_TEST(SizeClasses, EverySizeHasTheSmallestClassThatHoldsIt) {
@@ -18,6 +18,13 @@ TYPED_TEST(SizeClasses, EverySizeHasTheSmallestClassThatHoldsIt) {
     ASSERT_TRUE(c == 1 || TypeParam::size_of(c - 1) < n) << n;
   }
   EXPECT_EQ(TypeParam::size_of(TypeParam::kCount), TypeParam::kMaxBytes);
+}
+
+TEST(SizeClasses, NoClassIsSmallerThanTheLeast) {
+  using From32 = classes::Geometric<8, 64_KiB, 32>;
+  EXPECT_EQ(From32::size_of(1), 32u);
+  EXPECT_EQ(From32::size_of(2), 48u);
+  EXPECT_EQ(From32::kCount + 1, (classes::Geometric<8, 64_KiB>::kCount));
 }
 
 /// Alignments are served so: a size that is a multiple of a power of two has a class whose size is one too.

@@ -59,6 +59,9 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
+    static constexpr std::size_t kNearBytes = [] {  // sizes up to here are taken in this core's colour
+      if constexpr (colours_of<Classes>() == 1) return Classes::kMaxBytes; else return Classes::kColouredBytes;
+    }();
 
     MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
       if (r.align > kMinAlign) [[unlikely]] return {};
@@ -69,6 +72,12 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
         if (kOneColour || r.size >= gate_) [[unlikely]] return {};
         b = pop(table(), Classes::class_of(r.size), r.size);
       }
+      if (r.zeroed && b) std::memset(b.ptr, 0, r.size);
+      return b;
+    }
+    /// Without a look at the gate: until it opens there is no table, and when it has closed again all racks are closed, too.
+    MORTISE_HOT Block allocate_hit_near(Thread&, Request r) noexcept {
+      const Block b = pop(own_table(), Classes::class_of(r.size), r.size);
       if (r.zeroed && b) std::memset(b.ptr, 0, r.size);
       return b;
     }
@@ -112,7 +121,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if constexpr (!kOneColour)
         for (auto& set : own_table_) set.store(closed(), Order::relaxed);
       gate_ = Classes::kMaxBytes + 1;
-      own_gate_ = kOwnBytes + 1;
+      own_gate_ = kNearBytes + 1;
       return true;
     }
 
@@ -199,9 +208,6 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     static constexpr unsigned kSwingShare = 24, kSwingLeast = 4;  ///< a magazine may hold a part of a swing so long or longer, not less
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
-    static constexpr std::size_t kOwnBytes = [] {  // sizes up to here are taken in this core's colour
-      if constexpr (kOneColour) return Classes::kMaxBytes; else return Classes::kColouredBytes;
-    }();
 
     /// Where it was found tells which colour it has.
     MORTISE_HOT Block pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {

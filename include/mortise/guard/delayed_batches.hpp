@@ -24,6 +24,7 @@
 // Placement: above caches that take batches (CoreCache); HeaderMagic and TailChecksum above it see the program's own releases.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "mortise/core/core.hpp"
@@ -71,8 +72,61 @@ struct DelayedBatches {
 
    public:
     static constexpr bool kTakesUnsized = true, kHitsAlone = std::is_empty_v<typename Below::Thread>;
+    static constexpr std::size_t kNearBytes = kNearBytesOf<Below>;
     using Classes = typename Below::Classes;
 
+   private:
+    static_assert(Classes::kCount < 256, "a block's class is a byte of its batch");
+    /// Bytes that a release counts; a small block counts for more, so that the number of blocks that wait is bounded, too. 0: blocks of
+    /// the class do not stay.
+    static constexpr auto kCostOf = [] {
+      std::array<std::uint32_t, Classes::kCount + 1> cost{};
+      for (unsigned c = 1; c <= Classes::kCount; ++c)
+        if (const std::size_t bytes = Classes::size_of(c); bytes <= kBytes / 2)
+          cost[c] = static_cast<std::uint32_t>(bytes > Batch::kBytesMin ? bytes : Batch::kBytesMin);
+      return cost;
+    }();
+    static constexpr std::size_t filled_of(unsigned c) noexcept {
+      return std::min<std::size_t>(Classes::size_of(c), Fill::kFillBytes) & ~std::size_t{15};
+    }
+    static constexpr bool is_filled(unsigned c) noexcept { return Fill::kFillBytes > 0 && kCostOf[c] != 0; }
+    static constexpr std::size_t kLeast = filled_of(1);
+    /// Where long ones are so long that a batch has room for four, no hit takes them, and no hit asks.
+    static constexpr bool kHitsAreShort = [] {
+      if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 4;
+      return false;
+    }();
+    /// What a hit adds to a batch's head, what it fills and how large the block is, by any byte; in one line, for a hit wants all of it.
+    template <class F, bool kFills = (F::kFillBytes > 0)> struct Line {
+      std::uint64_t step = Batch::kNoRoom;
+    };
+    template <class F> struct alignas(16) Line<F, true> {
+      std::uint64_t step = Batch::kNoRoom;
+      [[no_unique_address]] typename F::Length length;  // its 7 bytes leave room for one more
+      std::uint8_t size_class = 0;
+      MORTISE_HOT std::size_t bytes() const noexcept { return length.bytes; }
+    };
+    static constexpr auto kHit = [] {
+      std::array<Line<Fill>, 256> hit{};
+      static_assert(sizeof hit[0] <= 16, "four lines share a cache line");
+      for (unsigned c = 1; c <= Classes::kCount; ++c) {
+        bool is_taken = kCostOf[c] != 0;
+        if constexpr (kHitsAreShort) is_taken = is_taken && filled_of(c) < Fill::kLongFrom;
+        if (is_taken) hit[c].step = Batch::step_of(kCostOf[c]);
+        if constexpr (Fill::kFillBytes > 0) {
+          hit[c].length = typename Fill::Length(is_filled(c) ? filled_of(c) : Classes::size_of(c));
+          hit[c].size_class = static_cast<std::uint8_t>(c);
+        }
+      }
+      return hit;
+    }();
+    static constexpr bool kLinesTellSizes = [] {
+      bool tells = Fill::kFillBytes > 0;
+      for (unsigned c = 1; c <= Classes::kCount; ++c) tells = tells && (!is_filled(c) || filled_of(c) == Classes::size_of(c));
+      return tells;
+    }();
+
+   public:
     /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread, or by who has claimed it; others
     /// glance at the batches, but never at the blocks in them, which may be gone.
     struct Thread {
@@ -92,6 +146,9 @@ struct DelayedBatches {
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t.below, r); }
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t.below, r); }
+    MORTISE_HOT Block allocate_hit_near(Thread& t, Request r) noexcept requires HitsNear<Below> {
+      return this->below.allocate_hit_near(t.below, r);
+    }
 
     /// Yes when the open batch has room: 18 instructions without a fill.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
@@ -99,20 +156,16 @@ struct DelayedBatches {
     }
     /// The same for what may be a class or any other byte, of which none has room. `taken` is called before the block is touched.
     template <class Taken> MORTISE_HOT bool release_hit_as(Thread& t, std::byte* p, std::size_t c, Taken&& taken) noexcept {
-      if (t.state != kOpen) [[unlikely]] return false;
-      set_state(t, kAtWork);
-      Batch& batch = *glance(t.open);
-      const std::uint64_t head = batch.head(), step = kHitStep[c];
-      if (!Batch::has_room(head + step)) [[unlikely]] {
-        set_state(t, kOpen);
-        return false;
-      }
-      taken();
-      if constexpr (kHitsAreShort) Fill::fill_short(p, kLengths, static_cast<unsigned>(c));
-      else if constexpr (Fill::kFillBytes) Fill::fill(p, kLengths, static_cast<unsigned>(c));
-      batch.put(head, step, p, static_cast<unsigned>(c), call_site());
-      set_state(t, kOpen);
-      return true;
+      return release_hit_by(t, p, kHit[c], c, taken);
+    }
+    /// What a hit knows of class `c`, in one line, for who looks at the size as well: `bytes()`, `size_class`.
+    MORTISE_HOT static const Line<Fill>& line_of(unsigned c) noexcept requires(kLinesTellSizes) {
+      const Line<Fill>* line = &kHit[c];
+      asm("" : "+r"(line));  // the compiler would find it anew for each of its fields
+      return *line;
+    }
+    MORTISE_HOT bool release_hit_by(Thread& t, std::byte* p, const Line<Fill>& line) noexcept requires(kLinesTellSizes) {
+      return release_hit_by(t, p, line, line.size_class, [] {});
     }
     void release(Thread& t, Block b) noexcept { release_from(t, b, call_site()); }
 
@@ -207,43 +260,23 @@ struct DelayedBatches {
     }
 
    private:
-    static_assert(Classes::kCount < 256, "a block's class is a byte of its batch");
-    /// Bytes that a release counts; a small block counts for more, so that the number of blocks that wait is bounded, too. 0: blocks of
-    /// the class do not stay.
-    static constexpr auto kCostOf = [] {
-      std::array<std::uint32_t, Classes::kCount + 1> cost{};
-      for (unsigned c = 1; c <= Classes::kCount; ++c)
-        if (const std::size_t bytes = Classes::size_of(c); bytes <= kBytes / 2)
-          cost[c] = static_cast<std::uint32_t>(bytes > Batch::kBytesMin ? bytes : Batch::kBytesMin);
-      return cost;
-    }();
-    static constexpr auto kFilledOf = [] {
-      std::array<std::uint32_t, Classes::kCount + 1> filled{};
-      for (unsigned c = 1; c <= Classes::kCount; ++c) {
-        const std::size_t bytes = Classes::size_of(c);
-        filled[c] = static_cast<std::uint32_t>((bytes < Fill::kFillBytes ? bytes : Fill::kFillBytes) & ~std::size_t{15});
+    template <class Taken>
+    MORTISE_HOT bool release_hit_by(Thread& t, std::byte* p, const Line<Fill>& line, std::size_t c, Taken&& taken) noexcept {
+      if (t.state != kOpen) [[unlikely]] return false;
+      set_state(t, kAtWork);
+      Batch& batch = *glance(t.open);
+      const std::uint64_t head = batch.head(), step = line.step;
+      if (!Batch::has_room(head + step)) [[unlikely]] {
+        set_state(t, kOpen);
+        return false;
       }
-      return filled;
-    }();
-    static constexpr auto kLengths = [] {
-      if constexpr (Fill::kFillBytes > 0) return typename Fill::template Lengths<Classes::kCount + 1>(kFilledOf);
-      else return nullptr;
-    }();
-    /// Where long ones are so long that a batch has room for four, no hit takes them, and no hit asks.
-    static constexpr bool kHitsAreShort = [] {
-      if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 4;
-      return false;
-    }();
-    /// What a hit adds to a batch's head, by any byte.
-    static constexpr auto kHitStep = [] {
-      std::array<std::uint64_t, 256> step{};
-      for (unsigned c = 0; c < step.size(); ++c) {
-        bool is_taken = c <= Classes::kCount && kCostOf[c] != 0;
-        if constexpr (kHitsAreShort) is_taken = is_taken && kFilledOf[c] < Fill::kLongFrom;
-        step[c] = is_taken ? Batch::step_of(kCostOf[c]) : Batch::kNoRoom;
-      }
-      return step;
-    }();
+      taken();
+      if constexpr (kHitsAreShort) Fill::template fill_short<kLeast>(p, line.length);
+      else if constexpr (Fill::kFillBytes) Fill::fill(p, line.length);
+      batch.put(head, step, p, static_cast<unsigned>(c), call_site());
+      set_state(t, kOpen);
+      return true;
+    }
 
     /// Seen by signal handlers of this thread: nothing moves across it.
     MORTISE_HOT static void set_state(Thread& t, State state) noexcept {
@@ -266,7 +299,7 @@ struct DelayedBatches {
       Batch* batch = is_claimed(t) ? nullptr : glance(t.open);
       if (batch && !Batch::has_room(batch->head() + step)) batch = close(t);
       if (batch) {
-        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kLengths, c);
+        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kHit[c].length);
         batch->put(batch->head(), step, b.ptr, c, site);
       }
       set_state(t, kOpen);
@@ -308,8 +341,9 @@ struct DelayedBatches {
       const unsigned count = batch.count(), c = batch.size_class(0);
       const bool is_of_one = batch.is_of_one_class();
       if constexpr (Fill::kFillBytes) {
-        const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, kFilledOf[c])
-                                        : Fill::are_whole(batch.blocks(), count, kLengths, batch.classes());
+        const auto length_of = [of = batch.classes()](unsigned i) -> const auto& { return kHit[of[i]].length; };
+        const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, filled_of(c))
+                                        : Fill::template are_whole_each<kLeast>(batch.blocks(), count, length_of);
         if (!is_whole) [[unlikely]]
           for (unsigned i = 0; i < count; ++i) check(batch, i);
       }
@@ -381,7 +415,7 @@ struct DelayedBatches {
 
     static void check(const Batch& batch, unsigned i) noexcept {
       const unsigned c = batch.size_class(i);
-      if (!Fill::is_whole(batch.block(i), kFilledOf[c])) accuse({batch.block(i), Classes::size_of(c), c}, batch.freed_at(i));
+      if (!Fill::is_whole(batch.block(i), filled_of(c))) accuse({batch.block(i), Classes::size_of(c), c}, batch.freed_at(i));
     }
     MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});

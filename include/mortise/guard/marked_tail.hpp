@@ -25,6 +25,7 @@
 // Placement: above everything that keeps released blocks (quarantines, caches); needs size classes, and BlockMarks at the bottom.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -57,7 +58,9 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
     bool start(const os::Facts& facts) noexcept {
       if (!canary_) draw();
-      return start_below(this->below, facts);
+      if (!start_below(this->below, facts)) return false;
+      near_ = kNear;
+      return true;
     }
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
@@ -77,13 +80,16 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     /// No for nothing, and for more than can be asked of anybody with a tail.
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
       Request wish = r;
-      if (r.align <= kMinAlign && r.size - 1 < kNearBytes) [[likely]] {
+      if (r.align <= kMinAlign && r.size - 1 < near_) [[likely]] {
         wish.size += kTail;
-        const Block outer = this->below.allocate_hit(t, wish);
+        Block outer;
+        if constexpr (HitsNear<Below>) outer = this->below.allocate_hit_near(t, wish);
+        else outer = this->below.allocate_hit(t, wish);
         if (!outer) [[unlikely]] return {};
         return seal_near(outer, r.size, outer.size - r.size, mark(outer.ptr));
       }
-      if (__builtin_add_overflow(r.size - 1, kTail + 1, &wish.size)) [[unlikely]] return {};
+      if (static_cast<std::ptrdiff_t>(r.size - 1) < 0) [[unlikely]] return {};
+      wish.size += kTail;
       const Block outer = this->below.allocate_hit(t, wish);
       if (!outer) [[unlikely]] return {};
       return seal(outer, r.size, mark(outer.ptr));
@@ -109,25 +115,27 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       if (!this->page_index().holds_place(place)) [[unlikely]] return Tried::refused;
       std::uint8_t& mark = this->block_marks().template mark_at<kPlane>(place);
       const std::uint8_t held = mark;
-      const Block outer = in_class(p);
+      const auto& line = line_of(p);
+      const Block outer{p, line.bytes(), kNoClass};
       if (held < kTail) [[unlikely]] {
         if (held != kFar || !is_whole_far(outer)) return Tried::refused;
       } else if (!is_whole_near(outer, held)) [[unlikely]] {
         return Tried::refused;
       }
       mark = kReleased;
-      return this->below.release_hit(t, outer) ? Tried::done : Tried::checked;
+      return release_by(t, p, line) ? Tried::done : Tried::checked;
     }
     /// The same for `n` bytes, as the program says. A block of known size has a known mark.
     MORTISE_HOT Tried release_at_of_size(Thread& t, std::byte* p, std::size_t n) noexcept requires Hits<Below> && Indexed<Below> {
       const std::size_t place = this->page_index().place_of(p);
       if (!this->page_index().holds_place(place)) [[unlikely]] return Tried::refused;
       std::uint8_t& mark = this->block_marks().template mark_at<kPlane>(place);
-      const Block outer = in_class(p);
+      const auto& line = line_of(p);
+      const Block outer{p, line.bytes(), kNoClass};
       const std::size_t gap = outer.size - n;
       if (gap != mark || gap < kTail || !is_whole_near(outer, gap)) [[unlikely]] return Tried::refused;
       mark = kReleased;
-      return this->below.release_hit(t, outer) ? Tried::done : Tried::checked;
+      return release_by(t, p, line) ? Tried::done : Tried::checked;
     }
     void release_checked(Thread& t, std::byte* p) noexcept requires Hits<Below> && Indexed<Below> {
       this->below.release(t, sized(this->below.block_of(p)));
@@ -243,13 +251,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
 
    private:
     static constexpr std::size_t kGapMax = 0xffff;
-    /// Every request up to here has a gap that its mark can tell.
-    static constexpr std::size_t kNearBytes = [] {
+    /// Every request up to here has a gap that its mark can tell, and is a hit that asks nothing where there are such.
+    static constexpr std::size_t kNear = [] {
       std::size_t before = 0;
       for (unsigned c = 1; c <= Below::Classes::class_of(Below::Classes::kMaxBytes); ++c) {
         if (Below::Classes::size_of(c) - before + kTail > kFarthest) break;
         before = Below::Classes::size_of(c);
       }
+      if constexpr (HitsNear<Below>) before = std::min(before, Below::kNearBytes);
       return before > kTail ? before - kTail : 0;
     }();
 
@@ -263,9 +272,19 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     }
     MORTISE_HOT static bool is_held(std::uint8_t mark) noexcept { return mark >= kTail || mark == kFar; }
     MORTISE_HOT bool is_held(Block b) noexcept { return is_aligned(b.ptr, kMinAlign) && is_held(mark_of(b)); }
-    MORTISE_HOT Block in_class(std::byte* p) noexcept {
+    /// What is to be known of the class of the block at `p`: below has it in one line with what its own hit wants, or it is the class.
+    struct ClassAlone {
+      unsigned size_class;
+      MORTISE_HOT std::size_t bytes() const noexcept { return Below::Classes::size_of(size_class); }
+    };
+    static constexpr bool kBelowHasLines = requires { Below::line_of(0u); };
+    MORTISE_HOT decltype(auto) line_of(std::byte* p) noexcept {
       const unsigned c = this->below.block_of(p).class_index();
-      return {p, Below::Classes::size_of(c), c};
+      if constexpr (kBelowHasLines) return Below::line_of(c); else return ClassAlone{c};
+    }
+    template <class Line> MORTISE_HOT bool release_by(Thread& t, std::byte* p, const Line& line) noexcept {
+      if constexpr (kBelowHasLines) return this->below.release_hit_by(t, p, line);
+      else return this->below.release_hit(t, {p, line.bytes(), line.size_class});
     }
     Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
 
@@ -342,6 +361,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     }
 
     std::uint64_t canary_ = 0;
+    std::size_t near_ = 0;  ///< kNear from the start on
     std::uint64_t behind_[kFarthest + 1] = {};  ///< by gap: the word behind the request
   };
 };

@@ -13,14 +13,15 @@
 #include <cstring>
 
 #include "mortise/core/inline.hpp"
+#include "mortise/core/request.hpp"
 #include "mortise/core/units.hpp"
 
 namespace mortise {
 
 /// `kFillBytes`: so many bytes at the start of a block are filled when it comes, and looked at when it goes.
 /// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of
-/// 16 and at least that. `Lengths(n[])`: from whoever knows all n beforehand; `fill(p, lengths, i)` then stands for n[i], and
-/// `fill_short` is the same for an n below kLongFrom.
+/// 16 and at least that. `Length(n)`: what whoever knows all n beforehand keeps of each; `fill(p, length)` then stands for it, and
+/// `fill_short<kLeast>` is the same for an n from kLeast on and below kLongFrom.
 template <class P>
 concept QuarantineFill = requires {
   { P::kFillBytes } -> std::convertible_to<std::size_t>;
@@ -87,18 +88,12 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
       last = static_cast<std::uint8_t>(end);
     }
   };
-  template <std::size_t kCount> struct Lengths {
-    std::array<Length, kCount> of{};
-    constexpr explicit Lengths(const std::array<std::uint32_t, kCount>& n) {
-      for (std::size_t i = 0; i < kCount; ++i)
-        if (n[i]) of[i] = Length(n[i]);
-    }
-  };
-  template <std::size_t kCount> MORTISE_HOT static void fill(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
-    fill(p, l.of[i]);
+  template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
+    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.last) = Word{};
   }
-  template <std::size_t kCount> MORTISE_HOT static void fill_short(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
-    fill_short(p, l.of[i]);
+  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+    fill_short<kMinAlign>(p, l);
+    if (l.bytes > kAtOnce) [[unlikely]] detail::fill_rest(p, l.bytes);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept {
@@ -119,12 +114,12 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
     for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | detail::rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
-  /// The same for blocks of which the one at p[i] has the length number `of[i]`.
-  template <std::size_t kCount>
-  static bool are_whole(const std::byte* const* p, unsigned count, const Lengths<kCount>& l, const std::uint8_t* of) noexcept {
+  /// The same for blocks of which the one at p[i] has the length `length_of(i)`, none below `kLeast`.
+  template <std::size_t kLeast, class LengthOf>
+  static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of) noexcept {
     Word seen{};
     for (unsigned i = 0; i < count; ++i) {
-      const Length& n = l.of[of[i]];
+      const Length& n = length_of(i);
       seen |= (word(p[i]) | word(p[i] + n.second)) | (word(p[i] + n.third) | word(p[i] + n.last));
       if (n.bytes > kAtOnce) seen |= detail::rest(p[i], n.bytes);
     }
@@ -132,13 +127,6 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
   }
 
  private:
-  MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
-    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.last) = Word{};
-  }
-  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
-    fill_short(p, l);
-    if (l.bytes > kAtOnce) [[unlikely]] detail::fill_rest(p, l.bytes);
-  }
   MORTISE_HOT static Word word(const std::byte* p) noexcept { return detail::word(p); }
   MORTISE_HOT static Word& word(std::byte* p) noexcept { return detail::word(p); }
 
@@ -160,69 +148,63 @@ template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
 
-  /// Where the words lie beside the first; where the block is shorter they fall on its end. Eight lengths share a cache line.
-  struct alignas(8) Length {
-    std::uint16_t last = 0, before = 0;
-    std::uint8_t second = 0, third = 0, fourth = 0;
+  /// Two words at the start, two that lie `inner` bytes from it, and two at the end. Where the block is shorter they fall on each other.
+  struct Length {
+    std::uint32_t bytes = 0;
+    std::uint8_t inner = 0;
     bool is_whole = false;
 
     constexpr Length() = default;
-    constexpr explicit Length(std::size_t n) : is_whole(n >= kWholeFrom) {
-      last = static_cast<std::uint16_t>(n - sizeof(Word));
-      before = static_cast<std::uint16_t>(last < sizeof(Word) ? 0 : last - sizeof(Word));
-      second = static_cast<std::uint8_t>(std::min<unsigned>(16, last));
-      third = static_cast<std::uint8_t>(std::min<unsigned>(32, last));
-      fourth = static_cast<std::uint8_t>(std::min<unsigned>(48, last));
-    }
-    MORTISE_HOT std::size_t bytes() const noexcept { return last + sizeof(Word); }
+    constexpr explicit Length(std::size_t n)
+        : bytes(static_cast<std::uint32_t>(n)),
+          inner(static_cast<std::uint8_t>(n < kPair ? 0 : std::min(kStart, n) - kPair)),
+          is_whole(n >= kWholeFrom) {}
   };
-  template <std::size_t kCount> struct Lengths {
-    std::array<Length, kCount> of{};
-    constexpr explicit Lengths(const std::array<std::uint32_t, kCount>& n) {
-      for (std::size_t i = 0; i < kCount; ++i)
-        if (n[i]) of[i] = Length(n[i]);
-    }
-  };
-  template <std::size_t kCount> MORTISE_HOT static void fill_short(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
-    fill_ends(p, l.of[i]);
+  template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
+    using detail::word;
+    if (kLeast < kPair && l.bytes < kPair) word(p) = Word{};
+    else each_end(p, l, [](auto*... at) { ((word(at) = Word{}), ...); });
   }
-  template <std::size_t kCount> MORTISE_HOT static void fill(std::byte* p, const Lengths<kCount>& l, unsigned i) noexcept {
-    fill(p, l.of[i]);
+  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
+    fill_short<kMinAlign>(p, l);
+    if (l.is_whole) [[unlikely]] detail::fill_rest(p, l.bytes);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
     const Length l(n);
     if (n <= 16) return detail::are_zero(p, count, 0);
-    if (n <= 32) return detail::are_zero(p, count, 0, 16);
-    if (n <= kStart) return detail::are_zero(p, count, 0, 16, l.third, l.last);
-    if (!detail::are_zero(p, count, 0, 16, 32, 48, l.before, l.last)) return false;
+    if (n <= kPair) return detail::are_zero(p, count, 0, 16);
+    if (n <= kStart) return detail::are_zero(p, count, 0, 16, l.inner, l.inner + 16);
+    if (!detail::are_zero(p, count, 0, 16, 32, 48, n - 32, n - 16)) return false;
     Word seen{};
     for (unsigned i = 0; l.is_whole && i < count; ++i) seen |= detail::rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
-  template <std::size_t kCount>
-  static bool are_whole(const std::byte* const* p, unsigned count, const Lengths<kCount>& l, const std::uint8_t* of) noexcept {
+  /// The same for blocks of which the one at p[i] has the length `length_of(i)`, none below `kLeast`.
+  template <std::size_t kLeast, class LengthOf>
+  static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of) noexcept {
     using detail::word;
     Word seen{};
+    bool is_any_whole = false;
     for (unsigned i = 0; i < count; ++i) {
-      const Length& n = l.of[of[i]];
-      seen |= (word(p[i]) | word(p[i] + n.second)) | (word(p[i] + n.third) | word(p[i] + n.fourth));
-      seen |= word(p[i] + n.before) | word(p[i] + n.last);
-      if (n.is_whole) [[unlikely]] seen |= detail::rest(p[i], n.bytes());
+      const Length& l = length_of(i);
+      is_any_whole |= l.is_whole;
+      if (kLeast < kPair && l.bytes < kPair) seen |= word(p[i]);
+      else each_end(p[i], l, [&seen](auto*... at) { seen |= (word(at) | ...); });
     }
+    for (unsigned i = 0; is_any_whole && i < count; ++i)
+      if (const Length& l = length_of(i); l.is_whole) seen |= detail::rest(p[i], l.bytes);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
   using Word = detail::Word;
-  MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
-    fill_ends(p, l);
-    if (l.is_whole) [[unlikely]] detail::fill_rest(p, l.bytes());
-  }
-  MORTISE_HOT static void fill_ends(std::byte* p, const Length& l) noexcept {
-    using detail::word;
-    word(p) = word(p + l.second) = word(p + l.third) = word(p + l.fourth) = word(p + l.before) = word(p + l.last) = Word{};
+  static constexpr std::size_t kPair = 2 * sizeof(Word);  ///< shorter ones are one word
+
+  template <class Byte, class Visit> MORTISE_HOT static void each_end(Byte* p, const Length& l, Visit&& visit) noexcept {
+    Byte *const inner = p + l.inner, *const end = p + l.bytes;
+    visit(p, p + 16, inner, inner + 16, end - 32, end - 16);
   }
 };
 

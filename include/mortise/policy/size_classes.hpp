@@ -14,20 +14,22 @@ namespace mortise::classes {
 
 namespace detail {
 
-/// Classes a quantum apart up to `kLinearBytes`, then `kSteps` equal steps between one power of two and the next.
+/// Classes a quantum apart from `kLeast` up to `kLinearBytes`, then `kSteps` equal steps between one power of two and the next.
 /// A size finds its class by one load from a table of a byte for each 16 bytes of size. O(1). Static facts, no state.
-template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT> struct Stepped {
+template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT, std::size_t kLeast = kMinAlign> struct Stepped {
   static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
   static_assert(is_power_of_two(kMaxBytesT) && kLinearBytes <= kMaxBytesT, "the largest class is a power of two");
   static_assert(is_power_of_two(kLinearBytes) && kLinearBytes >= kMinAlign * kSteps, "steps are a quantum or more");
+  static_assert(is_power_of_two(kLeast) && kLeast >= kMinAlign && kLeast <= kLinearBytes, "the smallest class is a power of two");
   static constexpr std::size_t kMaxBytes = kMaxBytesT;
   static constexpr std::size_t kQuantum = kMinAlign;
 
  private:
-  static constexpr unsigned kLinear = kLinearBytes / kQuantum;  // so many classes are one quantum apart
+  static constexpr unsigned kSkipped = kLeast / kQuantum - 1;              // so many quanta have no class
+  static constexpr unsigned kLinear = kLinearBytes / kQuantum - kSkipped;  // so many classes are one quantum apart
   static constexpr unsigned kStepsLog2 = log2_floor(kSteps);
   static constexpr unsigned class_by_arithmetic(std::size_t n) {
-    if (n <= kLinearBytes) return n ? static_cast<unsigned>((n + kQuantum - 1) / kQuantum) : 1u;
+    if (n <= kLinearBytes) return n > kLeast ? static_cast<unsigned>((n + kQuantum - 1) / kQuantum) - kSkipped : 1u;
     const unsigned top = log2_floor(n - 1);
     const unsigned step = static_cast<unsigned>((n - 1) >> (top - kStepsLog2)) & (kSteps - 1);
     return kLinear + ((top - log2_floor(kLinearBytes)) << kStepsLog2) + step + 1;
@@ -45,7 +47,7 @@ template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT> str
 
  private:
   static constexpr std::size_t size_by_arithmetic(unsigned c) {
-    if (c <= kLinear) return c * kQuantum;
+    if (c <= kLinear) return (c + kSkipped) * kQuantum;
     const unsigned octave = (c - 1 - kLinear) >> kStepsLog2, step = (c - 1 - kLinear) & (kSteps - 1);
     const std::size_t base = kLinearBytes << octave;
     return base + (base >> kStepsLog2) * (step + 1);
@@ -67,12 +69,13 @@ template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT> str
 
 }  // namespace detail
 
-/// Geometric classes: equal steps between one power of two and the next, from 16 bytes on.
+/// Geometric classes: equal steps between one power of two and the next, from 16 or more bytes on.
 /// With 8 steps a block is at most 12.5 % larger than asked above 128 bytes; below, classes are 16 bytes apart.
 /// `kSteps` (1..16, power of two): classes between one power of two and the next.
 /// `kMaxBytesT` (1 KiB..1 MiB, power of two): the largest class; larger requests are not the slabs' affair.
-template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB>
-struct Geometric : detail::Stepped<kMinAlign * kSteps, kSteps, kMaxBytesT> {
+/// `kLeastBytes` (16..128, power of two): the smallest class.
+template <unsigned kSteps = 8, std::size_t kMaxBytesT = 256_KiB, std::size_t kLeastBytes = 16>
+struct Geometric : detail::Stepped<kMinAlign * kSteps, kSteps, kMaxBytesT, kLeastBytes> {
   static constexpr const char* kName = "Geometric";
 };
 

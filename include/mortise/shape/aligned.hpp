@@ -18,11 +18,15 @@ struct Aligned {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
+    static constexpr std::size_t kNearBytes = kNearBytesOf<Below>;
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t, enlarged(r)); }
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
       return this->below.allocate_hit(t, enlarged(r));
+    }
+    MORTISE_HOT Block allocate_hit_near(Thread& t, Request r) noexcept requires HitsNear<Below> {
+      return this->below.allocate_hit_near(t, r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }
     unsigned release_hits(Thread& t, std::byte* const* in, const std::uint8_t* classes, unsigned n) noexcept
