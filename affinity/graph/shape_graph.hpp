@@ -4,8 +4,8 @@
 //      H  heap nodes: a call chain and a size class          H ─ +8 ─► H     an edge carries the field's offset
 //      E  edges: a pointer to an object of `to` was stored at `offset` of an object of `from`
 //
-// Edges are only ever added. Each is held once and counted. Tables of fixed size lie in pages that are touched as they fill;
-// what no longer fits is counted and left out.
+// Edges are only ever added. Each is held once and counted. Tables of fixed size lie in pages that are touched as they fill, those by hash
+// too: they begin with one page's slots and double. What no longer fits is counted and left out.
 //
 // Source: [Wang10], after the shape graphs of points-to analysis. Not synchronised: under the lock of the analysis.
 #pragma once
@@ -64,11 +64,20 @@ class ShapeGraph {
   static constexpr std::uint32_t index_of(GraphNode n) noexcept {
     return is_variable(n) ? kNodesMax + (n - kFirstVariable) : n;
   }
+  /// Numbers of edges or variables by hash, of which the first `room` slots are in use.
+  struct Slots {
+    static constexpr std::uint32_t kFirst = 1u << 10;
+    std::uint32_t* at = nullptr;
+    std::uint32_t room = kFirst;
+
+    /// The next number, `count`, goes to `slot`; twice the room where half of it is taken. O(1), amortised.
+    template <class HashOf> void put(std::uint32_t& slot, std::uint32_t count, HashOf&& hash_of) noexcept;
+  };
   bool prepare() noexcept;
 
   Edge* edges_ = nullptr;
   Variable* variables_ = nullptr;
-  std::uint32_t *edge_slots_ = nullptr, *variable_slots_ = nullptr;
+  Slots edge_slots_, variable_slots_;
   std::uint32_t *from_ = nullptr, *to_ = nullptr;
   std::uint32_t edge_count_ = 0, variable_count_ = 0, left_out_ = 0;
 };
