@@ -63,23 +63,15 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if constexpr (colours_of<Classes>() == 1) return Classes::kMaxBytes; else return Classes::kColouredBytes;
     }();
 
-    MORTISE_HOT Block allocate_hit(Thread&, Request r) noexcept {
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept {
       if (r.align > kMinAlign) [[unlikely]] return {};
-      Block b;
-      if (r.size < own_gate_) [[likely]] {
-        b = pop(own_table(), Classes::class_of(r.size), r.size);
-      } else {
-        if (kOneColour || r.size >= gate_) [[unlikely]] return {};
-        b = pop(table(), Classes::class_of(r.size), r.size);
-      }
-      if (r.zeroed && b) std::memset(b.ptr, 0, r.size);
-      return b;
+      if (r.size < own_gate_) [[likely]] return allocate_hit_near(t, r);
+      if (kOneColour || r.size >= gate_) [[unlikely]] return {};
+      return zeroed_if_asked(pop(table(), Classes::class_of(r.size), r.size), r);
     }
     /// Without a look at the gate: until it opens there is no table, and when it has closed again all racks are closed, too.
     MORTISE_HOT Block allocate_hit_near(Thread&, Request r) noexcept {
-      const Block b = pop(own_table(), Classes::class_of(r.size), r.size);
-      if (r.zeroed && b) std::memset(b.ptr, 0, r.size);
-      return b;
+      return zeroed_if_asked(pop(own_table(), Classes::class_of(r.size), r.size), r);
     }
     MORTISE_HOT bool release_hit(Thread&, Block b) noexcept {
       return Rack::push(area_, table(), b.class_index(), b.ptr);
@@ -94,8 +86,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned c = own_class_of(r.size);
       std::byte* p = Rack::pop(area_, table(), c);
       if (!p && !(p = refill(t, c))) [[unlikely]] return {};
-      if (r.zeroed) std::memset(p, 0, r.size);
-      return {p, Classes::size_of(c), c};
+      return zeroed_if_asked({p, Classes::size_of(c), c}, r);
     }
     void release(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass) [[unlikely]] return this->below.release(t, b);
@@ -209,6 +200,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     static constexpr unsigned kSwingShare = 24, kSwingLeast = 4;  ///< a magazine may hold a part of a swing so long or longer, not less
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
 
+    MORTISE_HOT static Block zeroed_if_asked(Block b, Request r) noexcept {
+      if (r.zeroed && b) std::memset(b.ptr, 0, r.size);
+      return b;
+    }
     /// Where it was found tells which colour it has.
     MORTISE_HOT Block pop(std::byte* const* table, unsigned c, [[maybe_unused]] std::size_t bytes) noexcept {
       const std::byte* from;

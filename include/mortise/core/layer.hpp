@@ -89,15 +89,6 @@ template <class H> concept Hits = Heap<H> && requires(H& h, typename H::Thread& 
   { h.release_hit(t, b) } noexcept -> std::same_as<bool>;
 };
 
-/// Has hits that ask nothing: `allocate_hit_near` is allocate_hit for 1 to kNearBytes bytes with no alignment of their own, once `start`
-/// has succeeded. For who has looked at the size already.
-template <class H> constexpr std::size_t kNearBytesOf = [] {
-  if constexpr (requires { H::kNearBytes; }) return H::kNearBytes; else return std::size_t{0};
-}();
-template <class H> concept HitsNear = Hits<H> && kNearBytesOf<H> != 0 && requires(H& h, typename H::Thread& t, Request r) {
-  { h.allocate_hit_near(t, r) } noexcept -> std::same_as<Block>;
-};
-
 /// Grows or shrinks a block where it lies; an empty block means it must be moved.
 template <class H> concept Resizes = Heap<H> && requires(H& h, typename H::Thread& t, Block b, std::size_t n) {
   { h.resize_in_place(t, b, n) } noexcept -> std::same_as<Block>;

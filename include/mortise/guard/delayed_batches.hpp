@@ -24,11 +24,9 @@
 // Placement: above caches that take batches (CoreCache); HeaderMagic and TailChecksum above it see the program's own releases.
 #pragma once
 
-#include <algorithm>
-#include <array>
-
 #include "mortise/core/core.hpp"
 #include "mortise/data/waiting_batch.hpp"
+#include "mortise/guard/quarantine_lines.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/policy/coloured.hpp"
@@ -74,59 +72,9 @@ struct DelayedBatches {
     static constexpr bool kTakesUnsized = true, kHitsAlone = std::is_empty_v<typename Below::Thread>;
     static constexpr std::size_t kNearBytes = kNearBytesOf<Below>;
     using Classes = typename Below::Classes;
+    using Lines = QuarantineLines<Classes, Fill, Batch, kBytes, kBatchBytes>;
+    using Line = typename Lines::Line;
 
-   private:
-    static_assert(Classes::kCount < 256, "a block's class is a byte of its batch");
-    /// Bytes that a release counts; a small block counts for more, so that the number of blocks that wait is bounded, too. 0: blocks of
-    /// the class do not stay.
-    static constexpr auto kCostOf = [] {
-      std::array<std::uint32_t, Classes::kCount + 1> cost{};
-      for (unsigned c = 1; c <= Classes::kCount; ++c)
-        if (const std::size_t bytes = Classes::size_of(c); bytes <= kBytes / 2)
-          cost[c] = static_cast<std::uint32_t>(bytes > Batch::kBytesMin ? bytes : Batch::kBytesMin);
-      return cost;
-    }();
-    static constexpr std::size_t filled_of(unsigned c) noexcept {
-      return std::min<std::size_t>(Classes::size_of(c), Fill::kFillBytes) & ~std::size_t{15};
-    }
-    static constexpr bool is_filled(unsigned c) noexcept { return Fill::kFillBytes > 0 && kCostOf[c] != 0; }
-    static constexpr std::size_t kLeast = filled_of(1);
-    /// Where long ones are so long that a batch has room for four, no hit takes them, and no hit asks.
-    static constexpr bool kHitsAreShort = [] {
-      if constexpr (Fill::kFillBytes > 0) return Fill::kLongFrom >= kBatchBytes / 4;
-      return false;
-    }();
-    /// What a hit adds to a batch's head, what it fills and how large the block is, by any byte; in one line, for a hit wants all of it.
-    template <class F, bool kFills = (F::kFillBytes > 0)> struct Line {
-      std::uint64_t step = Batch::kNoRoom;
-    };
-    template <class F> struct alignas(16) Line<F, true> {
-      std::uint64_t step = Batch::kNoRoom;
-      [[no_unique_address]] typename F::Length length;  // its 7 bytes leave room for one more
-      std::uint8_t size_class = 0;
-      MORTISE_HOT std::size_t bytes() const noexcept { return length.bytes; }
-    };
-    static constexpr auto kHit = [] {
-      std::array<Line<Fill>, 256> hit{};
-      static_assert(sizeof hit[0] <= 16, "four lines share a cache line");
-      for (unsigned c = 1; c <= Classes::kCount; ++c) {
-        bool is_taken = kCostOf[c] != 0;
-        if constexpr (kHitsAreShort) is_taken = is_taken && filled_of(c) < Fill::kLongFrom;
-        if (is_taken) hit[c].step = Batch::step_of(kCostOf[c]);
-        if constexpr (Fill::kFillBytes > 0) {
-          hit[c].length = typename Fill::Length(is_filled(c) ? filled_of(c) : Classes::size_of(c));
-          hit[c].size_class = static_cast<std::uint8_t>(c);
-        }
-      }
-      return hit;
-    }();
-    static constexpr bool kLinesTellSizes = [] {
-      bool tells = Fill::kFillBytes > 0;
-      for (unsigned c = 1; c <= Classes::kCount; ++c) tells = tells && (!is_filled(c) || filled_of(c) == Classes::size_of(c));
-      return tells;
-    }();
-
-   public:
     /// All zero: a thread that has not attached, whose releases go below at once. Written by its thread, or by who has claimed it; others
     /// glance at the batches, but never at the blocks in them, which may be gone.
     struct Thread {
@@ -156,15 +104,15 @@ struct DelayedBatches {
     }
     /// The same for what may be a class or any other byte, of which none has room. `taken` is called before the block is touched.
     template <class Taken> MORTISE_HOT bool release_hit_as(Thread& t, std::byte* p, std::size_t c, Taken&& taken) noexcept {
-      return release_hit_by(t, p, kHit[c], c, taken);
+      return release_hit_by(t, p, Lines::kHit[c], c, taken);
     }
     /// What a hit knows of class `c`, in one line, for who looks at the size as well: `bytes()`, `size_class`.
-    MORTISE_HOT static const Line<Fill>& line_of(unsigned c) noexcept requires(kLinesTellSizes) {
-      const Line<Fill>* line = &kHit[c];
+    MORTISE_HOT static const Line& line_of(unsigned c) noexcept requires(Lines::kTellSizes) {
+      const Line* line = &Lines::kHit[c];
       asm("" : "+r"(line));  // the compiler would find it anew for each of its fields
       return *line;
     }
-    MORTISE_HOT bool release_hit_by(Thread& t, std::byte* p, const Line<Fill>& line) noexcept requires(kLinesTellSizes) {
+    MORTISE_HOT bool release_hit_by(Thread& t, std::byte* p, const Line& line) noexcept requires(Lines::kTellSizes) {
       return release_hit_by(t, p, line, line.size_class, [] {});
     }
     void release(Thread& t, Block b) noexcept { release_from(t, b, call_site()); }
@@ -261,7 +209,7 @@ struct DelayedBatches {
 
    private:
     template <class Taken>
-    MORTISE_HOT bool release_hit_by(Thread& t, std::byte* p, const Line<Fill>& line, std::size_t c, Taken&& taken) noexcept {
+    MORTISE_HOT bool release_hit_by(Thread& t, std::byte* p, const Line& line, std::size_t c, Taken&& taken) noexcept {
       if (t.state != kOpen) [[unlikely]] return false;
       set_state(t, kAtWork);
       Batch& batch = *glance(t.open);
@@ -271,7 +219,7 @@ struct DelayedBatches {
         return false;
       }
       taken();
-      if constexpr (kHitsAreShort) Fill::template fill_short<kLeast>(p, line.length);
+      if constexpr (Lines::kHitsAreShort) Fill::template fill_short<Lines::kLeast>(p, line.length);
       else if constexpr (Fill::kFillBytes) Fill::fill(p, line.length);
       batch.put(head, step, p, static_cast<unsigned>(c), call_site());
       set_state(t, kOpen);
@@ -293,13 +241,13 @@ struct DelayedBatches {
     /// The open batch is full, or there is none, or the block does not stay.
     [[gnu::noinline]] void release_from(Thread& t, Block b, const void* site) noexcept {
       const unsigned c = b.class_index();
-      if (kCostOf[c] == 0 || t.state != kOpen) return pass_by(t, b);
+      if (Lines::kCostOf[c] == 0 || t.state != kOpen) return pass_by(t, b);
       set_state(t, kAtWork);
-      const std::uint64_t step = Batch::step_of(kCostOf[c]);
+      const std::uint64_t step = Batch::step_of(Lines::kCostOf[c]);
       Batch* batch = is_claimed(t) ? nullptr : glance(t.open);
       if (batch && !Batch::has_room(batch->head() + step)) batch = close(t);
       if (batch) {
-        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, kHit[c].length);
+        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, Lines::kHit[c].length);
         batch->put(batch->head(), step, b.ptr, c, site);
       }
       set_state(t, kOpen);
@@ -341,9 +289,9 @@ struct DelayedBatches {
       const unsigned count = batch.count(), c = batch.size_class(0);
       const bool is_of_one = batch.is_of_one_class();
       if constexpr (Fill::kFillBytes) {
-        const auto length_of = [of = batch.classes()](unsigned i) -> const auto& { return kHit[of[i]].length; };
-        const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, filled_of(c))
-                                        : Fill::template are_whole_each<kLeast>(batch.blocks(), count, length_of);
+        const auto length_of = [of = batch.classes()](unsigned i) -> const auto& { return Lines::kHit[of[i]].length; };
+        const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, Lines::filled_of(c))
+                                        : Fill::template are_whole_each<Lines::kLeast>(batch.blocks(), count, length_of);
         if (!is_whole) [[unlikely]]
           for (unsigned i = 0; i < count; ++i) check(batch, i);
       }
@@ -415,7 +363,7 @@ struct DelayedBatches {
 
     static void check(const Batch& batch, unsigned i) noexcept {
       const unsigned c = batch.size_class(i);
-      if (!Fill::is_whole(batch.block(i), filled_of(c))) accuse({batch.block(i), Classes::size_of(c), c}, batch.freed_at(i));
+      if (!Fill::is_whole(batch.block(i), Lines::filled_of(c))) accuse({batch.block(i), Classes::size_of(c), c}, batch.freed_at(i));
     }
     MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
