@@ -1,4 +1,4 @@
-// What a quarantine in batches knows of each size class: what a release counts, what is filled, how large a block is. Static facts, no state.
+// What a quarantine in batches knows of each size class: what a release counts, what is filled, how large a block is. Static facts.
 //
 //   line of a class   ┌──────────────────────────────┬─────────────────────────┬───────┐
 //   16 bytes          │ step: what the head grows by │ length: what is filled  │ class │   all that a hit wants to know
