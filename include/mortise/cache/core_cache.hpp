@@ -86,7 +86,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned c = own_class_of(r.size);
       std::byte* p = Rack::pop(area_, table(), c);
       if (!p && !(p = refill(t, c))) [[unlikely]] return {};
-      return zeroed_if_asked({p, Classes::size_of(c), c}, r);
+      if (r.zeroed) std::memset(p, 0, r.size);
+      return {p, Classes::size_of(c), c};
     }
     void release(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass) [[unlikely]] return this->below.release(t, b);
@@ -182,8 +183,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
    private:
     static constexpr unsigned kSetsMax = os::kCpusMax;
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
-    static constexpr unsigned kFullShareCpus = 16;
-    static constexpr unsigned kFirstLimit = 4, kLeast = 2;
+    static constexpr unsigned kFullShareCpus = 16, kFirstLimit = 4, kLeast = 2;
     static constexpr unsigned kBatchMax = os::kMagazineSlots / 2;
 
     /// What a core has, made on first use.
