@@ -46,7 +46,7 @@ struct NodeView {
 };
 
 /// Why two nodes share a pool: for the dump and the viewer.
-enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, part, same_chain, one_structure };
+enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, part, same_chain, one_structure, own_part };
 
 // -- the run-time half calls (weak: without the analysis half nobody is told; hidden: nobody else is meant)
 #pragma GCC visibility push(hidden)
@@ -58,6 +58,8 @@ enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, pa
 [[gnu::weak]] void counted(NodeId node, std::size_t size) noexcept;
 /// A node has reached the threshold m and is about to get a pool: the last moment for unite and divide_from_size_class.
 [[gnu::weak]] void about_to_pool(const NodeView& node) noexcept;
+/// A node's pool has taken so many segments, of which the one at `full`, of `bytes`, was filled last.
+[[gnu::weak]] void pool_grew(const NodeView& node, std::uintptr_t full, std::size_t bytes) noexcept;
 /// What a plan says of the way through `chain` (malloc's caller first) for a size class: go on upwards, or a node of that pool.
 /// Asked at the first object of each way, when the program runs with a plan.
 struct PlannedWay {

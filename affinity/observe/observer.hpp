@@ -48,7 +48,7 @@ class Observer {
 
   void choose(const CallSite& site, std::size_t size, CallChoice& choice) noexcept;
   void gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept;
-  void grew(const Pool& pool, std::uint32_t segments) noexcept;
+  void grew(const Pool& pool, std::uint32_t segments, const std::byte* object) noexcept;
   void forwarded(const Pool& pool, const std::byte* object) noexcept;
   std::uint32_t renew(Pool& pool, std::uint32_t leased) noexcept;
   bool passed(const CallSite& site, std::size_t size) noexcept;

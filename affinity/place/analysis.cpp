@@ -142,6 +142,11 @@ void Analysis::join_structure_of(const NodeView& node) noexcept {
   }
 }
 
+void Analysis::look_into(const NodeView& node, std::uintptr_t full, std::size_t bytes) noexcept {
+  const NodeId part = OwnParts::part_of(node, full, bytes);
+  if (part && rules_.unite(part, node.id)) merge(part, node.id, Why::own_part);
+}
+
 void Analysis::decide(const NodeView& node) noexcept {
   if (node.id >= kNodesMax) return;
   if (node.previous) {

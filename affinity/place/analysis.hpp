@@ -13,6 +13,7 @@
 #include "affinity/place/adaptive_switch.hpp"
 #include "affinity/place/budget.hpp"
 #include "affinity/place/fold_back.hpp"
+#include "affinity/place/own_parts.hpp"
 
 namespace mortise::affinity {
 
@@ -42,6 +43,8 @@ class Analysis {
   void observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
   void count(NodeId node, std::size_t size) noexcept;
   void decide(const NodeView& node) noexcept;
+  /// Its pool has grown; `bytes` of it, full of objects, lie at `full`.
+  void look_into(const NodeView& node, std::uintptr_t full, std::size_t bytes) noexcept;
   /// Code is gone, and other code may come to lie there.
   void forget_code() noexcept { code_.forget(); }
   void dump(int fd) noexcept;

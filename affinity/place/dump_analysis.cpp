@@ -11,7 +11,7 @@ const char* name_of(VariableKind kind) {
   return kind == VariableKind::global ? "global" : kind == VariableKind::stack ? "stack" : "elsewhere";
 }
 const char* name_of(Why why) {
-  constexpr const char* kNames[] = {"none", "type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure"};
+  constexpr const char* kNames[] = {"none", "type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure", "own part"};
   return kNames[static_cast<unsigned>(why)];
 }
 

@@ -26,6 +26,9 @@ void counted(NodeId node, std::size_t size) noexcept {
 void about_to_pool(const NodeView& node) noexcept {
   if (!the_plan.is_followed()) the_analysis.decide(node);
 }
+void pool_grew(const NodeView& node, std::uintptr_t full, std::size_t bytes) noexcept {
+  if (!the_plan.is_followed()) the_analysis.look_into(node, full, bytes);
+}
 
 PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class) noexcept {
   if (!was_plan_read && the_observer) {

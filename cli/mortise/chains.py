@@ -9,7 +9,7 @@ from rich.table import Table
 from mortise import formats, screen, symbols
 
 LISTS = {"module": "modules", "caller": "callers", "node": "nodes"}  # other kinds are the analysis's own
-WHY = ["", "type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure"]
+WHY = ["", "type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure", "own part"]
 SHOWN = 20
 
 

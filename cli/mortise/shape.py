@@ -11,7 +11,7 @@ from mortise import symbols
 NODES_SHOWN, VARIABLES_SHOWN = 120, 60
 FIRST_VARIABLE = 1 << 16
 SEEN = {1: "interpreter", 2: "data flow", 3: "interpreter and data flow"}
-RULES = ("type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure")
+RULES = ("type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure", "own part")
 
 
 def graph(process: dict[str, Any]) -> dict[str, Any]:

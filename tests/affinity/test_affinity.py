@@ -84,6 +84,14 @@ def test_nodes_of_one_size_that_lead_to_each_other_through_a_third_share_a_pool_
     assert sorted((len(nodes), nodes[0]["bytes"]) for nodes in others) == [(1, 80), (1, 96), (1, 96)]
 
 
+def test_an_object_and_the_one_part_it_gets_much_later_share_a_pool_and_a_table_of_parts_does_not(watch):
+    for what, merges, pooled in [("nodes", ["own part"], 1), ("tables", [], 2)]:
+        done, found = watch(program("affinity", "late_parts"), what)
+        assert done.ok().out == run([program("affinity", "late_parts"), what]).out
+        assert [m["why"] for m in found.get("merge", [])] == merges
+        assert len(pools(found)) == pooled
+
+
 @pytest.mark.parametrize("mixing", ["off", "parts", "chains"])
 def test_an_object_and_its_part_of_another_size_share_a_pool_where_that_is_asked_for(watch, mixing):
     done, found = watch(program("affinity", "parts"), conf=f"affinity_mixing={mixing}")

@@ -114,13 +114,13 @@ template <class C> concept ChooserPolicy = requires(C& c, const CallSite& site, 
   c.lock_all(); c.unlock_all(); c.reset_after_fork();
 };
 
-/// Says at times whether looking up still pays. `grew` is told of the segments that a pool takes, and `forwarded`, where a pool
-/// takes none, of the objects that the heap below missed. `renew` is asked when so many of a pool's objects were looked up as it
-/// said the last time: how many more, or 0 when the pool's class is to be closed. `passed` is told of some objects of classes
-/// that are closed, and says whether to open the class again. A class is not looked up before `missed`, told of each miss that the heap
-/// below has in it, says so. They run on misses and may lock.
+/// Says at times whether looking up still pays. `grew` is told of the segments that a pool takes, with the first object of the last, and
+/// `forwarded`, where a pool takes none, of the objects that the heap below missed. `renew` is asked when so many of a pool's objects were
+/// looked up as it said the last time: how many more, or 0 when the pool's class is to be closed. `passed` is told of some objects of
+/// classes that are closed, and says whether to open the class again. A class is not looked up before `missed`, told of each miss that the
+/// heap below has in it, says so. They run on misses and may lock.
 template <class C> concept Leases = requires(C& c, const CallSite& site, Pool& pool, std::size_t n, std::uint32_t count, std::byte* p) {
-  { c.grew(pool, count) } noexcept -> std::same_as<void>;
+  { c.grew(pool, count, p) } noexcept -> std::same_as<void>;
   { c.forwarded(pool, p) } noexcept -> std::same_as<void>;
   { c.renew(pool, count) } noexcept -> std::same_as<std::uint32_t>;
   { c.passed(site, n) } noexcept -> std::same_as<bool>;

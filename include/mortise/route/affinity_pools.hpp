@@ -145,7 +145,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
         else if (h->is_forwarding && h->lease > 0) missed = h;
         if (h && h->lease <= 0) renew(*h);
         std::byte* const p = h && !h->is_forwarding ? pools_.take(*h, r.size) : nullptr;
-        if (h && h->grown) tell_growth(*h);
+        if (h && h->grown) tell_growth(*h, p);
         if (p) {
           if (r.zeroed) std::memset(p, 0, r.size);
           return {p, h->mixed ? r.size : h->pool->stride(), kPooled};
@@ -324,8 +324,8 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       if (!lease) gate_.set(h.pool->size_class, Gate::closed);
       h.lease = static_cast<std::int32_t>(h.leased = lease);
     }
-    void tell_growth(PoolHead& h) noexcept {
-      if constexpr (Leases<Chooser>) chooser_.grew(*h.pool, std::exchange(h.grown, 0));
+    void tell_growth(PoolHead& h, const std::byte* object) noexcept {
+      if constexpr (Leases<Chooser>) chooser_.grew(*h.pool, std::exchange(h.grown, 0), object);
     }
     /// When the heap below finds no memory, our empty segments may be what it lacks.
     Block allocate_below(Thread& t, Request r) noexcept {
