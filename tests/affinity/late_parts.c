@@ -1,4 +1,4 @@
-// Nodes, each with a part of its own size class that it gets long after it was made, or tables of three parts each. One function makes parts.
+// Nodes, each with a part of its own size class that it gets long after it was made, or tables of three such parts each.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
