@@ -133,6 +133,42 @@ TEST(HugeAdvice, SlabsArePurgedAgainAfterEachTimeTheHeapRests) {
   });
 }
 
+TEST(HugeAdvice, WhereTheUserAsksForThemTheHeapGrowsByWholeOnes) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    h.set_huge_pages(HugePages::madvise);
+    const Block first = h.allocate(t, {.size = 64_KiB});
+    std::byte* const base = first.ptr;
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(base) % huge::kPageBytes, 0u);
+    EXPECT_EQ(h.page_index().covered() * H::kGranule % huge::kPageBytes, 0u);
+    EXPECT_EQ(advice_at(base), "hg");
+    EXPECT_EQ(advice_at(base + huge::kPageBytes - 1), "hg");
+    h.allocate(t, {.size = 3_MiB});
+    EXPECT_EQ(h.page_index().covered() * H::kGranule % huge::kPageBytes, 0u);
+  });
+}
+
+TEST(HugeAdvice, InAHeapOfHugePagesOnlyBlocksOfManyAreMoved) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block small = h.allocate(t, {.size = 1_MiB});
+    const Block next = h.allocate(t, {.size = 64_KiB});
+    EXPECT_TRUE(h.resize_by_moving(t, small, 4_MiB)) << "nothing has asked yet";
+    const Block large = h.allocate(t, {.size = 8_MiB});
+    const Block one = h.allocate(t, {.size = 1_MiB});
+    ASSERT_EQ(advice_at(large.end() - 1), "hg");
+    EXPECT_FALSE(h.resize_by_moving(t, one, 2_MiB));
+    std::memset(large.ptr, 7, large.size);
+    const Block moved = h.resize_by_moving(t, large, 16_MiB);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved.ptr[8_MiB - 1], std::byte{7});
+    h.trim(t);  // it rests, and asks for none
+    EXPECT_TRUE(h.resize_by_moving(t, one, 2_MiB));
+    h.release(t, next);
+    h.audit();
+  });
+}
+
 TEST(HugeAdvice, StaysWhereTheUserGaveIt) {
   Stage<H> stage;
   stage.as(0, [](H& h, auto& t) {

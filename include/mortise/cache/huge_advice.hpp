@@ -19,13 +19,18 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
  public:
   void set(HugePages pages) noexcept { pages_ = pages; }
   /// Whether a heap that has grown by so much asks for huge pages for all that it grows by next.
-  bool asks_from(std::size_t grown_bytes) const noexcept { return grown_bytes >= from_bytes() && pages_ == HugePages::automatic; }
+  bool asks_from(std::size_t grown_bytes) const noexcept {
+    return pages_ == HugePages::madvise || (grown_bytes >= from_bytes() && pages_ == HugePages::automatic);
+  }
   /// Whether a block of so many bytes asks for them alone, in a heap that does not: they can be a good part of it. Not where the policy
   /// weighs one heap against others.
   bool asks_for(std::size_t block_bytes) const noexcept {
     if constexpr (requires { Huge::from_bytes(); }) return false;
     else return block_bytes >= kBlockBytes && Huge::kFromBytes != huge::Never::kFromBytes && pages_ == HugePages::automatic;
   }
+  /// Whether the pages of so large a block stay where they are when it grows. Moved to another place within 2 MiB they are small pages, and
+  /// so is what they leave behind; to copy the bytes into a huge page costs less, until they are many.
+  bool keeps_in_place(std::size_t block_bytes) const noexcept { return all_ && !rests_ && block_bytes < kMovedBytes; }
   /// At least so many bytes more, up to where a huge page would end: the next growth begins with a whole one.
   static std::size_t to_boundary(const Index& index, std::size_t bytes) noexcept {
     return round_up(reach_of(index) + bytes, huge::kPageBytes) - reach_of(index);
@@ -37,9 +42,13 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     if (for_all) all_ = true;
     if (!all_) rests_ = false;
   }
-  /// True when the kernel had been asked until now: what was given back before may be there again.
+  /// A part of the heap was mapped anew, and nothing is known of what was said about it.
+  void repeat(std::byte* at, std::size_t bytes) noexcept {
+    if (asked_ && !rests_) os::advise_huge(at, bytes);
+  }
+  /// True when the kernel had been asked until now: what was given back before may be there again. Not where the user asks.
   bool rest(const Index& index) noexcept {
-    if (!asked_ || rests_) return false;
+    if (!asked_ || rests_ || pages_ == HugePages::madvise) return false;
     os::advise_no_huge(index.granule_at(0), reach_of(index));
     rests_ = true;
     taken_bytes_ = 0;
@@ -53,7 +62,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   }
 
  private:
-  static constexpr std::size_t kBlockBytes = 2 * huge::kPageBytes;
+  static constexpr std::size_t kBlockBytes = 2 * huge::kPageBytes, kMovedBytes = 4 * huge::kPageBytes;
 
   static std::size_t from_bytes() noexcept {
     if constexpr (requires { Huge::from_bytes(); }) return Huge::from_bytes();

@@ -131,10 +131,10 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       return {b.ptr, Index::used_bytes_of(s), kNoClass};
     }
 
-    /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not. Not when a resident span is
-    /// there to be copied to: copying is cheaper than touching the fresh part of a moved block for the first time.
+    /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not. Not when a resident span is there to
+    /// be copied to: a copy is cheaper than first touches of what the block grows by. Nor a few pages of a heap of huge pages.
     Block resize_by_moving(Thread& t, Block b, std::size_t bytes) noexcept requires MovesPages<Below> {
-      if (bytes < b.size || has_dirty(bytes)) return {};
+      if (bytes < b.size || advice_.keeps_in_place(b.size) || has_dirty(bytes)) return {};
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
       Span* old = index().span_of(b.ptr);
@@ -144,8 +144,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (moved == PagesMoved::source_lost) return lose_large(b), target;
       Held held(this->lock_);
       uncount_large(old);
-      insert(old, SpanState::clean);
-      return target;
+      advice_.repeat(b.ptr, Index::bytes_of(old));
+      return insert(old, SpanState::clean), target;
     }
 
     /// Gives the pages of all dirty spans back; where a limit is near, which counts free spans as well, the spans too. O(free spans).
