@@ -27,6 +27,8 @@ struct Facts {
 
 /// Reads the machine. `own_area` is the calling thread's stand-in for the kernel's rseq area.
 inline Facts read_facts(const OwnArea* own_area) noexcept {
+  // An address to the compiler, which otherwise keeps its distance from the thread's own as a vector, loaded in a way that ld cannot relax.
+  asm("" : "+r"(own_area));
   Facts facts;
   if (const std::size_t page = ::getauxval(AT_PAGESZ)) facts.page_bytes = page;
   facts.cpus = cpus_in_quota(cpus_allowed());
