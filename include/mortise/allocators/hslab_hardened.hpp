@@ -4,7 +4,7 @@
 //            ─ hslab
 //   free(p)  SizeCheck, where the delete names a size ─ MarkedTail: is p held, and whole?
 //            ─ DelayedBatches: zeroed at both ends, into this thread's quarantine; must be zero there when it leaves
-//   memory   GuardPages: a page without access behind each of the first 128 slabs; all bookkeeping out of line
+//   memory   GuardPages: a page without access behind each of 128 slabs; all bookkeeping out of line
 //
 // Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
 //

@@ -10,12 +10,16 @@
 // further ones go without. There, too, a limit on memory (RLIMIT_DATA) may keep a page from being opened again; its span then stays out
 // of use.
 //
-// Programs that resize and release large blocks all the time pay three system calls for each: inside Bypass (kBehindLarge off) only slabs,
-// which stay, have a wall; those beyond kGuardsMax then take no granule for one, either.
+// Programs that resize and release large blocks all the time pay two system calls for each, three where pages are protected: inside Bypass
+// (kBehindLarge off) only slabs have a wall; those beyond kGuardsMax then take no granule for one, either. A slab that is given back stays
+// here with its wall, up to kKeptBytes of them, until one as large is asked for or the heap is trimmed: nobody's span meanwhile, no block's
+// place.
 //
 // Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
 // Placement: between the backbone and the span cache: under Bypass, or, for slabs alone, the last of the layers inside it.
 #pragma once
+
+#include <array>
 
 #include "mortise/core/core.hpp"
 #include "mortise/data/preset.hpp"
@@ -48,12 +52,17 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     Block allocate(Thread& t, Request r) noexcept {
       if constexpr (!kBehindLarge) {  // spans of slabs: whole granules, so that a part of one tells of a wall
         r.size = round_up(r.size, IndexOf<Below>::kGranule);
-        if (spans_.load(Order::relaxed) >= kGuardsMax) return this->below.allocate(t, r);
+        if (!r.zeroed && r.align <= IndexOf<Below>::kGranule)
+          if (std::byte* const p = take_kept(r.size)) return {p, r.size};
+        if (spans_.load(Order::relaxed) >= kGuardsMax && !give_back_one(t)) return this->below.allocate(t, r);
       }
-      return guarded(this->below.allocate(t, r.grown_by(page_)));
+      Block outer = this->below.allocate(t, r.grown_by(page_));
+      while (!outer && give_back_one(t)) outer = this->below.allocate(t, r.grown_by(page_));
+      return guarded(outer);
     }
     void release(Thread& t, Block b) noexcept {
       if (!has_wall(b.ptr)) return this->below.release(t, b);
+      if (keep(b.ptr)) return;
       if (const Block outer = opened(whole(b))) this->below.release(t, outer);
     }
     Block measure(Block b) noexcept {
@@ -80,12 +89,18 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       return moved ? now : Block{};
     }
 
+    /// Gives the spans that it keeps below, then trims there.
+    std::size_t trim(Thread& t) noexcept requires Trims<Below> {
+      while (give_back_one(t)) {}
+      return this->below.trim(t);
+    }
+
     /// Whether `p` lies in a guard page. Whose pointer ran into it, from before or from behind, is not known: the block is the address.
     bool explain(const std::byte* p, Crime& crime) noexcept {
       if (!this->holds(p)) return false;
       auto& index = this->page_index();
       const Span* const s = index.span_of(p);  // true for the last granule of a span, where its guard lies
-      if (s->state != SpanState::slab && !(kBehindLarge && s->state == SpanState::large)) return false;
+      if (s->state != SpanState::slab && s->state != (kBehindLarge ? SpanState::large : SpanState::none)) return false;  // none: kept
       if (!has_wall(p)) return false;
       if (p < index.base_of(s) + index.used_bytes_of(s) - page_) return false;
       crime = {.fault = Fault::out_of_bounds, .block = {const_cast<std::byte*>(p), 0}};
@@ -98,9 +113,69 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       u.live -= bytes;
       u.large -= bytes;
       u.cached += bytes;
+      for (const auto& kept : kept_)
+        if (const std::size_t waiting = bytes_in(kept.load(Order::relaxed))) {
+          u.live -= waiting;
+          u.large -= waiting;
+          u.large_count -= 1;
+          u.dirty += waiting;
+        }
     }
 
    private:
+    using Index = IndexOf<Below>;
+    static constexpr unsigned kKept = kBehindLarge ? 0 : 16;
+    static constexpr std::size_t kKeptBytes = 1_MiB;
+
+    // A kept span is one word: the address of its first granule and, in the bits that are zero there, its granules but for the wall.
+    static std::size_t bytes_in(std::uintptr_t span) noexcept { return span % Index::kGranule * Index::kGranule; }
+    /// Whether what is free goes back to the system at once.
+    bool is_pressed() noexcept {
+      if constexpr (requires { this->below.is_pressed(); }) return this->below.is_pressed() || this->below.purge_ms() == 0;
+      else return false;
+    }
+    /// No when it is too large, or there are enough of them.
+    bool keep(std::byte* p) noexcept {
+      auto& index = this->page_index();
+      const Span* const s = index.span_of(p);
+      const std::size_t bytes = Index::used_bytes_of(s) - page_;
+      if (kKept == 0 || bytes / Index::kGranule >= Index::kGranule || is_pressed()) return false;
+      if (kept_bytes_.fetch_add(bytes, Order::relaxed) + bytes <= kKeptBytes) {
+        index.set_span(s->head, s->granules, SpanState::none);
+        for (auto& kept : kept_) {
+          std::uintptr_t none = kept.load(Order::relaxed);
+          const std::uintptr_t span = address_of(p) + bytes / Index::kGranule;
+          if (!none && kept.compare_exchange_strong(none, span, Order::release, Order::relaxed)) return true;
+        }
+        index.set_span(s->head, s->granules, SpanState::large);
+      }
+      kept_bytes_.fetch_sub(bytes, Order::relaxed);
+      return false;
+    }
+    /// A kept span of so many bytes, as the large block that it was; null when there is none.
+    std::byte* take_kept(std::size_t bytes) noexcept {
+      for (auto& kept : kept_)
+        if (std::uintptr_t span = kept.load(Order::relaxed); bytes_in(span) == bytes)
+          if (std::byte* const p = claim(kept, span)) return p;
+      return nullptr;
+    }
+    std::byte* claim(Atomic<std::uintptr_t>& kept, std::uintptr_t span) noexcept {
+      if (!span || !kept.compare_exchange_strong(span, 0, Order::acquire, Order::relaxed)) return nullptr;
+      kept_bytes_.fetch_sub(bytes_in(span), Order::relaxed);
+      auto* const base = reinterpret_cast<std::byte*>(span - span % Index::kGranule);
+      const Span* const s = this->page_index().span_of(base);
+      this->page_index().set_span(s->head, s->granules, SpanState::large);
+      return base;
+    }
+    /// One of the kept goes below, without its wall; false when there is none.
+    bool give_back_one(Thread& t) noexcept {
+      for (auto& kept : kept_)
+        if (std::byte* const p = claim(kept, kept.load(Order::relaxed))) {
+          if (const Block outer = opened(whole({p, 0}))) this->below.release(t, outer);
+          return true;
+        }
+      return false;
+    }
     bool has_wall(const std::byte* p) noexcept {
       auto& index = this->page_index();
       return kBehindLarge || index.used_bytes_of(index.span_of(p)) % IndexOf<Below>::kGranule != 0;
@@ -109,12 +184,12 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     Block guarded(Block outer) noexcept {
       if (!outer) return outer;
       spans_.fetch_add(1, Order::relaxed);
-      if (spans_.load(Order::relaxed) <= kGuardsMax) os::set_guard(outer.end() - page_, wall_bytes(outer));
+      if (spans_.load(Order::relaxed) <= kGuardsMax) guards_.set(outer.end() - page_, wall_bytes(outer));
       return outer.shrunk_by(page_);
     }
     /// Empty when the system refuses: the guard then stays where it is.
     Block opened(Block outer) noexcept {
-      if (!os::remove_guard(outer.end() - page_, wall_bytes(outer))) return {};
+      if (!guards_.remove(outer.end() - page_, wall_bytes(outer))) return {};
       spans_.fetch_sub(1, Order::relaxed);
       return outer;
     }
@@ -125,7 +200,10 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       return static_cast<std::size_t>(index.base_of(s) + index.bytes_of(s) - (outer.end() - page_));
     }
     Preset<4_KiB> page_;
+    os::Guards guards_;
     Atomic<std::size_t> spans_{0};
+    Atomic<std::size_t> kept_bytes_{0};  ///< for a moment perhaps more than there are
+    std::array<Atomic<std::uintptr_t>, kKept> kept_ = {};
   };
 };
 

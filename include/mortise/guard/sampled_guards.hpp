@@ -212,7 +212,7 @@ struct SampledGuards {
       if (!region_ && !make_region(t)) return {};
       if (free_count_ == 0) return {};
       const std::size_t i = free_[oldest_];
-      if (!os::remove_guard(page_of(i), page_)) return {};
+      if (!guards_.remove(page_of(i), page_)) return {};
       oldest_ = (oldest_ + 1) % kSlots;
       --free_count_;
       const std::size_t n = r.size ? r.size : 1;
@@ -244,7 +244,7 @@ struct SampledGuards {
       slot.is_held = false;
       slot.freed_at = site;
       held_bytes_ -= slot.size;
-      os::set_guard(page_of(i), page_);
+      guards_.set(page_of(i), page_);
       free_[(oldest_ + free_count_++) % kSlots] = static_cast<std::uint16_t>(i);
     }
     const std::byte* end_of(const Slot& slot) const noexcept { return page_of(static_cast<std::size_t>(&slot - slots_)) + page_; }
@@ -268,7 +268,7 @@ struct SampledGuards {
       const std::size_t bytes = (2 * kSlots + 1) * page_;
       const Block b = this->below.allocate(t.below, {.size = bytes, .align = page_});
       if (!b) return false;
-      if (!is_aligned(b.ptr, page_) || !os::set_guard(b.ptr, bytes)) {
+      if (!is_aligned(b.ptr, page_) || !guards_.set(b.ptr, bytes)) {
         this->below.release(t.below, b);
         return false;
       }
@@ -282,6 +282,7 @@ struct SampledGuards {
     std::byte* region_ = nullptr;
     std::size_t bytes_ = 0, held_bytes_ = 0;
     Preset<4_KiB> page_;
+    os::Guards guards_;
     unsigned oldest_ = 0, free_count_ = 0;
     std::uint16_t free_[kSlots] = {};
     Slot slots_[kSlots] = {};
