@@ -112,5 +112,12 @@ Mixing mixing() noexcept;
 std::byte* analysis_memory(std::size_t bytes) noexcept;
 /// Copies `bytes` from an address that may be anything; false when not all of it can be read. Never faults.
 bool read_memory(std::uintptr_t from, void* to, std::size_t bytes) noexcept;
+/// The same for a few of them, `bytes` each, by one call of the kernel.
+struct Read {
+  static constexpr unsigned kMax = 8;
+  std::uintptr_t from;
+  void* to;
+};
+bool read_memory(const Read* reads, unsigned count, std::size_t bytes) noexcept;
 
 }  // namespace mortise::affinity

@@ -4,7 +4,9 @@ namespace mortise::affinity {
 
 // An instruction is decoded again when its bytes are others than those it was decoded from: modules come and go.
 const Op* Code::look(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
-  Entry& e = entries_[(pc ^ pc >> 11) % kEntries];
+  std::uint16_t& slot = slot_[slot_of(pc)];
+  if (!slot) slot = ++used_;
+  Entry& e = entries_[slot];
   std::uint8_t few[16];
   unsigned available = sizeof few;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(memory.in_page(pc, available));

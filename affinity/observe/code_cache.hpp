@@ -18,7 +18,7 @@ class Code {
   void forget() noexcept { ++round_; }
   /// The operation at `pc`, valid until the next call. Null: no instruction, or, with `readable` false, no memory.
   const Op* at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
-    const Entry& e = entries_[(pc ^ pc >> 11) % kEntries];
+    const Entry& e = entries_[slot_[slot_of(pc)]];
     return e.pc == pc && e.round == round_ ? &e.op : look(pc, memory, readable);
   }
   /// Those that were left to Zydis.
@@ -33,7 +33,11 @@ class Code {
   };
   const Op* look(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept;
 
-  Entry entries_[kEntries] = {};
+  static unsigned slot_of(std::uintptr_t pc) noexcept { return (pc ^ pc >> 11) % kEntries; }
+
+  std::uint16_t slot_[kEntries] = {};  ///< the entry of each slot; entry 0 is nobody's
+  Entry entries_[kEntries + 1] = {};   ///< in the order of first use: few instructions touch few pages
+  std::uint16_t used_ = 0;
   std::uint64_t decoded_ = 0, round_ = 1;
 };
 

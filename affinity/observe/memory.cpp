@@ -16,10 +16,16 @@ constinit MetaArena arena{};
 std::byte* analysis_memory(std::size_t bytes) noexcept { return arena.take(bytes); }
 
 /// The kernel copies, and says how much it could.
+bool read_memory(const Read* reads, unsigned count, std::size_t bytes) noexcept {
+  iovec local[Read::kMax], remote[Read::kMax];
+  for (unsigned i = 0; i < count; ++i) local[i] = {reads[i].to, bytes}, remote[i] = {reinterpret_cast<void*>(reads[i].from), bytes};
+  const long n = static_cast<long>(count);
+  return os::syscall(SYS_process_vm_readv, os::syscall(SYS_getpid), local, n, remote, n, 0L) == static_cast<long>(count * bytes);
+}
+
 bool read_memory(std::uintptr_t from, void* to, std::size_t bytes) noexcept {
-  const iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
-  const long got = os::syscall(SYS_process_vm_readv, os::syscall(SYS_getpid), &local, 1L, &remote, 1L, 0L);
-  return got == static_cast<long>(bytes);
+  const Read one{from, to};
+  return read_memory(&one, 1, bytes);
 }
 
 }  // namespace mortise::affinity

@@ -113,6 +113,7 @@ struct Caller {
 
 struct KnownModule {
   Module module;
+  Range code;  ///< the executable part of it that was asked for last
   bool is_gone;
 };
 
@@ -132,21 +133,31 @@ struct Node {
   std::uint64_t looked_up;     ///< of the root: objects since then
 };
 
-/// Where objects of nodes without a pool lie: the last one seen for each 16-byte granule's hash.
+/// Where objects of nodes without a pool lie: the last one seen at each 16 bytes. Rows of one word, in buckets of a cache line, twice as
+/// many whenever half of them are taken, so that few objects touch few pages. Where a bucket is full, one of its rows is forgotten.
 class EarlyObjects {
  public:
-  struct Row {
-    std::uintptr_t granule;
-    std::uint32_t offset;  ///< of the granule within the object, in granules
-    NodeId node;
+  struct Place {
+    NodeId node;           ///< kNoNode: in no object that was noted
+    std::uint32_t offset;  ///< from the object's start, in granules
   };
   void note(std::uintptr_t object, std::size_t bytes, NodeId node) noexcept;
-  const Row* find(std::uintptr_t address) const noexcept;
+  Place find(std::uintptr_t address) const noexcept;
 
  private:
-  static constexpr unsigned kRowsLog2 = 14;
-  static std::size_t index_of(std::uintptr_t granule) noexcept { return Index::hash(granule) >> (64 - kRowsLog2); }
+  using Row = std::uint64_t;  ///< granule : 43 │ offset : 6 │ node : 15; 0: empty
+  static constexpr unsigned kNodeBits = 15, kOffsetBits = 6, kKeyShift = kNodeBits + kOffsetBits;
+  static constexpr unsigned kRows = 8, kFirstLog2 = 6, kLastLog2 = 11;  ///< of a bucket; buckets
+  static_assert(kNodesMax <= 1u << kNodeBits && 47 - 4 + kKeyShift <= 64);
+
+  /// Where the bucket of a granule begins when there are so many.
+  static std::size_t index_of(std::uint64_t granule, unsigned log2) noexcept { return (Index::hash(granule) >> (64 - log2)) * kRows; }
+  void put(std::uint64_t granule, Row row) noexcept;
+  void spread() noexcept;
+
   Row* row_ = nullptr;
+  unsigned log2_ = kFirstLog2;
+  std::uint32_t taken_ = 0, forgotten_ = 0;
 };
 
 }  // namespace mortise::affinity

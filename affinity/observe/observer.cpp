@@ -153,10 +153,11 @@ Caller* Observer::judged_caller_of(std::uintptr_t address, std::uint32_t& number
   c->is_judged = true;
   ++counts_.judged;
   if (!c->module) return c;
-  const Module& m = modules_[c->module].module;
-  c->frame = frame_rule(m, address);
+  KnownModule& known = modules_[c->module];
+  if (!known.code.holds(address)) known.code = code_of(known.module, address);
+  c->frame = frame_rule(known.module, address);
   ++(c->frame.is_known ? counts_.rules_known : counts_.rules_unknown);
-  c->verdict = judge_wrapper(m, address, c->frame, options_.wrappers);
+  c->verdict = judge_wrapper(known.module, known.code, address, c->frame, options_.wrappers);
   return c;
 }
 
@@ -332,15 +333,48 @@ bool Observer::resume_at(const CallSite& site, const CallChoice& choice, Resume&
 }
 
 void EarlyObjects::note(std::uintptr_t object, std::size_t bytes, NodeId node) noexcept {
-  if (!row_ && !(row_ = reinterpret_cast<Row*>(analysis_memory(sizeof(Row) << kRowsLog2)))) return;
-  const std::uintptr_t first = object / kMinAlign;
-  for (std::uint32_t i = 0; i < (bytes + kMinAlign - 1) / kMinAlign; ++i) row_[index_of(first + i)] = {first + i, i, node};
+  if (!row_ && !(row_ = reinterpret_cast<Row*>(analysis_memory(sizeof(Row) * kRows << kLastLog2)))) return;
+  const std::uint64_t first = object / kMinAlign, granules = (bytes + kMinAlign - 1) / kMinAlign;
+  if (object >> 47) return;
+  for (std::uint64_t i = 0; i < granules && i < 1u << kOffsetBits; ++i) put(first + i, (first + i) << kKeyShift | i << kNodeBits | node);
 }
-const EarlyObjects::Row* EarlyObjects::find(std::uintptr_t address) const noexcept {
-  const std::uintptr_t granule = address / kMinAlign;
-  if (!row_) return nullptr;
-  const Row& r = row_[index_of(granule)];
-  return r.granule == granule && r.node ? &r : nullptr;
+
+void EarlyObjects::put(std::uint64_t granule, Row row) noexcept {
+  Row* const bucket = row_ + index_of(granule, log2_);
+  unsigned i = 0;
+  while (i < kRows && bucket[i] && bucket[i] >> kKeyShift != granule) ++i;
+  if (i == kRows) i = forgotten_++ % kRows;
+  taken_ += !bucket[i];
+  bucket[i] = row;
+  if (taken_ * 2 > kRows << log2_ && log2_ < kLastLog2) spread();
+}
+
+/// A bucket becomes two, of which the first begins where it lies or behind: the last one goes first.
+void EarlyObjects::spread() noexcept {
+  for (std::size_t from = kRows << log2_++; from;) {
+    from -= kRows;
+    Row old[kRows];
+    memcpy(old, row_ + from, sizeof old);
+    memset(row_ + from * 2, 0, 2 * sizeof old);
+    for (const Row row : old) {
+      if (!row) continue;
+      Row* to = row_ + index_of(row >> kKeyShift, log2_);
+      while (*to) ++to;
+      *to = row;
+    }
+  }
+}
+
+EarlyObjects::Place EarlyObjects::find(std::uintptr_t address) const noexcept {
+  const std::uint64_t granule = address / kMinAlign;
+  if (!row_ || address >> 47) return {};
+  const Row* const bucket = row_ + index_of(granule, log2_);
+  for (unsigned i = 0; i < kRows && bucket[i]; ++i) {
+    if (bucket[i] >> kKeyShift != granule) continue;
+    const auto place = static_cast<std::uint32_t>(bucket[i] & ((Row{1} << kKeyShift) - 1));
+    return {.node = place & ((1u << kNodeBits) - 1), .offset = place >> kNodeBits};
+  }
+  return {};
 }
 
 }  // namespace mortise::affinity

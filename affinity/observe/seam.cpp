@@ -12,15 +12,14 @@ extern Observer* the_observer;
 NodeId node_of(std::uintptr_t address) noexcept {
   if (!the_observer) return kNoNode;
   if (const PooledObject o = the_observer->pooled(address); o.pool) return o.pool->today()->tag;
-  const auto* const row = the_observer->early().find(address);
-  return row ? row->node : kNoNode;
+  return the_observer->early().find(address).node;
 }
 
 std::uintptr_t object_of(std::uintptr_t address) noexcept {
   if (!the_observer) return 0;
   if (const PooledObject o = the_observer->pooled(address); o.pool) return reinterpret_cast<std::uintptr_t>(o.start);
-  const auto* const row = the_observer->early().find(address);
-  return row ? (address / kMinAlign - row->offset) * kMinAlign : 0;
+  const EarlyObjects::Place place = the_observer->early().find(address);
+  return place.node ? (address / kMinAlign - place.offset) * kMinAlign : 0;
 }
 
 NodeView view(NodeId id) noexcept { return the_observer ? the_observer->view(id) : NodeView{}; }

@@ -370,9 +370,9 @@ class Judge {
 
 }  // namespace
 
-WrapperVerdict judge_wrapper(const Module& m, std::uintptr_t return_address, const FrameRule& frame, WrapperRule rule) noexcept {
-  const Range code = code_of(m, return_address);
-  if (!frame.is_known || !code.first) return WrapperVerdict::not_readable;
+WrapperVerdict judge_wrapper(const Module& m, Range code, std::uintptr_t return_address, const FrameRule& frame,
+                             WrapperRule rule) noexcept {
+  if (!frame.is_known || !code.holds(return_address)) return WrapperVerdict::not_readable;
   return Judge(m, frame, code, rule).run(return_address);
 }
 

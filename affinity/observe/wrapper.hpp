@@ -26,7 +26,8 @@ enum class WrapperVerdict : std::uint8_t {
 const char* name_of(WrapperVerdict v) noexcept;
 
 /// Judges the function that `return_address`, behind a call that has returned a new pointer in rax, lies in. `frame` is the
-/// rule for that address. Reads code of `m` only. O(instructions); bounded by a few hundred.
-WrapperVerdict judge_wrapper(const Module& m, std::uintptr_t return_address, const FrameRule& frame, WrapperRule rule) noexcept;
+/// rule for that address, `code` the part of `m` that it lies in. Reads code of `m` only. O(instructions); bounded by a few hundred.
+WrapperVerdict judge_wrapper(const Module& m, Range code, std::uintptr_t return_address, const FrameRule& frame,
+                             WrapperRule rule) noexcept;
 
 }  // namespace mortise::affinity

@@ -25,10 +25,13 @@ class OwnParts {
     const unsigned words = node.size_class * 2;
     if (words > kWords) return kNoNode;
     std::uintptr_t held[kObjects][kWords];
+    Read piece[kObjects];
     for (unsigned i = 0; i < kObjects; ++i) {
       const std::uintptr_t at = first + bytes / kObjects * i;
-      if (view(node_of(at)).pool != node.pool || !read_memory(object_of(at), held[i], words * sizeof **held)) return kNoNode;
+      if (view(node_of(at)).pool != node.pool) return kNoNode;
+      piece[i] = {object_of(at), held[i]};
     }
+    if (!read_memory(piece, kObjects, words * sizeof **held)) return kNoNode;
     NodeId only = kNoNode;
     for (unsigned w = 0; w < words; ++w) {
       const NodeId part = part_at(node, held, w);

@@ -165,8 +165,8 @@ template <std::size_t kSegmentBytes> class PoolRange {
     u.dirty += dirty_bytes();
     u.purged += mapped_bytes_ - used - mixed - dirty_bytes();
   }
-  /// Segments have numbers below this.
-  std::uint32_t end() const noexcept { return chunks_ * kPerChunk; }
+  /// Segments that were ever handed out have numbers below this.
+  std::uint32_t end() const noexcept { return chunk_end_ == chunks_ * kPerChunk ? next_ : chunks_ * kPerChunk; }
   PoolSegment& at(std::uint32_t i) const noexcept { return segments_[i]; }
 
  private:
