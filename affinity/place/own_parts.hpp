@@ -18,6 +18,7 @@ namespace mortise::affinity {
 class OwnParts {
  public:
   static constexpr unsigned kObjects = 8, kEnough = 6;
+  static_assert(kObjects <= Read::kMax);
 
   /// The node whose objects are the parts of `node`'s, of which some lie in the `bytes` at `first`; kNoNode if there is none.
   /// O(kObjects · words of an object).
