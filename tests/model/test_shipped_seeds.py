@@ -12,7 +12,7 @@ FUTEX, SLEEPS_AT_ONCE = "sync/futex_lock.hpp", ("kSpins = 100;", "kSpins = 0;")
 POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
 DEPARTURES, REUSE = "backbone/wait_free_departures.hpp", "guard/delayed_reuse.hpp"
-HINTS = "backbone/wait_free_hints.hpp"
+HINTS, WALLS = "backbone/wait_free_hints.hpp", "guard/guard_pages.hpp"
 BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
@@ -135,6 +135,16 @@ SEEDS = {
     "a woken sleeper takes a futex lock as if nobody else slept": (
         FUTEX, [SLEEPS_AT_ONCE, ("while (state_.exchange(2, Order::acquire) != 0) os::futex_wait(&state_, 2);",
                                  "for (std::uint32_t to = 2; state_.exchange(to, Order::acquire) != 0; to = 1) os::futex_wait(&state_, to);")], "wait", "locks"),
+    "a slab that waits is taken by whoever saw it": (
+        WALLS, [("!kept.compare_exchange_strong(span, 0, Order::acquire, Order::relaxed)", "(kept.store(0, Order::relaxed), false)")],
+        "race|twice|lost", "guard_pages"),
+    "a slab comes to wait where another one does": (
+        WALLS, [("kept.compare_exchange_strong(none, span, Order::release, Order::relaxed)", "(kept.store(span, Order::release), true)")], "lost", "guard_pages"),
+    "a slab waits without telling what it was used for": (
+        WALLS, [("(none, span, Order::release, Order::relaxed)", "(none, span, Order::relaxed, Order::relaxed)")], "race", "guard_pages"),
+    "a slab that there is no room for is counted": (
+        WALLS, [("      kept_bytes_.fetch_sub(bytes, Order::relaxed);\n      return false;", "      return false;")], "too high", "guard_pages"),
+    "whatever waits is taken": (WALLS, [("bytes_in(span) == bytes)", "span)")], "another size", "guard_pages"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 
