@@ -224,6 +224,16 @@ struct OneWall : Slabs<1> {
   OneWall() { give(take(kSmall)); }
   void run(unsigned number) { give(take(number ? kSmall : kLarger)); }
 };
+/// Two want the one wall at once.
+struct TheLastWall : Slabs<1> {
+  static constexpr unsigned kThreads = 2;
+  unsigned slab[2];
+  void run(unsigned number) { slab[number] = take(kSmall); }
+  void finish() {
+    require(has_wall(slab[0]) != has_wall(slab[1]), "not one of two got the wall");
+    Slabs<1>::finish();
+  }
+};
 /// Three threads: one keeps, one takes, and keeps unless `kTakes`, one trims or does as the second.
 template <bool kTakes, bool kTrims> struct Three : Slabs<> {
   static constexpr unsigned kThreads = 3;
@@ -245,6 +255,7 @@ TEST(GuardPages, TrimAgainstTakeAndKeep) { check<TrimAgainstTakeAndKeep>("a trim
 TEST(GuardPages, TwoTrim) { check<TwoTrim>("two trims"); }
 TEST(GuardPages, NoMemory) { check<NoMemory>("no memory but what waits"); }
 TEST(GuardPages, OneWall) { check<OneWall>("one wall for two"); }
+TEST(GuardPages, TheLastWall) { check<TheLastWall>("two want the last wall"); }
 TEST(GuardPages, Three) {
   check<Three<true, true>>("a keep, a take and a trim");
   check<Three<true, false>>("a keep and two takes");

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <vector>
 
+#include "mortise/backbone/slab.hpp"
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
@@ -53,6 +55,32 @@ TEST(GuardPages, AReleasedSpanStaysAndItsWallStands) {
     EXPECT_EQ(told(h).live, 192_KiB);
     h.release(t, again);
     h.release(t, other);
+  });
+}
+
+/// A large block that has grown in place leaves no ends of spans inside it that a walk over what waits, or over holes, would meet.
+TEST(GuardPages, AWalkPassesWhatWaitsBy) {
+  using H = Stack<Layers<Slab<classes::Geometric<8>>, GuardPages<8, false>, SpanCache<purge::Never>, PageIndex, LimitedTo<>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](auto& h, auto& t) {
+    auto& walls = h.below;
+    auto& spans = h.below.below;
+    const auto live = [&] {
+      unsigned n = 0;
+      h.each_live([&](Block) { ++n; });
+      return n;
+    };
+    const Block small = spans.allocate(t, {.size = 256_KiB}), large = spans.resize_in_place(t, small, 576_KiB);
+    ASSERT_EQ(large.ptr, small.ptr);
+    spans.release(t, large);
+    const Block slab = walls.allocate(t, {.size = 512_KiB});
+    ASSERT_EQ(slab.ptr, large.ptr);
+    h.page_index().set_class(h.page_index().span_of(slab.ptr), kNoClass);  // as a slab's is when it is given back
+    walls.release(t, slab);
+    EXPECT_EQ(live(), 0u) << "it waits";
+    h.set_limit_bytes(64_KiB);
+    h.trim(t);
+    EXPECT_EQ(live(), 0u) << "the system has it";
   });
 }
 

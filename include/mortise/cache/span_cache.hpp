@@ -114,9 +114,9 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       } else if (need > have) {
         Span* const next = neighbour_after(s);
         if (!next || have + next->granules < need || !tails_.shorten(this->below, s, Index::bytes_of(s))) return {};
-        remove(next);
         const SpanState state = next->state;
         const std::uint32_t more = need - have;
+        remove(next), next->state = SpanState::none, index().spans()[s->head + have - 1].state = SpanState::none;  // no ends inside
         if (next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
         index().set_span(s->head, need, SpanState::large);
         tails_.cut(this->below, s, bytes, state == SpanState::clean);

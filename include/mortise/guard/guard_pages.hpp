@@ -183,8 +183,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     Block whole(Block b) noexcept { return this->below.measure({b.ptr, 0}); }
     Block guarded(Block outer) noexcept {
       if (!outer) return outer;
-      spans_.fetch_add(1, Order::relaxed);
-      if (spans_.load(Order::relaxed) <= kGuardsMax) guards_.set(outer.end() - page_, wall_bytes(outer));
+      if (spans_.fetch_add(1, Order::relaxed) < kGuardsMax) guards_.set(outer.end() - page_, wall_bytes(outer));
       return outer.shrunk_by(page_);
     }
     /// Empty when the system refuses: the guard then stays where it is.
