@@ -144,6 +144,7 @@ SEEDS = {
         WALLS, [("(none, span, Order::release, Order::relaxed)", "(none, span, Order::relaxed, Order::relaxed)")], "race", "guard_pages"),
     "a slab that there is no room for is counted": (
         WALLS, [("      kept_bytes_.fetch_sub(bytes, Order::relaxed);\n      return false;", "      return false;")], "too high", "guard_pages"),
+    "a trim lets a fork in": (WALLS, [("        Held held(this->lock_);\n        any", "        any")], "nobody's", "guard_pages"),
     "whatever waits is taken": (WALLS, [("bytes_in(span) == bytes)", "span)")], "another size", "guard_pages"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }

@@ -27,6 +27,8 @@
 #include "mortise/os/guards.hpp"
 #include "mortise/shape/page_index.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 
 namespace mortise {
 
@@ -40,7 +42,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     out.layer(kName, kWhat).number("guards_max", kGuardsMax).number("behind_large", kBehindLarge);
   }
 
-  template <Indexed Below> requires Locates<Below> class Over : public Passthrough<Below> {
+  template <Indexed Below> requires Locates<Below> class Over : public Locked<Below, FutexLock> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr bool kTakesUnsized = true;
@@ -89,9 +91,13 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       return moved ? now : Block{};
     }
 
-    /// Gives the spans that it keeps below, then trims there.
+    /// Gives the spans that it keeps below, then trims there. Under the lock, which a fork waits for: none is underway then. All others
+    /// who take one hold a lock of the layer above.
     std::size_t trim(Thread& t) noexcept requires Trims<Below> {
-      while (give_back_one(t)) {}
+      for (bool any = kKept; any;) {
+        Held held(this->lock_);
+        any = give_back_one(t);
+      }
       return this->below.trim(t);
     }
 
