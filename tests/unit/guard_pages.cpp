@@ -84,6 +84,24 @@ TEST(GuardPages, AWalkPassesWhatWaitsBy) {
   });
 }
 
+/// Whether a slab has a wall is told by a part of a granule: where a page is a whole one, a wall that nobody knows of would stay.
+TEST(GuardPages, PagesAsLargeAsGranulesMakeNoWalls) {
+  Stage<Walled<8>> stage(1, false);
+  os::Facts facts = own_facts();
+  facts.page_bytes = 64_KiB;
+  ASSERT_TRUE(start_below(stage.heap(), facts));
+  stage.as(0, [](auto& h, auto& t) {
+    const Block slab = h.allocate(t, {.size = 64_KiB});
+    h.release(t, slab);
+    for (const std::size_t size : {64_KiB, 128_KiB}) {  // where the slab was, and its wall would be
+      const Block large = h.below.allocate(t, {.size = size});
+      std::memset(large.ptr, 1, large.size);
+      h.below.release(t, large);
+    }
+    EXPECT_EQ(told(h).live, 0u);
+  });
+}
+
 TEST(GuardPages, TrimGivesBackWhatStays) {
   Stage<Walled<64>> stage;
   stage.as(0, [](auto& h, auto& t) {

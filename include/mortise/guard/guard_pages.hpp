@@ -11,9 +11,9 @@
 // of use.
 //
 // Programs that resize and release large blocks all the time pay two system calls for each, three where pages are protected: inside Bypass
-// (kBehindLarge off) only slabs have a wall; those beyond kGuardsMax then take no granule for one, either. A slab that is given back stays
-// here with its wall, up to kKeptBytes of them, until one as large is asked for or the heap is trimmed: nobody's span meanwhile, no block's
-// place.
+// (kBehindLarge off) only slabs have a wall, and only where pages are smaller than granules; those beyond kGuardsMax then take no granule
+// for one, either. A slab that is given back stays here with its wall, up to kKeptBytes of them, until one as large is asked for or the
+// heap is trimmed: nobody's span meanwhile, no block's place.
 //
 // Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
 // Placement: between the backbone and the span cache: under Bypass, or, for slabs alone, the last of the layers inside it.
@@ -49,6 +49,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
 
     bool start(const os::Facts& facts) noexcept {
       page_ = facts.page_bytes;
+      has_walls_ = kBehindLarge || page_ % IndexOf<Below>::kGranule != 0;
       return start_below(this->below, facts);
     }
     Block allocate(Thread& t, Request r) noexcept {
@@ -56,6 +57,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
         r.size = round_up(r.size, IndexOf<Below>::kGranule);
         if (!r.zeroed && r.align <= IndexOf<Below>::kGranule)
           if (std::byte* const p = take_kept(r.size)) return {p, r.size};
+        if (!has_walls_) return this->below.allocate(t, r);
         if (spans_.load(Order::relaxed) >= kGuardsMax && !give_back_one(t)) return this->below.allocate(t, r);
       }
       Block outer = this->below.allocate(t, r.grown_by(page_));
@@ -205,6 +207,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       return static_cast<std::size_t>(index.base_of(s) + index.bytes_of(s) - (outer.end() - page_));
     }
     Preset<4_KiB> page_;
+    bool has_walls_ = false;
     os::Guards guards_;
     Atomic<std::size_t> spans_{0};
     Atomic<std::size_t> kept_bytes_{0};  ///< for a moment perhaps more than there are
