@@ -60,6 +60,18 @@ def test_each_round_has_every_cell_on_every_arm(stage):
     assert len(again.runs) == len(running.runs)
 
 
+def test_who_takes_much_memory_warms_its_own(stage, monkeypatch):
+    suite = {"synthetic": SUITE["synthetic"] | {"trees": SUITE["synthetic"]["trees"] | {"large": True}}, "real": {}}
+    running = session_of(stage, {name: arm(stage, name, library(name)) for name in OURS})
+    ran, measure = {"mix": [], "trees": []}, running.measure
+    monkeypatch.setattr(running, "measure", lambda cell, of, rng: ran[cell.workload].append(of.name) or measure(cell, of, rng))
+    assert running.run(stage.session.cells_of(suite, "quick", []), 1, 600)
+    first, second = (run["arm"] for run in running.runs if run["workload"] == "mix")
+    assert ran["mix"] == [first, first, second], "one run a cell does not count"
+    first, second = (run["arm"] for run in running.runs if run["workload"] == "trees")
+    assert ran["trees"] == [first, first, second, second], "one of each arm does not count"
+
+
 def test_failures_are_named_and_not_compared(stage, broken):
     arms = {"hslab": arm(stage, "hslab", library("hslab")), "broken": arm(stage, "broken", broken),
             "absent": arm(stage, "absent", library("hslab"), serves="/of another name.so")}

@@ -116,7 +116,9 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         if (!next || have + next->granules < need || !tails_.shorten(this->below, s, Index::bytes_of(s))) return {};
         const SpanState state = next->state;
         const std::uint32_t more = need - have;
-        remove(next), next->state = SpanState::none, index().spans()[s->head + have - 1].state = SpanState::none;  // no ends inside
+        remove(next);
+        next->state = SpanState::none;  // no end of a span within it
+        index().spans()[s->head + have - 1].state = SpanState::none;
         if (next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
         index().set_span(s->head, need, SpanState::large);
         tails_.cut(this->below, s, bytes, state == SpanState::clean);
@@ -157,8 +159,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       return given + trim_below(this->below, t);
     }
 
-    /// Gives back the pages of spans free since before `deadline_ms`, until no more than `kept` bytes are left; returns the bytes. The
-    /// lock is not held meanwhile.
+    /// Gives back pages of spans free since before `deadline_ms` until `kept` bytes are left; returns the bytes. The lock is not held.
     std::size_t purge_older_than(std::uint64_t deadline_ms, std::size_t kept = 0) noexcept {
       std::size_t given = 0;
       for (;;) {
@@ -307,8 +308,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
 
     static constexpr unsigned kLooks = 16, kNearLimit = 64;
-    /// The smallest free span of at least `need` granules, dirty ones first, out of its list; null when there is none. In a bin
-    /// of mixed sizes it looks at the first `looks`; the next bin fits for sure.
+    /// The smallest free span of at least `need` granules, dirty ones first, out of its list, or null. Of a mixed bin `looks` are seen.
     [[gnu::noinline]] Span* take(std::uint32_t need, unsigned looks = kLooks) noexcept {
       Span* s = dirty_.find(need, looks);
       if (!s) s = clean_.find(need, looks);

@@ -15,7 +15,7 @@
 // for one, either. A slab that is given back stays here with its wall, up to kKeptBytes of them, until one as large is asked for or the
 // heap is trimmed: nobody's span meanwhile, no block's place.
 //
-// Bound: three system calls a span. Progress: as the kernel's. Source: guard pages as in [hardened_malloc].
+// Bound: three system calls a span. Progress: as the kernel's; a trim is blocking. Source: guard pages as in [hardened_malloc].
 // Placement: between the backbone and the span cache: under Bypass, or, for slabs alone, the last of the layers inside it.
 #pragma once
 
