@@ -85,7 +85,7 @@ TYPED_TEST(Conformance, ServesEveryClassExactly) {
         EXPECT_EQ(Classes::class_of(Classes::size_of(c)), c);
         EXPECT_EQ(Classes::class_of(Classes::size_of(c - 1) + 1), c);
         const Block b = h.allocate(t, {.size = Classes::size_of(c)});
-        EXPECT_EQ(b.size, Classes::size_of(c));
+        ASSERT_EQ(b.size, Classes::size_of(c));
         EXPECT_EQ(plain_class<Classes>(b.class_index()), c);
         h.release(t, b);
       }
@@ -206,7 +206,11 @@ TYPED_TEST(Conformance, HitsAreServedFromTheTop) {
         EXPECT_FALSE(h.allocate_hit(t, {.size = 24})) << "a call that nobody counts, or a block that must wait";
         return;
       }
-      const Block b = h.allocate_hit(t, {.size = 24, .zeroed = true});
+      Block b = h.allocate_hit(t, {.size = 24, .zeroed = true});
+      for (int tries = 0; TestFixture::kTraits.takes_samples && !b && tries < 8; ++tries) {
+        h.release(t, h.allocate(t, {.size = 24}));
+        b = h.allocate_hit(t, {.size = 24, .zeroed = true});
+      }
       ASSERT_TRUE(b);
       EXPECT_EQ(b.ptr[0], std::byte{0});
       EXPECT_GE(b.size, 24u);

@@ -23,6 +23,21 @@ TEST(SideTables, LieBehindEachOtherAndEndWithTheRoom) {
   EXPECT_EQ(tables.mapped_bytes(), 0u);
 }
 
+TEST(SideTables, BeginBehindWhatOthersMapped) {
+  SideTables tables;
+  std::byte* const place = os::find_window();
+  ASSERT_TRUE(place);
+  tables.place(place, 16_MiB);
+  ASSERT_EQ(os::map_at(place, 3_MiB), os::MapAt::done) << "another heap's window reaches to here";
+  std::byte* const table = tables.take(1_MiB, 64_KiB);
+  EXPECT_EQ(table, place + 4_MiB) << "the next step of windows";
+  EXPECT_TRUE(tables.back(table, 1_MiB));
+  EXPECT_EQ(tables.take(64_KiB, 64_KiB), place + 5_MiB);
+  EXPECT_EQ(tables.take(12_MiB, 64_KiB), nullptr);
+  os::unmap(table, 1_MiB);
+  os::unmap(place, 3_MiB);
+}
+
 TEST(SideTables, ArePutToUsePieceByPiece) {
   SideTables tables;
   std::byte* const place = os::find_window();

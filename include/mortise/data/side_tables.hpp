@@ -5,10 +5,12 @@
 
 #include "mortise/core/bits.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/window.hpp"
 
 namespace mortise {
 
-/// Cuts tables out of [place, place + reach). Nothing is mapped until `back`. Not synchronised: its owner holds a lock. O(1).
+/// Cuts tables out of [place, place + reach). Nothing is mapped until `back`. Not synchronised: its owner holds a lock. O(1),
+/// but for what others have mapped where a table would begin.
 class SideTables {
  public:
   /// Says where the tables lie. Once, before the first `take`.
@@ -16,13 +18,16 @@ class SideTables {
     at_ = at;
     reach_ = reach;
   }
-  /// Addresses for a table of at most `bytes`, a multiple of `step` apart from the next; null when the room is used up.
+  /// Addresses for a table of at most `bytes`, a multiple of `step` apart from the next; null when the room is used up. It begins where
+  /// nobody has mapped anything: windows of many heaps overlap, and a table cannot be moved later.
   std::byte* take(std::size_t bytes, std::size_t step) noexcept {
     bytes = round_up(bytes, step);
-    if (bytes > reach_ - next_) return nullptr;
-    std::byte* const table = at_ + next_;
-    next_ += bytes;
-    return table;
+    for (std::size_t at = next_; bytes <= reach_ && at <= reach_ - bytes; at += round_up(os::kWindowStep, step)) {
+      if (os::probe(at_ + at) == os::MapAt::taken) continue;
+      next_ = at + bytes;
+      return at_ + at;
+    }
+    return nullptr;
   }
   /// Makes a part of a table usable: zeroed memory. False when the system refuses.
   bool back(std::byte* at, std::size_t bytes) noexcept {

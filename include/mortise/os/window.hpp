@@ -24,24 +24,23 @@ inline constexpr std::size_t kWindowSpread = 44_TiB;
 #endif
 inline constexpr std::size_t kWindowStep = 2_MiB;
 
-/// Whether something can be mapped at `at`, where a window is to begin, and nothing is.
-inline bool is_free_window(std::byte* at) noexcept {
+/// What mapping something at `at` would meet. O(1): nothing stays mapped.
+inline MapAt probe(std::byte* at) noexcept {
   constexpr std::size_t kProbeBytes = 64_KiB;
-  if (map_at(at, kProbeBytes) != MapAt::done) return false;
-  unmap(at, kProbeBytes);
-  return true;
+  const MapAt result = map_at(at, kProbeBytes);
+  if (result == MapAt::done) unmap(at, kProbeBytes);
+  return result;
 }
+
+/// Whether something can be mapped at `at`, where a window is to begin, and nothing is.
+inline bool is_free_window(std::byte* at) noexcept { return probe(at) == MapAt::done; }
 
 /// A random multiple of 2 MiB at whose start nothing is mapped; null when the kernel lets nobody map there. The steps are small
 /// so that the windows of several heaps may overlap but what is used of them does not meet.
 inline std::byte* find_window() noexcept {
-  constexpr std::size_t kProbeBytes = 64_KiB;
   for (unsigned tries = 0; tries < 16; ++tries) {
     auto* const at = reinterpret_cast<std::byte*>(kWindowLowest + (entropy() % (kWindowSpread / kWindowStep)) * kWindowStep);
-    const MapAt result = map_at(at, kProbeBytes);
-    if (result == MapAt::taken) continue;
-    if (result == MapAt::done) unmap(at, kProbeBytes);
-    return at;
+    if (probe(at) != MapAt::taken) return at;
   }
   return nullptr;
 }
