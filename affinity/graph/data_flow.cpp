@@ -266,7 +266,7 @@ void DataFlow::follow(unsigned block) noexcept {
   while (looked_at_ < kInstructions && holds_pointer()) {
     if (pc != pc_[block] && block_at(pc) >= 0) return reach(pc);
     bool readable = true;
-    const Op* const op = code_.at(pc, memory_, readable);
+    const Op* const op = code_->at(pc, memory_, readable);
     if (!op) return;
     ++looked_at_;
     pc += op->length;
@@ -286,7 +286,8 @@ void DataFlow::follow(unsigned block) noexcept {
   }
 }
 
-unsigned DataFlow::run(const Start& start) noexcept {
+unsigned DataFlow::run(Code& code, const Start& start) noexcept {
+  code_ = &code;
   object_ = start.object, size_ = start.size, stack_ = start.general[kRsp].bits;
   blocks_ = stores_ = looked_at_ = 0;
   begins_ = waits_ = 0;

@@ -33,7 +33,7 @@ template <class HashOf> void ShapeGraph::Slots::put(std::uint32_t& slot, std::ui
   slot = count;
   if (count * 2 < room || room == kSlots) return;
   memset(at, 0, room * sizeof *at);
-  room *= 2;
+  room = room * 2;
   for (std::uint32_t n = 1; n <= count; ++n) {
     std::uint64_t i = hash_of(n) % room;
     while (at[i]) i = (i + 1) % room;

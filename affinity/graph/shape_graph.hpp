@@ -11,6 +11,7 @@
 #pragma once
 
 #include "affinity/seam.hpp"
+#include "mortise/data/preset.hpp"
 
 namespace mortise::affinity {
 
@@ -68,7 +69,7 @@ class ShapeGraph {
   struct Slots {
     static constexpr std::uint32_t kFirst = 1u << 10;
     std::uint32_t* at = nullptr;
-    std::uint32_t room = kFirst;
+    Preset<kFirst> room;
 
     /// The next number, `count`, goes to `slot`; twice the room where half of it is taken. O(1), amortised.
     template <class HashOf> void put(std::uint32_t& slot, std::uint32_t count, HashOf&& hash_of) noexcept;

@@ -5,6 +5,7 @@
 
 #include "affinity/observe/code.hpp"
 #include "affinity/observe/shadow.hpp"
+#include "mortise/data/preset.hpp"
 
 namespace mortise::affinity {
 
@@ -15,7 +16,7 @@ class Code {
 
   /// From now on each instruction is looked at again once: code is taken to stay as it is until the next call. A loaded module's does until
   /// it is unloaded; code made at run time may change at any time.
-  void forget() noexcept { ++round_; }
+  void forget() noexcept { round_ = round_ + 1; }
   /// The operation at `pc`, valid until the next call. Null: no instruction, or, with `readable` false, no memory.
   const Op* at(std::uintptr_t pc, ForeignMemory& memory, bool& readable) noexcept {
     const Entry& e = entries_[slot_[slot_of(pc)]];
@@ -38,7 +39,8 @@ class Code {
   std::uint16_t slot_[kEntries] = {};  ///< the entry of each slot; entry 0 is nobody's
   Entry entries_[kEntries + 1] = {};   ///< in the order of first use: few instructions touch few pages
   std::uint16_t used_ = 0;
-  std::uint64_t decoded_ = 0, round_ = 1;
+  std::uint64_t decoded_ = 0;
+  Preset<std::uint64_t{1}> round_;  ///< no entry is of round 0
 };
 
 }  // namespace mortise::affinity

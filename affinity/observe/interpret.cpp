@@ -80,7 +80,8 @@ Interpreter::Flow Interpreter::step(const Op& op) noexcept {
   }
 }
 
-Outcome Interpreter::run(const Start& start, const void* own, unsigned steps) noexcept {
+Outcome Interpreter::run(Code& code, const Start& start, const void* own, unsigned steps) noexcept {
+  code_ = &code;
   machine_.begin(start.general[kRsp].bits, start.object, start.size);
   for (unsigned r = 0; r < 16; ++r) machine_.set_general(r, start.general[r]);
   scope_.begin(own);
@@ -91,7 +92,7 @@ Outcome Interpreter::run(const Start& start, const void* own, unsigned steps) no
   unsigned done = 0;
   for (; done < steps; ++done) {
     bool readable = true;
-    const Op* const op = code_.at(pc_, machine_.memory().real(), readable);
+    const Op* const op = code_->at(pc_, machine_.memory().real(), readable);
     if (!op) {
       why_ = readable ? Stop::unsupported : Stop::unreadable;
       break;

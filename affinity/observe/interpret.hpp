@@ -52,11 +52,9 @@ class Interpreter {
  public:
   static constexpr unsigned kSteps = 3000, kDepth = 6, kUnknownBranches = 12, kReturns = 8;
 
-  constexpr explicit Interpreter(Code& code) noexcept : code_(code) {}
-
-  /// Interprets from `start`. `own`: an address in the allocator's module, which is never entered; null for none.
-  /// The stores are in `machine()` until the next run. At most `steps`; a profile takes fewer.
-  Outcome run(const Start& start, const void* own, unsigned steps = kSteps) noexcept;
+  /// Interprets from `start`; instructions that were decoded once are in `code`. `own`: an address in the allocator's module, which is
+  /// never entered; null for none. The stores are in `machine()` until the next run. At most `steps`; a profile takes fewer.
+  Outcome run(Code& code, const Start& start, const void* own, unsigned steps = kSteps) noexcept;
   const Machine& machine() const noexcept { return machine_; }
   Machine& machine() noexcept { return machine_; }
 
@@ -75,7 +73,7 @@ class Interpreter {
 
   Machine machine_;
   Scope scope_;
-  Code& code_;
+  Code* code_ = nullptr;  ///< of this run
   std::uintptr_t pc_ = 0;
   unsigned depth_ = 0, guesses_ = 0, returns_ = 0;
   bool follows_object_ = false;  // false: nothing to lose sight of

@@ -10,6 +10,7 @@
 #include "affinity/observe/cfi.hpp"
 #include "affinity/observe/wrapper.hpp"
 #include "affinity/seam.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/policy/chooser.hpp"
 
 namespace mortise::affinity {
@@ -65,7 +66,7 @@ class Index {
   }
 
   std::uint32_t* slots_ = nullptr;
-  unsigned shift_ = 64;
+  unsigned shift_ = 0;  ///< where there are slots
   std::size_t count_ = 0;
 };
 
@@ -156,7 +157,7 @@ class EarlyObjects {
   void spread() noexcept;
 
   Row* row_ = nullptr;
-  unsigned log2_ = kFirstLog2;
+  Preset<kFirstLog2> log2_;
   std::uint32_t taken_ = 0, forgotten_ = 0;
 };
 

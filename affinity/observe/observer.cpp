@@ -106,13 +106,13 @@ void Observer::decide(Way& way, std::uintptr_t address, const std::uintptr_t* ch
   if (way.count == 0 && *options_.plan && &planned) plan = planned(chain, depth, size_class);
   if (plan.kind == PlannedWay::Kind::unknown && ++way.count < kObjectsBeforeAnalysis) return;
   const bool may_climb = plan.kind != PlannedWay::Kind::node && options_.mode != Mode::site && depth < kLevelsMax;
-  if (may_climb && next_wrapper_id_ <= UINT16_MAX) {
+  if (may_climb && kFirstWrapperId + wrapper_ids_ <= UINT16_MAX) {
     const Caller* const c = judged_caller_of(address, way.caller);
     if (c && c->frame.is_known && (c->verdict == WrapperVerdict::wrapper || plan.kind == PlannedWay::Kind::wrapper)) {
       way.step = {.cfa_offset = c->frame.cfa_offset,
                   .rbp_offset = c->frame.saved_at[kRbpOfCalleeSaved],
                   .from_rbp = c->frame.from_rbp,
-                  .id = static_cast<std::uint16_t>(next_wrapper_id_++)};
+                  .id = static_cast<std::uint16_t>(kFirstWrapperId + wrapper_ids_++)};
       way.kind = Way::Kind::wrapper;
       return;
     }
@@ -351,7 +351,9 @@ void EarlyObjects::put(std::uint64_t granule, Row row) noexcept {
 
 /// A bucket becomes two, of which the first begins where it lies or behind: the last one goes first.
 void EarlyObjects::spread() noexcept {
-  for (std::size_t from = kRows << log2_++; from;) {
+  std::size_t from = kRows << log2_;
+  log2_ = log2_ + 1;
+  while (from) {
     from -= kRows;
     Row old[kRows];
     memcpy(old, row_ + from, sizeof old);

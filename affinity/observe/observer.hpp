@@ -36,7 +36,11 @@ class Observer {
   static constexpr unsigned kObjectsBeforeAnalysis = 16;
   static constexpr unsigned kLevelsMax = 6;
 
-  bool start() noexcept { return true; }
+  /// All zero until then, as far as memory goes (mortise/data/preset.hpp).
+  bool start() noexcept {
+    new_epoch();  // no thread's
+    return true;
+  }
   /// Before any thread but the first runs. Pools are closed (mode off) until then.
   void configure(const Options& options) noexcept;
   const Options& options() const noexcept { return options_; }
@@ -114,10 +118,10 @@ class Observer {
   static constexpr unsigned kFirstWrapperId = kClasses;
 
   // What a hit reads.
-  Atomic<std::uint32_t> epoch_{1};
+  Atomic<std::uint32_t> epoch_{0};
 
   FutexLock lock_;
-  Options options_{.mode = Mode::off};
+  Options options_{.mode = Mode::off, .misses_before_look = 0, .objects_before_pool = 0, .object_bytes_max = 0};
   void* layer_ = nullptr;
   PooledObject (*locate_)(void*, const std::byte*) noexcept = nullptr;
   void (*survey_)(void*, void*, PoolSurvey) noexcept = nullptr;
@@ -134,7 +138,7 @@ class Observer {
   ClassUse use_[kClasses] = {};
   SpansMet* spans_met_ = nullptr;  ///< once a pool forwards
   std::uint32_t pools_ = 0;
-  std::uint32_t next_wrapper_id_ = kFirstWrapperId;
+  std::uint32_t wrapper_ids_ = 0;  ///< given out so far
   NodeId last_counted_ = kNoNode;
   std::uintptr_t last_stack_end_ = 0;
   Counts counts_ = {};

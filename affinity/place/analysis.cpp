@@ -92,11 +92,11 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   const std::uint32_t edges_before = graph_.edges();
   const std::uint64_t decoded_before = code_.decoded();
   const Start start = start_of(object, size, resume);
-  const Outcome outcome = interpreter_.run(start, this, kSteps);
+  const Outcome outcome = interpreter_.run(code_, start, this, kSteps);
   unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
   unsigned looked_at = outcome.steps;
   if (shape.runs == 0) {
-    const unsigned flow = flow_.run(start);
+    const unsigned flow = flow_.run(code_, start);
     looked_at += flow;
     counts_.flow_instructions += flow;
     into |= edges_of(flow_, node, start, Seen::data_flow);

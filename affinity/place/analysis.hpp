@@ -61,8 +61,8 @@ class Analysis {
   void merge(NodeId a, NodeId b, Why why) noexcept;
 
   Code code_;
-  Interpreter interpreter_{code_};
-  DataFlow flow_{code_};
+  Interpreter interpreter_;
+  DataFlow flow_;
   ShapeGraph graph_;
   AffinityRules rules_;
   AdaptiveSwitch switch_;

@@ -22,7 +22,7 @@ struct Pair {
 
 struct Profile {
   Code code;
-  Interpreter interpreter{code};
+  Interpreter interpreter;
   Atomic<bool> busy{false};
   bool is_started = false;
   std::uint64_t samples = 0, touched = 0, in_nodes = 0, dropped_pairs = 0;
@@ -54,7 +54,7 @@ void sample(const greg_t* registers) {
   for (unsigned r = 0; r < 16; ++r) start.general[r] = Value::of(static_cast<std::uint64_t>(registers[kOrder[r]]));
   ++profile.samples;
   profile.code.forget();
-  profile.interpreter.run(start, &profile, kSteps);
+  profile.interpreter.run(profile.code, start, &profile, kSteps);
   const Machine& m = profile.interpreter.machine();
   NodeId before = kNoNode;
   profile.touched += m.accesses() != 0;

@@ -61,7 +61,7 @@ class DataFlowTest : public testing::Test {
     s.general[kRsi] = Value::of(reinterpret_cast<std::uintptr_t>(&holder_));
     s.general[kRsp] = Value::of(reinterpret_cast<std::uintptr_t>(stack));
     for (unsigned r : {3u, 5u, 12u, 13u, 14u, 15u}) s.general[r] = Value::of(r);
-    return flow_->run(s);
+    return flow_->run(*code_, s);
   }
   bool stored(Item** where) const {
     for (unsigned n = 0; n < flow_->stores(); ++n)
@@ -78,7 +78,7 @@ class DataFlowTest : public testing::Test {
 
   // On the heap: what lies on the stack of the test would be its frame.
   std::unique_ptr<Code> code_ = std::make_unique<Code>();
-  std::unique_ptr<DataFlow> flow_ = std::make_unique<DataFlow>(*code_);
+  std::unique_ptr<DataFlow> flow_ = std::make_unique<DataFlow>();
   static inline Item fresh_, old_;
   static inline Holder holder_{&old_, nullptr, nullptr, nullptr};
 };

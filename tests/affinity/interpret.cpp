@@ -31,7 +31,7 @@ std::string library(const std::string& level) { return std::string(MORTISE_AFFIN
 
 class Snippets : public testing::TestWithParam<const char*> {
  protected:
-  Snippets() : ground_(std::make_unique<Ground>()), code_(std::make_unique<Code>()), interpreter_(std::make_unique<Interpreter>(*code_)) {}
+  Snippets() : ground_(std::make_unique<Ground>()), code_(std::make_unique<Code>()), interpreter_(std::make_unique<Interpreter>()) {}
 
   // A call of `f` about to begin: the return address is on the stack.
   Start start_of(Snippet f, long a, long b) {
@@ -64,7 +64,7 @@ TEST_P(Snippets, DoWhatTheProcessorDoes) {
       for (auto& word : ground_->memory) word = random();
       std::uint64_t before[kWords];
       std::copy(std::begin(ground_->memory), std::end(ground_->memory), before);
-      const Outcome outcome = interpreter_->run(start_of(f, a, b), nullptr);
+      const Outcome outcome = interpreter_->run(*code_, start_of(f, a, b), nullptr);
       ASSERT_TRUE(std::equal(std::begin(before), std::end(before), ground_->memory)) << name << ": the program's memory changed";
       ASSERT_EQ(outcome.stop, Stop::outside) << name << " stopped after " << outcome.steps << " steps: " << name_of(outcome.stop);
       std::uint64_t said[kWords];
@@ -107,8 +107,8 @@ __attribute__((noinline)) long reads(long a, long, std::uint64_t*) { return *rei
 
 using Limits = Snippets;
 TEST_F(Limits, EndWhatDoesNotEnd) {
-  EXPECT_EQ(interpreter_->run(start_of(forever, 1, 1), nullptr).stop, Stop::step_limit);
-  EXPECT_EQ(interpreter_->run(start_of(writes, 1, 1), nullptr).stop, Stop::shadow_full);
+  EXPECT_EQ(interpreter_->run(*code_, start_of(forever, 1, 1), nullptr).stop, Stop::step_limit);
+  EXPECT_EQ(interpreter_->run(*code_, start_of(writes, 1, 1), nullptr).stop, Stop::shadow_full);
 }
 
 TEST_F(Limits, SurviveMemoryThatIsNotThere) {
@@ -117,8 +117,8 @@ TEST_F(Limits, SurviveMemoryThatIsNotThere) {
   munmap(gone, 4096);
   const auto all = [&] {
     for (const auto address : {reinterpret_cast<long>(gone), reinterpret_cast<long>(forbidden), 0L, 8L, -16L, 1L << 50})
-      EXPECT_EQ(interpreter_->run(start_of(reads, address, 0), nullptr).stop, Stop::unreadable) << std::hex << address;
-    EXPECT_EQ(interpreter_->run(start_of(reinterpret_cast<Snippet>(gone), 0, 0), nullptr).stop, Stop::unreadable);
+      EXPECT_EQ(interpreter_->run(*code_, start_of(reads, address, 0), nullptr).stop, Stop::unreadable) << std::hex << address;
+    EXPECT_EQ(interpreter_->run(*code_, start_of(reinterpret_cast<Snippet>(gone), 0, 0), nullptr).stop, Stop::unreadable);
   };
   all();
   std::thread([&] { all(); }).join();  // with a second thread, pages are copied by the kernel
@@ -151,7 +151,7 @@ TEST_F(Limits, SeeWhereThePointerGoes) {
   s.general[kRsi] = Value::of(reinterpret_cast<std::uintptr_t>(&holder));
   s.object = reinterpret_cast<std::uintptr_t>(&fresh), s.size = sizeof fresh;
   s.general[kRax] = {s.object, true, true};
-  interpreter_->run(s, nullptr);
+  interpreter_->run(*code_, s, nullptr);
   const Machine& m = interpreter_->machine();
   // Both lie on this test's stack: the start of the interpretation is on another.
   bool into = false, out_of = false;

@@ -62,7 +62,7 @@ def test_exports_nothing_but_the_table(name):
     assert {s for s in exported - symbols if not s.startswith("mortise_")} == set()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "+affinity" not in name])  # its analysis has tables of its own
+@pytest.mark.parametrize("name", NAMES)
 def test_a_heap_takes_no_room_in_the_file(name):
     """Pages of a heap that lies in the file are read by sixteens: a small program had 200 KiB more."""
     data = elf(name).get_section_by_name(".data")
