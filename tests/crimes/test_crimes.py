@@ -42,9 +42,9 @@ OVERFLOWS = dict.fromkeys(
      "overflow_16", "overflow_1_medium", "overflow_1_large", "overflow_after_calloc", "overflow_after_aligned_alloc",
      "overflow_after_realloc_shrank", "overflow_after_realloc_grew", "overflow_found_by_realloc", "overflow_through_new",
      "house_of_einherjar", "poison_null_byte"), "tail_overwritten")
-# Into the ends of a block, or anywhere into a large one; into the middle of others they go unseen.
+# Into the start of a block, or anywhere into a large one; behind the start of others they go unseen.
 WRITES_AFTER_FREE = dict.fromkeys(
-    ("write_after_free_start", "write_after_free_end", "write_after_free_small",
+    ("write_after_free_start", "write_after_free_small",
      "write_after_free_medium", "write_after_realloc_moved", "write_after_free_by_a_thread", "tcache_poisoning",
      "tcache_poisoning_safe_linking", "small_block_poisoning", "house_of_lore", "unsorted_bin_attack"), "write_after_free")
 MISMATCHES = dict.fromkeys(("sized_delete_too_small", "sized_delete_too_large", "sized_delete_off_by_eight"), "size_mismatch") | {

@@ -175,7 +175,7 @@ template <class List, Promises kPromises> class Driver {
     const Held h = take(which);
     if (h.block.size > 4000 || is_alone(h)) return free_honestly(h);  // too large to stay
     free_honestly(h);
-    h.block.ptr[n % std::min<std::size_t>(h.block.size, fills::ZeroedEnds<>::kStart)] = std::byte{0x41};
+    h.block.ptr[n % std::min<std::size_t>(h.block.size, fills::ZeroedStart<>::kStart)] = std::byte{0x41};
     stage_.as(0, [](H& heap, auto& t) { trim_below(heap, t); });
     if (!told)  // seen when the block is given out again
       for (unsigned i = 0; i < 4000 && !told; ++i)

@@ -23,11 +23,11 @@ template <class... Upper> using OverMarks = Join<Layers<Upper...>, Layers<SpanCa
 using Cached = Layers<Aligned, ThreadCache<>, SmallBypass>;
 template <class... Guard> using Guarded = Join<Layers<Guard...>, Cached, Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>;
 inline constexpr Traits kGuardPages{.align_max = 1_MiB, .is_exact = false, .length_divisor = 4};
-inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false};
+inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false, .hit_tries = 0};
 inline constexpr Traits kDelayed{.align_max = 1_MiB, .is_exact = false, .hits = false};  // no malloc has what was released just now
 using BatchQuarantine = DelayedBatches<8_KiB, fills::Untouched, 1_KiB>;
 using ZeroingBatches = DelayedBatches<8_KiB, fills::Zeroed<>, 1_KiB>;
-using ZeroingEnds = DelayedBatches<8_KiB, fills::ZeroedEnds<1_KiB>, 1_KiB>;
+using ZeroingStarts = DelayedBatches<8_KiB, fills::ZeroedStart<1_KiB>, 1_KiB>;
 using SlabsWalled = Bypass<LargerThan<16_KiB>, SmallSlab, GuardPages<16384, false>>;
 using FewSlabsWalled = Bypass<LargerThan<16_KiB>, SmallSlab, GuardPages<2, false>>;
 using Quarantine = DelayedFree<8_KiB, order::Fifo, fills::Untouched, 64>;
@@ -50,7 +50,7 @@ using GuardStacks = ::testing::Types<
     Entry<"delayed_free_zeroing", Guarded<ZeroingQuarantine>, kAligns>,
     Entry<"delayed_batches", Guarded<BatchQuarantine>, kAligns>,
     Entry<"delayed_batches_zeroing", Guarded<ZeroingBatches>, kAligns>,
-    Entry<"delayed_batches_zeroing_ends", Guarded<ZeroingEnds>, kAligns>,
+    Entry<"delayed_batches_zeroing_starts", Guarded<ZeroingStarts>, kAligns>,
     Entry<"delayed_reuse", Layers<DelayedReuse<8_KiB, 8_KiB, classes::Geometric<16, 4_KiB>, 256>, Tlsf<FutexLock>, MmapHeap<>>, kDelayed>,
     Entry<"zero_on_free", Guarded<ZeroOnFree<>>, kAligns>,
     Entry<"random_slots", OverSpans<Aligned, ThreadCache<>, RandomSlots, SmallBypass>, kAligns>,
@@ -64,7 +64,7 @@ using GuardStacks = ::testing::Types<
     Entry<"zero_delay", Guarded<ZeroOnFree<>, Quarantine>, kAligns>,
     Entry<"tail_magic_delay", Guarded<TailChecksum<>, HeaderMagic<>, Quarantine>, kTags>,
     Entry<"magic_tail_delay", Guarded<HeaderMagic<>, TailChecksum<>, ZeroingQuarantine>, kTags>,
-    Entry<"marked_tail_batches", Guarded<SizeCheck<>, MarkedTail<>, ZeroingEnds>, kTags>,
+    Entry<"marked_tail_batches", Guarded<SizeCheck<>, MarkedTail<>, ZeroingStarts>, kTags>,
     Entry<"magic_delay_tail", Guarded<HeaderMagic<>, Quarantine, TailChecksum<>>, kTags>>;
 
 }  // namespace mortise::test

@@ -67,13 +67,13 @@ struct Traits {
   bool is_exact = true;                ///< `tell` counts as live what the blocks' sizes add up to, if it counts at all
   bool maps_through_source = true;     ///< false: a layer has memory of its own beside the source's
   bool hits = true;                    ///< false: its cache is closed, or keeps what it got for later
-  bool takes_samples = false;          ///< any allocation may, by chance, be one that passes the caches by
+  unsigned hit_tries = 1;              ///< more where any allocation may, by chance, pass the caches by; 0: whether one hits is chance
   std::size_t length_divisor = 1;      ///< makes random runs shorter where each operation is a system call
 };
 inline constexpr Traits kAligns{.align_max = 1_MiB};
 inline constexpr Traits kTags{.align_max = 1_MiB, .is_exact = false};  // counts its own bytes in each block as live
 inline constexpr Traits kPools{.align_max = 1_MiB, .is_exact = false, .maps_through_source = false};  // remote releases count as live
-inline constexpr Traits kRemembers{.align_max = 1_MiB, .maps_through_source = false, .takes_samples = true};  // in tables beside the heap
+inline constexpr Traits kRemembers{.align_max = 1_MiB, .maps_through_source = false, .hit_tries = 9};  // in tables beside the heap
 inline constexpr Traits kArena{.align_max = 4_KiB, .room_bytes = 8_MiB, .length_divisor = 20};
 inline constexpr Traits kSmallAligns{.align_max = 64_KiB, .room_bytes = 8_MiB};
 inline constexpr Traits kSmallTags{.align_max = 64_KiB, .room_bytes = 8_MiB, .is_exact = false};

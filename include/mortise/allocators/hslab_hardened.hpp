@@ -3,7 +3,7 @@
 //   malloc   SampledGuards: one in 20000 alone on a page ─ MarkedTail: marked as held; a canary behind the request and at the block's end
 //            ─ hslab
 //   free(p)  SizeCheck, where the delete names a size ─ MarkedTail: is p held, and whole?
-//            ─ DelayedBatches: zeroed at both ends, into this thread's quarantine; must be zero there when it leaves
+//            ─ DelayedBatches: zeroed at its start, into this thread's quarantine; must be zero there when it leaves
 //   memory   GuardPages: a page without access behind each of 128 slabs; all bookkeeping out of line
 //
 // Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
@@ -11,7 +11,7 @@
 // Large blocks have no page behind them: it took three system calls each time that one was made, resized or released, and a tail tells of
 // the same writes when they are. Slabs beyond the first 8 MiB have none either: memory with walls in it gets no huge pages.
 //
-// No block is smaller than 32 bytes: each has two words at either end, so that a release zeroes a fixed number of them at two distances.
+// No block is smaller than 32 bytes, so that a release zeroes three words of each and asks nothing.
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
@@ -31,7 +31,7 @@ using HslabHardenedLayers = Layers<
     SampledGuards<>,                                                           // reads, too, for a few blocks
     SizeCheck<>,                                                               // delete as what was made
     MarkedTail<>,                                                              // held or released, out of line; canaries behind it
-    DelayedBatches<64_KiB, fills::ZeroedEnds<>, 32_KiB>,                       // zeroed at both ends, and still zero when it leaves
+    DelayedBatches<64_KiB, fills::ZeroedStart<>, 32_KiB>,                      // zeroed at its start, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,

@@ -35,16 +35,15 @@ using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
 MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
 MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
 
-MORTISE_HOT void fill_rest(std::byte* p, std::size_t n) noexcept { std::memset(p + 64, 0, n - 64); }
-
-/// From where is_whole has looked, eight words at a time, then four; before the last four the end is reached, and they fall on it.
-MORTISE_HOT Word rest(const std::byte* p, std::size_t n) noexcept {
-  const auto *at = reinterpret_cast<const Word*>(p) + 3, *const end = reinterpret_cast<const Word*>(p + n);
+/// All words from `from` to `to`, eight at a time, then four; before the last four the end is reached, and they fall on it, so that three
+/// before `from`, which are the block's, may be looked at, too.
+MORTISE_HOT Word range(const std::byte* from, const std::byte* to) noexcept {
+  const auto *at = reinterpret_cast<const Word*>(from), *const end = reinterpret_cast<const Word*>(to);
   Word seen{};
   for (; end - at >= 8; at += 8) seen |= ((at[0] | at[1]) | (at[2] | at[3])) | ((at[4] | at[5]) | (at[6] | at[7]));
   for (; at < end; at += 4) {
-    const Word* const from = end - at < 4 ? end - 4 : at;
-    seen |= (from[0] | from[1]) | (from[2] | from[3]);
+    const Word* const four = end - at < 4 ? end - 4 : at;
+    seen |= (four[0] | four[1]) | (four[2] | four[3]);
   }
   return seen;
 }
@@ -93,7 +92,7 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
-    if (l.bytes > kAtOnce) [[unlikely]] detail::fill_rest(p, l.bytes);
+    if (l.bytes > kAtOnce) [[unlikely]] std::memset(p + kAtOnce, 0, l.bytes - kAtOnce);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept {
@@ -101,7 +100,7 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
     Word seen = *last;
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kAtOnce / sizeof(Word) - 1; ++i) seen |= *no_further(reinterpret_cast<const Word*>(p) + i, last);
-    if (n > kAtOnce) [[unlikely]] seen |= detail::rest(p, n);
+    if (n > kAtOnce) [[unlikely]] seen |= rest(p, n);
     return (seen[0] | seen[1]) == 0;
   }
   /// The same for `count` blocks of `n` bytes each: one glance at all of them.
@@ -111,7 +110,7 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
     if (n <= 32) return detail::are_zero(p, count, 0, 16);
     if (n <= kAtOnce) return detail::are_zero(p, count, 0, 16, l.third, l.last);
     Word seen{};
-    for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | detail::rest(p[i], n);
+    for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
   /// The same for blocks of which the one at p[i] has the length `length_of(i)`, none below `kLeast`.
@@ -121,7 +120,7 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
     for (unsigned i = 0; i < count; ++i) {
       const Length& n = length_of(i);
       seen |= (word(p[i]) | word(p[i] + n.second)) | (word(p[i] + n.third) | word(p[i] + n.last));
-      if (n.bytes > kAtOnce) seen |= detail::rest(p[i], n.bytes);
+      if (n.bytes > kAtOnce) seen |= rest(p[i], n.bytes);
     }
     return (seen[0] | seen[1]) == 0;
   }
@@ -129,6 +128,7 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
  private:
   MORTISE_HOT static Word word(const std::byte* p) noexcept { return detail::word(p); }
   MORTISE_HOT static Word& word(std::byte* p) noexcept { return detail::word(p); }
+  MORTISE_HOT static Word rest(const std::byte* p, std::size_t n) noexcept { return detail::range(p + 48, p + n); }
 
   /// The lower of the two, without a jump: the compiler shall not see that one of them is a step from the one before.
   template <class W> MORTISE_HOT static W* no_further(W* at, W* last) noexcept {
@@ -137,75 +137,67 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
   }
 };
 
-/// Zeroed at both ends: the first 64 bytes, where objects have their links and tables of functions, and the last 32. So a release costs
-/// six stores, up to `kWholeFrom`. In the middle of blocks between 96 bytes and that, a write after free is not found, and a read finds
-/// what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer than zeroing takes, are zeroed whole.
+/// Zeroed at its start: the first 48 bytes, where objects have their table of functions and their links. So a release costs three
+/// stores, up to `kWholeFrom`, and a look three loads, of one or two cache lines. Behind those, in smaller blocks than that, a write
+/// after free is not found, and a read finds what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer
+/// than zeroing takes, are zeroed whole.
 /// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed whole.
-template <std::size_t kWholeFrom = 8_KiB> struct ZeroedEnds {
-  static constexpr const char* kName = "ZeroedEnds";
+template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
+  static constexpr const char* kName = "ZeroedStart";
   static constexpr std::size_t kFillBytes = 32_KiB;
-  static constexpr std::size_t kStart = 64, kEnd = 32;
+  static constexpr std::size_t kStart = 48;
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
 
-  /// Two words at the start, two that lie `inner` bytes from it, and two at the end. Where the block is shorter they fall on each other.
+  /// The third word lies `third` bytes from the start. Where the block is shorter it falls on the second.
   struct Length {
     std::uint32_t bytes = 0;
-    std::uint8_t inner = 0;
+    std::uint8_t third = 0;
     bool is_whole = false;
 
     constexpr Length() = default;
     constexpr explicit Length(std::size_t n)
         : bytes(static_cast<std::uint32_t>(n)),
-          inner(static_cast<std::uint8_t>(n < kPair ? 0 : std::min(kStart, n) - kPair)),
+          third(static_cast<std::uint8_t>(n < kPair ? 0 : std::min(kStart, n) - sizeof(Word))),
           is_whole(n >= kWholeFrom) {}
   };
   template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
     using detail::word;
-    if (kLeast < kPair && l.bytes < kPair) word(p) = Word{};
-    else each_end(p, l, [](auto*... at) { ((word(at) = Word{}), ...); });
+    word(p) = Word{};
+    if (kLeast >= kPair || l.bytes >= kPair) word(p + 16) = word(p + l.third) = Word{};
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
-    if (l.is_whole) [[unlikely]] detail::fill_rest(p, l.bytes);
+    if (l.is_whole) [[unlikely]] std::memset(p + kStart, 0, l.bytes - kStart);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
-    const Length l(n);
-    if (n <= 16) return detail::are_zero(p, count, 0);
-    if (n <= kPair) return detail::are_zero(p, count, 0, 16);
-    if (n <= kStart) return detail::are_zero(p, count, 0, 16, l.inner, l.inner + 16);
-    if (!detail::are_zero(p, count, 0, 16, 32, 48, n - 32, n - 16)) return false;
+    if (n < kPair) return detail::are_zero(p, count, 0);
+    if (!detail::are_zero(p, count, 0, 16, Length(n).third)) return false;
     Word seen{};
-    for (unsigned i = 0; l.is_whole && i < count; ++i) seen |= detail::rest(p[i], n);
+    for (unsigned i = 0; n >= kWholeFrom && i < count; ++i) seen |= detail::range(p[i] + kStart, p[i] + n);
     return (seen[0] | seen[1]) == 0;
   }
   /// The same for blocks of which the one at p[i] has the length `length_of(i)`, none below `kLeast`.
   template <std::size_t kLeast, class LengthOf>
   static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of) noexcept {
-    using detail::word;
     Word seen{};
     bool is_any_whole = false;
     for (unsigned i = 0; i < count; ++i) {
       const Length& l = length_of(i);
       is_any_whole |= l.is_whole;
-      if (kLeast < kPair && l.bytes < kPair) seen |= word(p[i]);
-      else each_end(p[i], l, [&seen](auto*... at) { seen |= (word(at) | ...); });
+      seen |= detail::word(p[i]);
+      if (kLeast >= kPair || l.bytes >= kPair) seen |= detail::word(p[i] + 16) | detail::word(p[i] + l.third);
     }
     for (unsigned i = 0; is_any_whole && i < count; ++i)
-      if (const Length& l = length_of(i); l.is_whole) seen |= detail::rest(p[i], l.bytes);
+      if (const Length& l = length_of(i); l.is_whole) seen |= detail::range(p[i] + kStart, p[i] + l.bytes);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
   using Word = detail::Word;
   static constexpr std::size_t kPair = 2 * sizeof(Word);  ///< shorter ones are one word
-
-  template <class Byte, class Visit> MORTISE_HOT static void each_end(Byte* p, const Length& l, Visit&& visit) noexcept {
-    Byte *const inner = p + l.inner, *const end = p + l.bytes;
-    visit(p, p + 16, inner, inner + 16, end - 32, end - 16);
-  }
 };
 
 }  // namespace fills
