@@ -13,8 +13,8 @@ template <class H> concept HitsAway = Hits<H> && requires(H& h, typename H::Thre
   { h.release_hit_away(t, p) } noexcept -> std::same_as<bool>;
 };
 
-/// Serves hits without a thread's record, but for a countdown of the thread, at which they look.
-template <class H> concept HitsCounted = requires(H& h, typename H::Thread& nobody, const std::int32_t& left, Request r) {
+/// Serves hits without a thread's record, but for a countdown of the thread.
+template <class H> concept HitsCounted = requires(H& h, typename H::Thread& nobody, std::int32_t& left, Request r) {
   { h.allocate_hit_counted(nobody, left, r) } noexcept -> std::same_as<Block>;
 };
 

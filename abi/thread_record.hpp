@@ -23,7 +23,7 @@ template <class T> struct ThreadRecord {
   os::OwnArea area;
   T* state = kNone;            ///< none before the thread's first miss
   bool ended = false;          ///< its end has been announced: it keeps no state between calls any more
-  std::int32_t countdown = 0;  ///< above 0 hits are served, by layers that ask no more (SampledGuards)
+  std::int32_t countdown = 0;  ///< of layers that serve hits without the state but for a count (SampledGuards)
 
   MORTISE_HOT T* ready() noexcept { return kRefusesAsZero<T> && state == kNone ? nullptr : state; }
 };

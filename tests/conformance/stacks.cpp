@@ -206,7 +206,6 @@ TYPED_TEST(Conformance, HitsAreServedFromTheTop) {
         EXPECT_FALSE(h.allocate_hit(t, {.size = 24})) << "a call that nobody counts, or a block that must wait";
         return;
       }
-      if (TestFixture::kTraits.hit_tries == 0) return;
       Block b = h.allocate_hit(t, {.size = 24, .zeroed = true});
       for (unsigned tries = 1; !b && tries < TestFixture::kTraits.hit_tries; ++tries) {
         h.release(t, h.allocate(t, {.size = 24}));

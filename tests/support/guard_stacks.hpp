@@ -23,7 +23,7 @@ template <class... Upper> using OverMarks = Join<Layers<Upper...>, Layers<SpanCa
 using Cached = Layers<Aligned, ThreadCache<>, SmallBypass>;
 template <class... Guard> using Guarded = Join<Layers<Guard...>, Cached, Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>;
 inline constexpr Traits kGuardPages{.align_max = 1_MiB, .is_exact = false, .length_divisor = 4};
-inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false, .hit_tries = 0};
+inline constexpr Traits kSampled{.align_max = 1_MiB, .is_exact = false};
 inline constexpr Traits kDelayed{.align_max = 1_MiB, .is_exact = false, .hits = false};  // no malloc has what was released just now
 using BatchQuarantine = DelayedBatches<8_KiB, fills::Untouched, 1_KiB>;
 using ZeroingBatches = DelayedBatches<8_KiB, fills::Zeroed<>, 1_KiB>;

@@ -67,7 +67,7 @@ struct Traits {
   bool is_exact = true;                ///< `tell` counts as live what the blocks' sizes add up to, if it counts at all
   bool maps_through_source = true;     ///< false: a layer has memory of its own beside the source's
   bool hits = true;                    ///< false: its cache is closed, or keeps what it got for later
-  unsigned hit_tries = 1;              ///< more where any allocation may, by chance, pass the caches by; 0: whether one hits is chance
+  unsigned hit_tries = 1;              ///< more where any allocation may, by chance, pass the caches by
   std::size_t length_divisor = 1;      ///< makes random runs shorter where each operation is a system call
 };
 inline constexpr Traits kAligns{.align_max = 1_MiB};

@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "mortise/allocators/hslab.hpp"
-#include "mortise/guard/delayed_batches.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -118,37 +117,6 @@ TEST(SampledGuards, AThreadRestsAfterASample) {
       h.release(t, b);
     }
     h.release(t, guarded);
-  });
-}
-
-/// Hits are not counted: what is, misses of both kinds, stands for as many allocations as it is taken for, more or less.
-TEST(SampledGuards, OneInSoManyIsGuardedWhereMostAreHits) {
-  constexpr unsigned kOneIn = 2000, kAllocations = 1'000'000;
-  using Some = Stack<Join<Layers<SampledGuards<kOneIn, 32, 0>, DelayedBatches<>>, HslabLayers>>;
-  Stage<Some> stage;
-  stage.as(0, [](Some& h, auto& t) {
-    Block live[64] = {};
-    Crime crime{};
-    const auto give = [&](Block b) {
-      if (h.explain(b.ptr, crime)) return h.release(t, {b.ptr, 0});
-      if (!h.release_hit(t, h.block_of(b.ptr))) h.release(t, h.block_of(b.ptr));
-    };
-    unsigned guarded = 0, hits = 0;
-    for (unsigned i = 0; i < kAllocations; ++i) {
-      Block& b = live[i % 64];
-      if (b) give(b);
-      const std::size_t size = 16 + i * 7 % 400;
-      b = h.allocate_hit(t, {.size = size});
-      hits += static_cast<bool>(b);
-      if (!b) b = h.allocate(t, {.size = size});
-      ASSERT_TRUE(b);
-      guarded += h.explain(b.ptr, crime);
-    }
-    for (const Block b : live) give(b);
-    EXPECT_GT(hits, kAllocations / 10 * 9);
-    EXPECT_GT(guarded, kAllocations / kOneIn / 4);
-    EXPECT_LT(guarded, kAllocations / kOneIn * 4);
-    RecordProperty("guarded", static_cast<int>(guarded));
   });
 }
 

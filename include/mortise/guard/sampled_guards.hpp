@@ -7,14 +7,9 @@
 //
 // One in kOneIn allocations, on average and at random, takes the slot that has been free longest; a slot whose block was released is
 // without access until it is taken again. Over many runs or machines a mistake that happens once a run is found with a chance of
-// 1 in kOneIn each time, at a cost that nobody notices. A sample takes some 10 us (its system calls, and what they make the processor
-// forget), so a thread rests kPauseMs after each: one that allocates faster than kOneIn blocks in that time is sampled less often, and
-// never pays more than a few thousandths of its time.
-//
-//   distance drawn = misses to come * kPerMiss + rest     misses, of malloc and free alike, are counted; then hits are refused, and the
-//                                                         rest is counted one by one, so that no place is drawn for missing often
-//
-// Hits are not counted, which took a fortieth of a program that does nothing but allocate: a hit looks at one word of its thread.
+// 1 in kOneIn each time, at a cost that nobody notices: three instructions an allocation. A sample takes some 10 us (its system calls,
+// and what they make the processor forget), so a thread rests kPauseMs after each: one that allocates faster than kOneIn blocks in that
+// time is sampled less often, and never pays more than a few thousandths of its time.
 //
 // The slots are one large block of what is below, so a pointer into them needs no test of its own on the hit path of free.
 // When the OnFault slot goes on, a wrong release does not happen. An access that the page forbids always ends the program.
@@ -36,7 +31,7 @@
 
 namespace mortise {
 
-/// `kOneIn` (1..1000000000): one allocation in so many is guarded, on average; with hits below, if kPerMiss of them go between two misses.
+/// `kOneIn` (1..1000000000): one allocation in so many is guarded, on average.
 /// `kSlots` (2..32768): so many blocks are guarded at a time, the released ones included.
 /// `kPauseMs` (0..1000000): no thread has two blocks guarded within so many milliseconds; the clock counts in the kernel's ticks.
 /// `OnFault`: what comes after a wrong release.
@@ -57,23 +52,22 @@ struct SampledGuards {
    public:
     static constexpr bool kTakesUnsized = true;
     struct Thread {
-      std::int32_t left = 0;      ///< misses until hits are refused; above 0 they are served
-      std::uint32_t rest = 0;     ///< allocations from then on until one is guarded
+      std::int32_t left = 0;      ///< allocations until the next one that is guarded
       std::uint64_t random = 0;   ///< 0: has not begun to count
       std::uint64_t last_ms = 0;  ///< when a block of it was guarded last; 0: never
-      std::int32_t* countdown = nullptr;  ///< stands for `left`, where it lies closer to the caller
+      std::int32_t* countdown = nullptr;  ///< what is counted down instead of `left`, where it lies closer to the caller
       [[no_unique_address]] typename Below::Thread below{};
       static constexpr bool kNeedsNoMaking = std::is_empty_v<typename Below::Thread>;
       static constexpr bool kRefusesAsZero = requires { requires Below::Thread::kRefusesAsZero; };
     };
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
-      if (t.left <= 0) [[unlikely]] return {};
+      if (--t.left < 0) [[unlikely]] return {};
       return this->below.allocate_hit(t.below, r);
     }
     /// The same by a countdown that the caller keeps, and has told the thread's record of. The record is not looked at.
-    MORTISE_HOT Block allocate_hit_counted(Thread& nobody, const std::int32_t& left, Request r) noexcept requires(kBelowHitsAlone) {
-      if (left <= 0) [[unlikely]] return {};
+    MORTISE_HOT Block allocate_hit_counted(Thread& nobody, std::int32_t& left, Request r) noexcept requires(kBelowHitsAlone) {
+      if (--left < 0) [[unlikely]] return {};
       return this->below.allocate_hit(nobody.below, r);
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t.below, b); }
@@ -90,7 +84,6 @@ struct SampledGuards {
       return this->below.release_at_of_size(t.below, p, n);
     }
     void release_checked(Thread& t, std::byte* p) noexcept requires requires(Below& h) { h.release_checked(t.below, p); } {
-      count_miss(t);
       this->below.release_checked(t.below, p);
     }
 
@@ -99,18 +92,13 @@ struct SampledGuards {
     }
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
-      if (left_of(t) > 0) [[likely]] {
-        count_miss(t);
-      } else if (t.rest > 0) {
-        --t.rest;
-      } else if (const Block b = draw(t, r, call_site())) {
-        return b;
-      }
+      if constexpr (!Hits<Below>) --t.left;
+      if (left_of(t) <= 0) [[unlikely]]
+        if (const Block b = draw(t, r, call_site())) return b;
       return this->below.allocate(t.below, r);
     }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {
       if (is_guarded(b.ptr)) [[unlikely]] return retire(b, call_site());
-      if constexpr (Hits<Below>) count_miss(t);
       if constexpr (!kTakesUnsizedBlocks<Below>)
         if (b.is_unsized() && b.size_class == kNoClass) b = this->below.measure(b);
       this->below.release(t.below, b);
@@ -192,12 +180,8 @@ struct SampledGuards {
       bool is_held;
     };
     static constexpr std::byte kCanary{0xC5};
-    static constexpr std::uint32_t kPerMiss = Hits<Below> ? 64 : 1;  ///< allocations that a miss stands for
 
     static std::int32_t& left_of(Thread& t) noexcept { return t.countdown ? *t.countdown : t.left; }
-    static void count_miss(Thread& t) noexcept {
-      if (left_of(t) > 0) --left_of(t);
-    }
 
     /// Without the lock: whoever asks about a guarded block got it after both were written.
     MORTISE_HOT bool is_guarded(const std::byte* p) const noexcept {
@@ -217,9 +201,7 @@ struct SampledGuards {
       t.random ^= t.random >> 7;
       t.random ^= t.random << 17;
       const std::uint64_t random = t.random >> 31;
-      const std::uint64_t distance = kOneIn > 1 ? random % (2 * std::uint64_t{kOneIn}) : 0;
-      left_of(t) = static_cast<std::int32_t>(distance / kPerMiss);
-      t.rest = static_cast<std::uint32_t>(distance % kPerMiss);
+      left_of(t) = kOneIn > 1 ? static_cast<std::int32_t>(1 + random % (2 * std::uint64_t{kOneIn})) : 0;
       if ((first && kOneIn > 1) || r.size > page_ || r.align > page_) return {};
       if constexpr (kPauseMs > 0) {
         const std::uint64_t now = os::now_ms();
