@@ -20,6 +20,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/data/bitmap.hpp"
 #include "mortise/data/list.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/data/strided.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/coloured.hpp"
@@ -161,6 +162,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         for (unsigned i = 0; i < s->bump; ++i)
           if (!released.test(i)) each(Block{index().base_of(s) + i * size, size, s->size_class});
       }
+    }
+
+    bool start(const os::Facts& facts) noexcept {
+      page_bytes_ = facts.page_bytes;
+      return start_below(this->below, facts);
     }
 
    private:
@@ -319,7 +325,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     std::size_t purge_some(unsigned c) noexcept {
       std::size_t given = 0;
       if constexpr (PurgesPages<Below>) {
-        constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
+        const std::size_t page = page_bytes_;  // the kernel takes every page that a range begins to cover
         const std::uint8_t era = index().purge_era();
         const std::size_t size = Classes::size_of(c);
         unsigned left = 8;
@@ -330,7 +336,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
             s->purged_in = era;
             --left, given |= 1;
             const auto purge = [&](std::size_t from, std::size_t to) {
-              from = round_up(from, kPage), to = round_down(to, kPage);
+              from = round_up(from, page), to = round_down(to, page);
               return from < to && this->below.purge_pages(index().base_of(s) + from, to - from) ? to - from : 0;
             };
             Bitmap(index().bits_of(s)).each_run(s->bump, [&](std::size_t from, std::size_t to) { given += purge(from * size, to * size); });
@@ -356,6 +362,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
 
     PerClass classes_[Classes::kCount + 1];
+    Preset<4_KiB> page_bytes_;
   };
 };
 

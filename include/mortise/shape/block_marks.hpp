@@ -14,6 +14,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -42,6 +43,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
+      page_bytes_ = facts.page_bytes;
       Held held(this->lock_);
       if (table_) return true;
       large_ = this->below.side(kPlanes * kLargeBytes);
@@ -69,7 +71,8 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     /// Marks of pages whose contents are gone go with them, a page of marks at a time.
     bool purge_pages(std::byte* at, std::size_t bytes) noexcept requires PurgesPages<Below> {
       if (!this->below.purge_pages(at, bytes)) return false;
-      const std::uintptr_t first = round_up(address_of(&mark<0>(at)), kPage), last = round_down(address_of(&mark<0>(at + bytes)), kPage);
+      const std::size_t page = page_bytes_;
+      const std::uintptr_t first = round_up(address_of(&mark<0>(at)), page), last = round_down(address_of(&mark<0>(at + bytes)), page);
       for (unsigned plane = 0; first < last && plane < kPlanes; ++plane)
         os::purge(reinterpret_cast<std::byte*>(first) + plane * kPlaneBytes, last - first);
       return true;
@@ -107,7 +110,6 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     static constexpr std::size_t kLargeBytes = round_up(kReach / kGranule, 64_KiB);
     static constexpr std::size_t kStep = kGranule < 64_KiB ? kGranule : 64_KiB;  // the tables grow by this much at least
     static constexpr std::size_t kPurgeBytes = 64_KiB;  // a stretch of marks this long goes back to the system instead
-    static constexpr std::size_t kPage = 4_KiB;  // where pages are larger the system refuses, and the marks are overwritten
 
     bool cover(std::size_t extent) noexcept {
       Held held(this->lock_);
@@ -122,9 +124,9 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       }
       return true;
     }
-    static void clear_marks(std::uint8_t* marks, std::size_t n) noexcept {
+    void clear_marks(std::uint8_t* marks, std::size_t n) const noexcept {
       auto* const first = reinterpret_cast<std::byte*>(marks);
-      const std::size_t pages = n >= kPurgeBytes && is_aligned(first, kPage) ? n & ~(kPage - 1) : 0;
+      const std::size_t page = page_bytes_, pages = n >= kPurgeBytes && is_aligned(first, page) ? round_down(n, page) : 0;
       const bool purged = pages && os::purge(first, pages);
       for (std::size_t i = purged ? pages : 0; i < n; ++i) show(marks[i], std::uint8_t{0});
     }
@@ -135,6 +137,7 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     std::uintptr_t large_bias_ = 0;
     std::byte* large_ = nullptr;
     std::size_t covered_[kPlanes] = {}, large_covered_[kPlanes] = {};
+    Preset<4_KiB> page_bytes_;
   };
 };
 

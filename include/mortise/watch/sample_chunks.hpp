@@ -13,6 +13,7 @@
 #include <bit>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/preset.hpp"
 
 namespace mortise {
 
@@ -56,6 +57,9 @@ template <Classed Below> class SampleChunks {
     if ((freed_bytes_ += n * kGrain) > kFreedMax) purge(below);
   }
 
+  /// Of the machine; before the first block is given.
+  void set_page_bytes(std::size_t bytes) noexcept { page_bytes_ = bytes; }
+
   /// Gives the pages of free room back to the system; returns their bytes. O(chunks).
   std::size_t purge(Below& below) noexcept {
     std::size_t given = 0;
@@ -78,10 +82,10 @@ template <Classed Below> class SampleChunks {
   unsigned count() const noexcept { return count_; }
 
  private:
-  static std::size_t purge_between(Below& below, std::byte* first, std::byte* last) noexcept {
-    constexpr std::size_t kPage = 4_KiB;  // the kernel refuses where pages are larger
-    first += round_up(address_of(first), kPage) - address_of(first);
-    last -= address_of(last) % kPage;
+  std::size_t purge_between(Below& below, std::byte* first, std::byte* last) const noexcept {
+    const std::size_t page = page_bytes_;
+    first += round_up(address_of(first), page) - address_of(first);
+    last -= address_of(last) % page;
     const bool is_given = first < last && below.purge_pages(first, static_cast<std::size_t>(last - first));
     return is_given ? static_cast<std::size_t>(last - first) : 0;
   }
@@ -160,6 +164,7 @@ template <Classed Below> class SampleChunks {
 
   Chunk* cursor_ = nullptr;  ///< in the ring of all chunks
   Chunk* spare_ = nullptr;
+  Preset<4_KiB> page_bytes_;
   unsigned count_ = 0;
   std::size_t freed_bytes_ = 0;  ///< since free pages last went back
 };

@@ -98,6 +98,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
+      chunks_.set_page_bytes(facts.page_bytes);
       if (is_exact_) close_below();
       return true;
     }
