@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <random>
+#include <thread>
 
 #include "mortise/allocators/hslab.hpp"
 #include "tests/support/ledger.hpp"
@@ -177,6 +181,76 @@ TEST(DelayedBatches, AWriteAfterFreeIsFound) {
     h.trim(t);
     EXPECT_EQ(accused, 0u);
   });
+}
+
+/// Another thread may empty the quarantine, and its blocks be given out and written to, while their owner looks at what waits.
+using Racing = Stack<Layers<DelayedBatches<64_KiB, fills::ZeroedStart<>, 32_KiB, on_fault::CallBack<note>>>, HslabLayers>;
+TEST(DelayedBatches, NobodyIsAccusedWhoseBlocksLeaveDuringALook) {
+  static thread_local os::OwnArea area;
+  const auto heap = std::make_unique<Racing>();
+  ASSERT_TRUE(start_below(*heap, os::read_facts(&area)));
+  accused = 0;
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    Racing::Thread t;
+    attach_below(*heap, t);
+    while (!stop) {
+      std::byte* block[500];
+      heap->trim(t);
+      for (std::byte*& p : block) std::memset(p = heap->allocate(t, {.size = 64}).ptr, 0xff, 64);
+      for (std::byte* p : block) heap->release(t, heap->block_of(p));
+    }
+    detach_below(*heap, t);
+  });
+  Racing::Thread t;
+  attach_below(*heap, t);
+  for (unsigned i = 0; i < 20'000; ++i) {
+    std::byte* block[500];
+    for (std::byte*& p : block) p = heap->allocate(t, {.size = 64}).ptr;
+    for (std::byte* p : block) heap->release(t, heap->block_of(p));
+    heap->check_waiting(t);
+  }
+  stop = true;
+  other.join();
+  detach_below(*heap, t);
+  EXPECT_EQ(accused, 0u);
+}
+
+/// What a fault calls may come back here: a handler that forks waits for the lock.
+unsigned answered = 0, answered_with_the_lock = 0;
+void come_back(const Crime&) noexcept;
+using Answering = Stack<Layers<DelayedBatches<kWait, fills::Zeroed<>, 4_KiB, on_fault::CallBack<come_back>>>, HslabLayers>;
+Stage<Answering>* answering = nullptr;
+void come_back(const Crime&) noexcept {
+  const auto index = own_area.index;
+  answering->as(2, [](Answering& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 64});
+    h.release(t, h.block_of(b.ptr));
+    ++answered;
+    answered_with_the_lock += !h.freed_at(b.ptr);  // it waits, and who asks is refused while the lock is held
+  });
+  own_area.index = index;
+}
+TEST(DelayedBatches, AFaultIsAnsweredWithoutTheLock) {
+  Stage<Answering> stage(3);
+  answering = &stage;
+  const auto misuse = [&](unsigned blocks) {
+    stage.as(0, [&](Answering& h, auto& t) {
+      for (unsigned i = 0; i < blocks; ++i) {
+        const Block b = h.allocate(t, {.size = 200});
+        h.release(t, h.block_of(b.ptr));
+        b.ptr[8] = std::byte{1};
+      }
+    });
+  };
+  answered = answered_with_the_lock = 0;
+  misuse(3);
+  stage.as(1, [](Answering& h, auto& t) { h.trim(t); });
+  EXPECT_EQ(answered, 3u) << "each is told, though another thread found them";
+  misuse(1);
+  stage.detach(0);
+  EXPECT_EQ(answered, 4u);
+  EXPECT_EQ(answered_with_the_lock, 0u);
 }
 
 /// A thread that ends leaves its blocks to others, and its batches: three that come and go take no more than one.

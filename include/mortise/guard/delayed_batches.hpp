@@ -176,13 +176,16 @@ struct DelayedBatches {
     void detach(Thread& t) noexcept {
       if (t.state != kClosed) {
         set_state(t, kClosed);  // first: what a signal handler releases from here on goes below
-        Held held(this->lock_);  // and nobody claims it
-        empty(t, t);
-        (t.prev ? t.prev->next : first_) = t.next.get();
-        if (t.next) t.next->prev = t.prev.get();
-        t.next = nullptr;
-        t.prev = nullptr;
+        {
+          Held held(this->lock_);
+          (t.prev ? t.prev->next : first_) = t.next.get();
+          if (t.next) t.next->prev = t.prev.get();
+          t.next = nullptr;
+          t.prev = nullptr;
+        }
+        empty(t, t);  // nobody finds it to claim it; a fault is answered without the lock, which a handler's fork would wait for
         t.idle = nullptr;
+        Held held(this->lock_);
         while (Group* const group = t.groups) {
           t.groups = group->next.get();
           group->next = spare_.get();
@@ -204,7 +207,10 @@ struct DelayedBatches {
 
     /// Looks at the blocks that wait here, which stay. O(blocks).
     void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
-      each_waiting(t, check);
+      if (t.state != kOpen) return;
+      set_state(t, kAtWork);  // nobody claims it, and empties what is looked at
+      if (!is_claimed(t)) each_waiting(t, [](const Batch& batch, unsigned i) { check(batch, i, nullptr); });
+      set_state(t, kOpen);
     }
 
    private:
@@ -281,8 +287,15 @@ struct DelayedBatches {
       show(t.open, &none_);
     }
 
+    /// Writes after free that are to be answered once the lock is free: the first ones.
+    struct Noted {
+      static constexpr unsigned kMost = 8;
+      unsigned count = 0;
+      Crime crime[kMost];
+    };
+
     /// The oldest batch of `t` goes below, on the account of `by`.
-    void leave(Thread& by, Thread& t) noexcept {
+    void leave(Thread& by, Thread& t, Noted* noted = nullptr) noexcept {
       Batch& batch = *t.oldest;
       t.oldest = batch.next.get();
       if (!t.oldest) t.newest = nullptr;
@@ -293,7 +306,7 @@ struct DelayedBatches {
         const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, Lines::filled_of(c))
                                         : Fill::template are_whole_each<Lines::kLeast>(batch.blocks(), count, length_of);
         if (!is_whole) [[unlikely]]
-          for (unsigned i = 0; i < count; ++i) check(batch, i);
+          for (unsigned i = 0; i < count; ++i) check(batch, i, noted);
       }
       batch.clear();
       if (is_of_one) this->below.release_batch(by.below, c, batch.blocks(), count);
@@ -322,6 +335,12 @@ struct DelayedBatches {
     }
     /// Those that are at work are left alone; their open batch may leave earlier than it would have.
     void empty_others(Thread& by) noexcept {
+      Noted noted;
+      empty_others(by, noted);
+      if constexpr (Fill::kFillBytes)
+        for (unsigned i = 0; i < noted.count; ++i) OnFault::answer(noted.crime[i]);
+    }
+    void empty_others(Thread& by, Noted& noted) noexcept {
       Held held(this->lock_);
       if (!first_ || (first_ == &by && !by.next)) return;
       const auto each_claimed = [&](auto&& see) {
@@ -342,7 +361,7 @@ struct DelayedBatches {
       is_ordered = is_ordered && os::order_all_threads();
       give_up_at_work();  // a hit that began before its batch was queued may still be writing to it
       if (is_ordered && os::order_all_threads()) each_claimed([&](Thread& t) {
-        while (t.oldest) leave(by, t);
+        while (t.oldest) leave(by, t, &noted);
       });
       os::order_all_threads();
       each_claimed([](Thread& t) { show(t.is_claimed, false); });
@@ -361,12 +380,12 @@ struct DelayedBatches {
       this->lock_.unlock();
     }
 
-    static void check(const Batch& batch, unsigned i) noexcept {
+    static void check(const Batch& batch, unsigned i, Noted* noted) noexcept {
       const unsigned c = batch.size_class(i);
-      if (!Fill::is_whole(batch.block(i), Lines::filled_of(c))) accuse({batch.block(i), Classes::size_of(c), c}, batch.freed_at(i));
-    }
-    MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
-      OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
+      if (Fill::is_whole(batch.block(i), Lines::filled_of(c))) return;
+      const Crime crime{.fault = Fault::write_after_free, .block = {batch.block(i), Classes::size_of(c), c}, .freed_at = batch.freed_at(i)};
+      if (!noted) OnFault::answer(crime);
+      else if (noted->count < Noted::kMost) noted->crime[noted->count++] = crime;
     }
 
     bool can_claim_ = false;

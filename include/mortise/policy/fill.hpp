@@ -146,6 +146,7 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   static constexpr const char* kName = "ZeroedStart";
   static constexpr std::size_t kFillBytes = 32_KiB;
   static constexpr std::size_t kStart = 48;
+  static_assert(kWholeFrom >= 128 && kWholeFrom <= kFillBytes && kWholeFrom % kMinAlign == 0, "128 bytes to 32 KiB, a multiple of 16");
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
 
