@@ -158,8 +158,8 @@ bool apply_to_memory(Text key, Text value) noexcept {
     if (!parse_bytes(value, settings.soft_limit)) warn_value("soft_limit", kBytesText);
     else settings.has_soft_limit = true;
   } else if (key.is("profile")) {
-    if (!parse(value, settings.profile)) warn_value("profile", "a path of at most 200 characters");
-    else if (!Profiles<Heap>) warn_value("profile", "an allocator that samples: hslab_profiled");
+    if (!Profiles<Heap>) warn_value("profile", "an allocator that samples: hslab_profiled");
+    else if (!parse(value, settings.profile)) warn_value("profile", "a path of at most 200 characters");
   } else if (key.is("sample_bytes")) {
     if (!parse_bytes(value, settings.sample_bytes) || !settings.sample_bytes)
       warn_value("sample_bytes", "bytes such as 512K; 1: every allocation");

@@ -109,6 +109,9 @@ struct Settings {
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;
 
+/// One line on standard error: `what` ("cannot write ") of the file at `path`, which a setting names. (report.cpp)
+void warn_of_file(const char* what, const char* path) noexcept;
+
 /// Writes the heap profile; false where this allocator keeps none. (profile.cpp)
 bool write_profile(int fd) noexcept;
 

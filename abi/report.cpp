@@ -37,9 +37,9 @@ struct Words {
 };
 bool split(const char* line, Words& words) noexcept {
   for (unsigned i = 0; i < 3; ++i) {
-    line += strspn(line, " \t");
+    line += strspn(line, " \t\r");
     words.at[i] = line;
-    line += words.length[i] = strcspn(line, " \t#");
+    line += words.length[i] = strcspn(line, " \t\r#");
     if (!words.length[i]) return false;
   }
   return true;
@@ -51,23 +51,25 @@ class Exceptions {
   Wish wish_for(const char* file, Fault fault, Wish otherwise) noexcept {
     const long n = os::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_, sizeof program_ - 1);
     const long fd = os::syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && abi::settings.exceptions[0]) abi::warn_of_file("cannot read ", file);
     if (fd < 0 || n <= 0) return otherwise;
     program_[n] = 0;
     Wish wish = otherwise;
     bool decided = false;
     std::size_t length = 0;
     long got;
+    const auto end_line = [&] {
+      line_[length] = 0;
+      length = 0;
+      return decides(fault, wish);
+    };
     while (!decided && (got = os::syscall(SYS_read, fd, buffer_, sizeof buffer_)) > 0) {
       for (long i = 0; i < got && !decided; ++i) {
-        if (buffer_[i] != '\n') {
-          if (length < sizeof line_ - 1) line_[length++] = buffer_[i];
-          continue;
-        }
-        line_[length] = 0;
-        length = 0;
-        decided = decides(fault, wish);
+        if (buffer_[i] == '\n') decided = end_line();
+        else if (length < sizeof line_ - 1) line_[length++] = buffer_[i];
       }
     }
+    if (!decided) end_line();  // the last line need not end
     os::syscall(SYS_close, fd);
     return wish;
   }
@@ -92,6 +94,12 @@ class Exceptions {
 
 }  // namespace
 
+void abi::warn_of_file(const char* what, const char* path) noexcept {
+  ReportLine line;
+  line.text("mortise[").text(abi::Card::kName).text("] warning: ").text(what).text(path);
+  line.text(": look at the setting's path, and at the rights").flush();
+}
+
 void tell(const Crime& crime) noexcept {
   abi::Place places[3];
   const void* const addresses[3] = {crime.allocated_at, crime.freed_at, crime.seen_at};
@@ -110,7 +118,7 @@ void tell(const Crime& crime) noexcept {
   if (!abi::settings.report_file[0]) return;
   const long fd = os::syscall(SYS_openat, AT_FDCWD, abi::settings.report_file,
                               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return;
+  if (fd < 0) return abi::warn_of_file("cannot write ", abi::settings.report_file);
   copy.flush(static_cast<int>(fd));
   os::syscall(SYS_close, fd);
 }

@@ -193,7 +193,7 @@ template <class H> void set_sampling(H& h) noexcept {
 /// Writes what `write` says to the file of a setting, or to standard error where it names none.
 template <class Write> void write_at_end(const char* path, Write&& write) noexcept {
   const int fd = *path ? os::create_file(path) : 2;
-  if (fd < 0) return;
+  if (fd < 0) return warn_of_file("cannot write ", path);
   write(fd);
   if (fd != 2) os::syscall(SYS_close, static_cast<long>(fd));
 }

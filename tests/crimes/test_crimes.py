@@ -129,6 +129,24 @@ def test_exceptions_are_for_the_programs_they_name(tmp_path, line, told, status)
     assert (done.err.count("fault="), done.status) == (told, status)
 
 
+@pytest.mark.parametrize("text", ["crime double_free ignore", "crime double_free ignore\r\n"])
+def test_the_last_line_of_the_exceptions_need_not_end_and_may_come_from_elsewhere(tmp_path, text):
+    (tmp_path / "exceptions").write_bytes(text.encode())
+    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "exceptions"})
+    assert (done.err, done.status) == ("", 10)
+
+
+def test_exceptions_that_cannot_be_read_are_told_of_beside_the_fault(tmp_path):
+    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "none"})
+    assert done.err.startswith(f"mortise[hslabd] warning: cannot read {tmp_path}/none") and "fault=double_free" in done.err
+    assert done.status == -signal.SIGABRT
+
+
+def test_a_report_that_cannot_be_written_is_told_of(tmp_path):
+    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_REPORT_FILE": tmp_path / "none" / "report"})
+    assert "fault=double_free" in done.err and f"warning: cannot write {tmp_path}/none/report" in done.err
+
+
 def test_reports_go_to_a_file_as_well(tmp_path):
     done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_REPORT_FILE": tmp_path / "report"})
     assert (tmp_path / "report").read_text() == done.err

@@ -179,6 +179,18 @@ def test_statistics_at_the_end_go_where_they_are_told(how, tmp_path):
         assert "resident bytes" in file.read_text() and "class" in file.read_text()
 
 
+@pytest.mark.parametrize("name, key", [("hslab", "stats_file"), ("hslab_profiled", "profile")])
+def test_what_cannot_be_written_at_the_end_is_told_of(name, key, tmp_path):
+    done = run(["/bin/true"], name, env={"MORTISE_CONF": f"stats=exit,{key}={tmp_path}/none/file"}).ok()
+    assert f"mortise[{name}] warning: cannot write {tmp_path}/none/file" in done.err
+
+
+def test_a_file_for_a_profile_that_the_allocator_cannot_take_is_left_alone(tmp_path):
+    (tmp_path / "notes").write_text("precious")
+    done = run(["ls", "-d", "/"], "hslab", env={"MORTISE_CONF": f"profile={tmp_path}/notes"}).ok()
+    assert "setting 'profile' is ignored" in done.err and (tmp_path / "notes").read_text() == "precious"
+
+
 def test_json_at_the_end_goes_to_standard_error_by_default():
     jsonschema.validate(json.loads(run(["/bin/true"], "hslab", env={"MORTISE_CONF": "stats=json"}).ok().err),
                         schema("stats"))
