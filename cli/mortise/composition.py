@@ -17,6 +17,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def places(text: str, document: dict[str, Any]) -> Lines:
         if not header and token != "\n" and not token.startswith("#"):
             tokens.append((token, line))
         line += token.count("\n")
-    values = [t for t, after in zip(tokens, [*tokens[1:], ("", 0)], strict=True) if t[0] not in "[]{},=" and after[0] != "="]
+    values = [t for t, after in pairwise([*tokens, ("", 0)]) if t[0] not in "[]{},=" and after[0] != "="]
     for leaf, (_, number) in zip(leaves(document, ()), values, strict=False):
         for length in range(1, len(leaf) + 1):
             lines.setdefault(leaf[:length], number)

@@ -29,7 +29,7 @@ def checked(text: str) -> str:
         if not equals or not name or not value:
             raise WrongUse(f"'{pair}' in --conf is not KEY=VALUE: expected for example purge_ms=100")
         if known is not None and name not in known:
-            raise unknown("configuration key", name, known, "mortise.conf(7) and docs/4-life.md list them")
+            raise unknown("configuration key", name, known, "mortise.conf(7) lists them")
     return ",".join(pairs)
 
 

@@ -55,6 +55,7 @@ BROKEN = {
                              'Slab serves no more than 32 KiB here, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = "32 KiB"'),
     "a rule of a layer's own": ('layers = [\n  "Tlsf",\n  { layer = "StaticHeap", bytes = 5000 } ]\n', 3, "the array is a number of whole granules"),
     "a name that is no word": ('name = "my allocator"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "my allocator": expected a word'),
+    "nothing": ("# not yet\n", 1, "layers: expected a list"),
     "no layers": ('name = "x"\nlayers = []\n', 2, "layers: expected a list"),
     "a layer that is a number": ('layers = [\n  7,\n  "MmapHeap" ]\n', 2, '7: expected a layer, as "Slab"'),
 }
