@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "mortise/allocators/hslab.hpp"
 #include "tests/support/ledger.hpp"
@@ -191,7 +192,8 @@ TEST(DelayedBatches, NobodyIsAccusedWhoseBlocksLeaveDuringALook) {
   ASSERT_TRUE(start_below(*heap, os::read_facts(&area)));
   accused = 0;
   std::atomic<bool> stop{false};
-  std::thread other([&] {
+  std::vector<std::thread> others(4);  // more than cores, so that a look is interrupted in its middle
+  for (auto& other : others) other = std::thread([&] {
     Racing::Thread t;
     attach_below(*heap, t);
     while (!stop) {
@@ -211,7 +213,7 @@ TEST(DelayedBatches, NobodyIsAccusedWhoseBlocksLeaveDuringALook) {
     heap->check_waiting(t);
   }
   stop = true;
-  other.join();
+  for (auto& other : others) other.join();
   detach_below(*heap, t);
   EXPECT_EQ(accused, 0u);
 }
