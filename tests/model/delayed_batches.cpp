@@ -216,10 +216,12 @@ TEST(DelayedBatches, InterruptedWhileReleasing) { run<WhileReleasing>("a handler
 TEST(DelayedBatches, InterruptedWhileTrimming) { run<WhileTrimming>("... trims"); }
 TEST(DelayedBatches, InterruptedWhileLooking) { run<WhileLooking>("... is counted and looked at"); }
 TEST(DelayedBatches, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends"); }
-TEST(DelayedBatches, TwoThreadsComeAndGo) { run<TwoThreadsComeAndGo>("two threads come and go"); }
 TEST(DelayedBatches, EmptiedWhileReleasing) { run<EmptiedFromOutside<false>>("emptied from outside while its thread releases"); }
 TEST(DelayedBatches, EmptiedWhileEnding) { run<EmptiedFromOutside<true>>("... and ends"); }
 TEST(DelayedBatches, LookedAt) { run<LookedAt>("looked at while a thread releases and ends"); }
+TEST(DelayedBatches, TwoThreadsComeAndGo) {  // the longest comes last
+  run<TwoThreadsComeAndGo>("two threads come and go");
+}
 
 }  // namespace
 }  // namespace mortise::model

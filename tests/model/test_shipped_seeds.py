@@ -66,9 +66,12 @@ SEEDS = {
     "a release into the quarantine does not say that it is at work": (
         BATCHES, [("[[unlikely]] return false;\n      set_state(t, kAtWork);", "[[unlikely]] return false;")], "lost|twice|wrong", "delayed_batches"),
     "a quarantine is emptied before it is closed": (
-        BATCHES, [("        set_state(t, kClosed);  // first: what a signal handler releases from here on goes below\n"
-                   "        Held held(this->lock_);  // and nobody claims it\n        empty(t, t);",
-                   "        Held held(this->lock_);\n        empty(t, t);\n        set_state(t, kClosed);")], "lost|twice|wrong", "delayed_batches"),
+        BATCHES, [("        set_state(t, kClosed);  // first: what a signal handler releases from here on goes below\n", ""),
+                  ("        t.idle = nullptr;\n        Held held(this->lock_);", "        set_state(t, kClosed);\n        t.idle = nullptr;\n        Held held(this->lock_);")],
+        "lost|twice|wrong", "delayed_batches"),
+    "a thread that ends is found while it empties its quarantine": (
+        BATCHES, [("        {\n          Held held(this->lock_);\n          (t.prev", "        empty(t, t);\n        {\n          Held held(this->lock_);\n          (t.prev"),
+                  ("        empty(t, t);  // nobody finds", "        // nobody finds")], "race|lost|twice|wrong", "delayed_batches"),
     "batches are shared out without the quarantine's lock": (
         BATCHES, [("if (!this->lock_.try_lock()) return;\n", "\n"), ("      this->lock_.unlock();\n    }\n", "    }\n")], "race", "delayed_batches"),
     "a release into the quarantine waits for its lock": (
