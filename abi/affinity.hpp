@@ -46,9 +46,8 @@ template <class H> constinit inline typename H::ChooserType::OptionsType affinit
 
 template <class H> struct AffinitySettings {
   static constexpr bool kAny = false;
-  template <class Text, class Warn> static void apply(Text, Text, Warn&& warn) noexcept {
-    warn("affinity_*", "an allocator with affinity pools, such as hslab+affinity");
-  }
+  /// What the setting takes, where it was not that; null where it was taken.
+  template <class Text> static const char* take(Text, Text) noexcept { return "an allocator with affinity pools, such as hslab+affinity"; }
   static void hand_over(H&) noexcept {}
   static void at_exit(H&) noexcept {}
   static void unloaded(H&) noexcept {}
@@ -58,39 +57,31 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
   static constexpr bool kAny = true;
   using Options = typename H::ChooserType::OptionsType;
 
-  template <class Text, class Warn> static void apply(Text key, Text value, Warn&& warn) noexcept {
+  template <class Text> static const char* take(Text key, Text value) noexcept {
     Options& o = affinity_options<H>;
-    std::int64_t n;
-    if (key.is("affinity_mode")) {
-      if (!o.set_mode(value.at, value.length)) warn("affinity_mode", "off, size, site, chain or graph");
-    } else if (key.is("affinity_objects")) {
-      if (parse(value, n) && n >= 1 && n <= 1'000'000) o.objects_before_pool = static_cast<std::uint32_t>(n);
-      else warn("affinity_objects", "a number of objects, 1 to 1000000");
-    } else if (key.is("affinity_bytes")) {
-      if (parse(value, n) && n >= 16 && n <= 1024) o.object_bytes_max = static_cast<std::uint32_t>(n);
-      else warn("affinity_bytes", "bytes, 16 to 1024");
-    } else if (key.is("affinity_wrappers")) {
-      if (!o.set_wrappers(value.at, value.length)) warn("affinity_wrappers", "strict or liberal");
-    } else if (key.is("affinity_mixing")) {
-      if (!o.set_mixing(value.at, value.length)) warn("affinity_mixing", "off, parts or chains");
-    } else if (key.is("affinity_overhead")) {
-      if (!parse(value, o.overhead_only)) warn("affinity_overhead", "0 or 1");
-    } else if (key.is("affinity_misses")) {
-      if (parse(value, n) && n >= 1 && n <= 1'000'000) o.misses_before_look = static_cast<std::uint32_t>(n);
-      else warn("affinity_misses", "a number of misses, 1 to 1000000");
-    } else if (key.is("affinity_huge")) {
-      if (bool asks; parse(value, asks)) o.huge_pages = asks ? HugePages::madvise : HugePages::never;
-      else warn("affinity_huge", "0 or 1");
-    } else if (key.is("affinity_sites")) {
-      if (!parse(value, o.patches_sites)) warn("affinity_sites", "0 or 1");
-    } else if (key.is("affinity_dump")) {
-      if (!parse(value, o.dump)) warn("affinity_dump", "a path of at most 200 characters");
-    } else if (key.is("affinity_profile")) {
-      if (parse(value, n) && n >= 0 && n <= 10'000) o.samples_per_second = static_cast<std::uint32_t>(n);
-      else warn("affinity_profile", "samples a second, 0 to 10000");
-    } else if (!key.is("affinity_plan") || !parse(value, o.plan)) {
-      warn("affinity_plan", "a path of at most 200 characters");
-    }
+    constexpr const char* kPath = "a path of at most 200 characters";
+    const auto number = [&](auto& to, std::int64_t least, std::int64_t most) {
+      std::int64_t n;
+      if (!parse(value, n) || n < least || n > most) return false;
+      to = static_cast<std::uint32_t>(n);
+      return true;
+    };
+    const auto unless = [](bool is_taken, const char* expected) { return is_taken ? nullptr : expected; };
+    if (key.is("affinity_mode")) return unless(o.set_mode(value.at, value.length), "off, size, site, chain or graph");
+    if (key.is("affinity_objects")) return unless(number(o.objects_before_pool, 1, 1'000'000), "a number of objects, 1 to 1000000");
+    if (key.is("affinity_bytes")) return unless(number(o.object_bytes_max, 16, 1024), "bytes, 16 to 1024");
+    if (key.is("affinity_wrappers")) return unless(o.set_wrappers(value.at, value.length), "strict or liberal");
+    if (key.is("affinity_mixing")) return unless(o.set_mixing(value.at, value.length), "off, parts or chains");
+    if (key.is("affinity_overhead")) return unless(parse(value, o.overhead_only), "0 or 1");
+    if (key.is("affinity_misses")) return unless(number(o.misses_before_look, 1, 1'000'000), "a number of misses, 1 to 1000000");
+    if (key.is("affinity_profile")) return unless(number(o.samples_per_second, 0, 10'000), "samples a second, 0 to 10000");
+    if (key.is("affinity_sites")) return unless(parse(value, o.patches_sites), "0 or 1");
+    if (key.is("affinity_dump")) return unless(parse(value, o.dump), kPath);
+    if (key.is("affinity_plan")) return unless(parse(value, o.plan), kPath);
+    bool asks;
+    if (!parse(value, asks)) return "0 or 1";  // affinity_huge
+    o.huge_pages = asks ? HugePages::madvise : HugePages::never;
+    return nullptr;
   }
   static void hand_over(H& h) noexcept {
     affinity_options<H>.malloc_in_pool = malloc_in_pool;
@@ -98,7 +89,9 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     if (affinity_options<H>.huge_pages != HugePages::automatic) h.pools().set_huge(affinity_options<H>.huge_pages);
     h.open();
   }
-  static void at_exit(H& h) noexcept { h.chooser().dump(); }
+  static void at_exit(H& h) noexcept {
+    if (!h.chooser().dump()) warn_of_file("cannot write ", affinity_options<H>.dump);
+  }
   static void unloaded(H& h) noexcept { h.chooser().code_unloaded(); }
 };
 

@@ -137,90 +137,104 @@ void warn_unknown(Text key) noexcept {
   else line.text("' is ignored; mortise.conf(7) lists those that there are").flush();
 }
 
-void warn_value(const char* key, const char* expected) noexcept {
+void warn_value(Text key, Text value, const char* expected) noexcept {
   os::Line<> line;
-  line.text("mortise[")
-      .text(Card::kName)
-      .text("] warning: setting '")
-      .text(key)
-      .text("' is ignored; it takes ")
-      .text(expected)
-      .flush();
+  line.text("mortise[").text(Card::kName).text("] warning: setting '");
+  for (std::size_t i = 0; i < key.length; ++i) line.put(key.at[i]);
+  line.put('=');
+  for (std::size_t i = 0; i < value.length && i < 64; ++i) line.put(value.at[i]);
+  line.text("' is ignored; it takes ").text(expected).flush();
 }
 
-constexpr char kBytesText[] = "bytes such as 100M or 2G, a share such as 90%, or none";
+// What a setting takes, where it was not that; null where it was taken.
 
-/// Limits, huge pages, the profile; false when the key is none of theirs.
-bool apply_to_memory(Text key, Text value) noexcept {
-  if (key.is("limit")) {
-    if (!parse_bytes(value, settings.limit)) warn_value("limit", kBytesText);
-  } else if (key.is("soft_limit")) {
-    if (!parse_bytes(value, settings.soft_limit)) warn_value("soft_limit", kBytesText);
-    else settings.has_soft_limit = true;
-  } else if (key.is("profile")) {
-    if (!Profiles<Heap>) warn_value("profile", "an allocator that samples: hslab_profiled");
-    else if (!parse(value, settings.profile)) warn_value("profile", "a path of at most 200 characters");
-  } else if (key.is("sample_bytes")) {
-    if (!parse_bytes(value, settings.sample_bytes) || !settings.sample_bytes)
-      warn_value("sample_bytes", "bytes such as 512K; 1: every allocation");
-  } else if (key.is("huge")) {
-    if (value.is("never")) settings.huge = HugePages::never;
-    else if (value.is("madvise")) settings.huge = HugePages::madvise;
-    else if (value.is("auto")) settings.huge = HugePages::automatic;
-    else warn_value("huge", "never, madvise or auto");
-  } else if (key.is("nodes")) {
-    if (!parse_nodes(value, settings))
-      warn_value("nodes", "auto, off, or the CPUs of each of at most 8 nodes such as 0-3+8;4-7, each CPU once");
+const char* take(Text value, bool& to) noexcept { return parse(value, to) ? nullptr : "0 or 1"; }
+const char* take(Text value, char (&to)[256]) noexcept { return parse(value, to) ? nullptr : "a path of at most 200 characters"; }
+const char* take_limit(Text value, std::uint64_t& to) noexcept {
+  return parse_bytes(value, to) ? nullptr : "bytes such as 100M or 2G, a share such as 90%, or none";
+}
+const char* take_profile(Text value) noexcept {
+  return Profiles<Heap> ? take(value, settings.profile) : "an allocator that samples: hslab_profiled";
+}
+const char* take_sample(Text value) noexcept {
+  if (!Profiles<Heap>) return "an allocator that samples: hslab_profiled";
+  return parse_bytes(value, settings.sample_bytes) && settings.sample_bytes ? nullptr : "bytes such as 512K; 1: every allocation";
+}
+const char* take_huge(Text value) noexcept {
+  if (value.is("never")) settings.huge = HugePages::never;
+  else if (value.is("madvise")) settings.huge = HugePages::madvise;
+  else if (value.is("auto")) settings.huge = HugePages::automatic;
+  else return "never, madvise or auto";
+  return nullptr;
+}
+const char* take_nodes(Text value) noexcept {
+  return parse_nodes(value, settings) ? nullptr
+                                      : "auto, off, or the CPUs of each of at most 8 nodes such as 0-3+8;4-7, each CPU once";
+}
+const char* take_purge(Text value) noexcept {
+  std::int64_t ms;
+  if (!parse(value, ms) || ms < -1) return "milliseconds, or -1 for never";
+  settings.purge_ms = ms;
+  return nullptr;
+}
+const char* take_stats(Text value) noexcept {
+  using enum Settings::AtExit;
+  if (!value.is("none") && !value.is("exit") && !value.is("json")) return "none, exit or json";
+  settings.stats_at_exit = value.is("none") ? nothing : value.is("exit") ? text : json;
+  return nullptr;
+}
+const char* take_on_fault(Text value) noexcept {
+  if (!value.is("abort") && !value.is("report")) return "abort or report";
+  settings.goes_on = value.is("report");
+  return nullptr;
+}
+
+const char* take_reserve(Text key, Text value) noexcept {
+  Reserve& r = settings.reserve;
+  if (!Reserves<Heap>) return "an allocator with a reserve, such as wfslab";
+  if (key.is("refill_ahead")) return take(value, settings.refill_ahead);
+  if (key.is("reserve_mb")) {
+    std::int64_t n;
+    if (!parse(value, n) || n < 0) return "mebibytes";
+    r.bytes = static_cast<std::size_t>(n) << 20;
+  } else if (key.is("prefault")) {
+    if (!value.is("0") && !value.is("1") && !value.is("lock")) return "0, 1 or lock";
+    r.prefault = !value.is("0"), r.lock = value.is("lock");
   } else {
-    return false;
+    if (!value.is("grow") && !value.is("fail")) return "grow or fail";
+    r.on_exhausted = value.is("grow") ? OnExhausted::grow : OnExhausted::fail;
   }
-  return true;
+  return nullptr;
+}
+
+/// For a key that there is.
+const char* take(Text key, Text value) noexcept {
+  if (key.is("purge_ms")) return take_purge(value);
+  if (key.is("stats")) return take_stats(value);
+  if (key.is("stats_file")) return take(value, settings.stats_file);
+  if (key.is("verbose")) return take(value, settings.verbose);
+  if (key.is("only_self")) return take(value, settings.only_self);
+  if (key.is("inspect")) return take(value, settings.inspect);
+  if (key.is("reserve_mb") || key.is("prefault") || key.is("on_exhausted") || key.is("refill_ahead")) return take_reserve(key, value);
+  if (key.is("on_fault")) return take_on_fault(value);
+  if (key.is("report_file")) return take(value, settings.report_file);
+  if (key.is("exceptions")) return take(value, settings.exceptions);
+  if (key.is("limit")) return take_limit(value, settings.limit);
+  if (key.is("soft_limit")) {
+    const char* const expected = take_limit(value, settings.soft_limit);
+    settings.has_soft_limit |= !expected;
+    return expected;
+  }
+  if (key.is("profile")) return take_profile(value);
+  if (key.is("sample_bytes")) return take_sample(value);
+  if (key.is("huge")) return take_huge(value);
+  if (key.is("nodes")) return take_nodes(value);
+  return AffinitySettings<Heap>::take(key, value);
 }
 
 void apply(Text key, Text value) noexcept {
-  if (key.is("purge_ms")) {
-    std::int64_t ms;
-    if (parse(value, ms) && ms >= -1) settings.purge_ms = ms;
-    else warn_value("purge_ms", "milliseconds, or -1 for never");
-  } else if (key.is("stats")) {
-    using enum Settings::AtExit;
-    if (value.is("none") || value.is("exit") || value.is("json"))
-      settings.stats_at_exit = value.is("none") ? nothing : value.is("exit") ? text : json;
-    else warn_value("stats", "none, exit or json");
-  } else if (key.is("stats_file")) {
-    if (!parse(value, settings.stats_file)) warn_value("stats_file", "a path of at most 200 characters");
-  } else if (key.is("verbose")) {
-    if (!parse(value, settings.verbose)) warn_value("verbose", "0 or 1");
-  } else if (key.is("only_self")) {
-    if (!parse(value, settings.only_self)) warn_value("only_self", "0 or 1");
-  } else if (key.is("inspect")) {
-    if (!parse(value, settings.inspect)) warn_value("inspect", "0 or 1");
-  } else if (key.is("reserve_mb")) {
-    std::int64_t n;
-    if (parse(value, n) && n >= 0) settings.reserve.bytes = static_cast<std::size_t>(n) << 20;
-    else warn_value("reserve_mb", "mebibytes");
-  } else if (key.is("prefault")) {
-    if (value.is("0") || value.is("1") || value.is("lock"))
-      settings.reserve.prefault = !value.is("0"), settings.reserve.lock = value.is("lock");
-    else warn_value("prefault", "0, 1 or lock");
-  } else if (key.is("on_exhausted")) {
-    if (value.is("grow") || value.is("fail"))
-      settings.reserve.on_exhausted = value.is("grow") ? OnExhausted::grow : OnExhausted::fail;
-    else warn_value("on_exhausted", "grow or fail");
-  } else if (key.is("refill_ahead")) {
-    if (!parse(value, settings.refill_ahead)) warn_value("refill_ahead", "0 or 1");
-  } else if (key.length > 9 && memcmp(key.at, "affinity_", 9) == 0 && is_known(key)) {
-    AffinitySettings<Heap>::apply(key, value, warn_value);
-  } else if (key.is("on_fault")) {
-    if (value.is("abort") || value.is("report")) settings.goes_on = value.is("report");
-    else warn_value("on_fault", "abort or report");
-  } else if (key.is("report_file")) {
-    if (!parse(value, settings.report_file)) warn_value("report_file", "a path of at most 200 characters");
-  } else if (key.is("exceptions")) {
-    if (!parse(value, settings.exceptions)) warn_value("exceptions", "a path of at most 200 characters");
-  } else if (!apply_to_memory(key, value)) {
-    warn_unknown(key);
-  }
+  if (!is_known(key)) return warn_unknown(key);
+  if (const char* const expected = take(key, value)) warn_value(key, value, expected);
 }
 
 void apply_list(const char* list) noexcept {

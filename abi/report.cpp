@@ -61,7 +61,7 @@ class Exceptions {
     const auto end_line = [&] {
       line_[length] = 0;
       length = 0;
-      return decides(fault, wish);
+      return decides(file, fault, wish);
     };
     while (!decided && (got = os::syscall(SYS_read, fd, buffer_, sizeof buffer_)) > 0) {
       for (long i = 0; i < got && !decided; ++i) {
@@ -75,18 +75,30 @@ class Exceptions {
   }
 
  private:
-  bool decides(Fault fault, Wish& wish) const noexcept {
+  bool decides(const char* file, Fault fault, Wish& wish) const noexcept {
     Words words;
-    if (!split(line_, words)) return false;
+    const char* const first = line_ + strspn(line_, " \t\r");
+    if (!*first || *first == '#') return false;
+    if (!split(line_, words) || !names_fault(words) || !names_action(words)) return warn_of_line(file), false;
     const char* const slash = strrchr(program_, '/');
     if (!words.is(0, "*") && !words.is(0, program_) && !(slash && words.is(0, slash + 1))) return false;
     if (!words.is(1, "*") && !words.is(1, name_of(fault))) return false;
-    if (words.is(2, "abort")) wish = Wish::end;
-    else if (words.is(2, "report")) wish = Wish::go_on;
-    else if (words.is(2, "ignore")) wish = Wish::be_silent;
-    else return false;
+    wish = words.is(2, "abort") ? Wish::end : words.is(2, "report") ? Wish::go_on : Wish::be_silent;
     return true;
   }
+  static bool names_fault(const Words& words) noexcept {
+    if (words.is(1, "*")) return true;
+    for (unsigned f = 0; f <= static_cast<unsigned>(Fault::heap_inconsistent); ++f)
+      if (words.is(1, name_of(static_cast<Fault>(f)))) return true;
+    return false;
+  }
+  static bool names_action(const Words& words) noexcept { return words.is(2, "abort") || words.is(2, "report") || words.is(2, "ignore"); }
+  void warn_of_line(const char* file) const noexcept {
+    ReportLine line;
+    line.text("mortise[").text(abi::Card::kName).text("] warning: '").text(line_).text("' in ").text(file);
+    line.text(" is ignored; a line is PROGRAM FAULT ACTION, with a fault's name or *, and abort, report or ignore").flush();
+  }
+
   char program_[512];
   char buffer_[512];
   char line_[512];

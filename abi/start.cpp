@@ -148,7 +148,7 @@ template <class H> void fill_reserve(H& h) noexcept {
     if (!prepare_thread() || !h.reserve(thread(), r)) {
       os::Line<> line;
       line.text("mortise[").text(Card::kName).text("] warning: the reserve of ").number(r.bytes >> 20);
-      line.text(" MiB could not be filled, brought in or locked; see the limits on memory (ulimit -l, -v)").flush();
+      line.text(" MiB is not whole: more than fits, or see the limits on memory (ulimit -l, -v)").flush();
     }
     if (settings.refill_ahead) refill_ahead();
   }

@@ -55,13 +55,14 @@ void write_module(int fd, std::uint32_t number, const KnownModule& k) noexcept {
 
 }  // namespace
 
-void Observer::dump() noexcept {
-  if (!*options_.dump) return;
+bool Observer::dump() noexcept {
+  if (!*options_.dump) return true;
   const int fd = os::create_file(options_.dump);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   write_dump(fd);
   if (&dump_analysis) dump_analysis(fd);
   os::syscall(SYS_close, static_cast<long>(fd));
+  return true;
 }
 
 void Observer::write_dump(int fd) noexcept {

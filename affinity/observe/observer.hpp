@@ -60,8 +60,8 @@ class Observer {
 
   /// Forgets what lay in modules that are not loaded any more. After each dlclose.
   void code_unloaded() noexcept;
-  /// Writes what was found to `options.dump`, with the process id appended, one JSON object a line.
-  void dump() noexcept;
+  /// Writes what was found to `options.dump`, with the process id appended, one JSON object a line. False where that cannot be written.
+  bool dump() noexcept;
 
   void lock_all() noexcept { lock_.lock(); }
   void unlock_all() noexcept { lock_.unlock(); }

@@ -222,6 +222,11 @@ def test_a_profile_finds_the_list_that_is_walked(watch):
     assert found["profile"][0]["samples"] >= found["profile"][0]["in_nodes"] >= sum(heat.values()) > 0
 
 
+def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
+    done = run(["/bin/true"], NAME, env={"MORTISE_AFFINITY_DUMP": tmp_path / "none" / "dump"}).ok()
+    assert done.err.startswith(f"mortise[{NAME}] warning: cannot write {tmp_path}/none/dump") and done.err.count("\n") == 1
+
+
 def test_a_program_that_takes_the_signal_for_itself_lives_on(watch):
     text = "import signal; n=0\ndef f(*a):\n global n; n+=1\nsignal.signal(signal.SIGURG, f); x=[[i] for i in range(900000)]; print('done', n > 0)"
     done, _ = watch("python3", "-c", text, conf="affinity_profile=997", env={"PYTHONMALLOC": "malloc"})

@@ -52,17 +52,14 @@ def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
     ("purge_m=5", "unknown setting 'purge_m' is ignored; did you mean 'purge_ms'?"),
     ("verbos=1", "unknown setting 'verbos' is ignored; did you mean 'verbose'?"),
     ("nonsense", "unknown setting 'nonsense' is ignored; mortise.conf(7) lists those that there are"),
-    ("purge_ms=soon", "setting 'purge_ms' is ignored; it takes milliseconds, or -1 for never"),
-    ("purge_ms=-2", "setting 'purge_ms' is ignored"),
-    ("purge_ms=", "setting 'purge_ms' is ignored"),
-    ("purge_ms=99999999999999999999", "setting 'purge_ms' is ignored"),
-    ("stats=always", "setting 'stats' is ignored; it takes none, exit or json"),
-    ("verbose=yes", "setting 'verbose' is ignored; it takes 0 or 1"),
-    ("only_self=2", "setting 'only_self' is ignored; it takes 0 or 1"),
-    ("reserve_mb=much", "setting 'reserve_mb' is ignored; it takes mebibytes"),
-    ("prefault=2", "setting 'prefault' is ignored; it takes 0, 1 or lock"),
-    ("on_exhausted=wait", "setting 'on_exhausted' is ignored; it takes grow or fail"),
-    ("refill_ahead=x", "setting 'refill_ahead' is ignored; it takes 0 or 1"),
+    ("purge_ms=soon", "setting 'purge_ms=soon' is ignored; it takes milliseconds, or -1 for never"),
+    ("purge_ms=-2", "setting 'purge_ms=-2' is ignored"),
+    ("purge_ms=", "setting 'purge_ms=' is ignored"),
+    ("purge_ms=99999999999999999999", "setting 'purge_ms=99999999999999999999' is ignored"),
+    ("stats=always", "setting 'stats=always' is ignored; it takes none, exit or json"),
+    ("stats_file=" + "p" * 201, f"setting 'stats_file={'p' * 64}' is ignored; it takes a path of at most 200 characters"),
+    ("verbose=yes", "setting 'verbose=yes' is ignored; it takes 0 or 1"),
+    ("only_self=2", "setting 'only_self=2' is ignored; it takes 0 or 1"),
     ("k" * 300 + "=1", "unknown setting 'kkkk"),
 ])
 def test_a_bad_setting_gives_one_line_and_changes_nothing(name, setting, complaint):
@@ -70,6 +67,25 @@ def test_a_bad_setting_gives_one_line_and_changes_nothing(name, setting, complai
     line, = said(done.err)
     assert line.startswith(f"mortise[{name}] warning: {complaint}")
     assert done.out == "ran\n"
+
+
+RESERVING = [name for name in NAMES if name.startswith("wfslab")]
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("setting, takes", [
+    ("reserve_mb=much", "mebibytes"), ("prefault=2", "0, 1 or lock"), ("on_exhausted=wait", "grow or fail"), ("refill_ahead=x", "0 or 1")])
+def test_settings_of_the_reserve_are_for_allocators_that_have_one(name, setting, takes):
+    line, = said(run(["/bin/true"], name, env={"MORTISE_CONF": setting}).ok().err)
+    takes = takes if name in RESERVING else "an allocator with a reserve, such as wfslab"
+    assert line == f"mortise[{name}] warning: setting '{setting}' is ignored; it takes {takes}"
+
+
+@pytest.mark.parametrize("name", RESERVING)
+def test_a_reserve_larger_than_there_is_room_for_is_told_of(name):
+    line, = said(run(["/bin/true"], name, env={"MORTISE_RESERVE_MB": "300"}).ok().err)
+    assert line.startswith(f"mortise[{name}] warning: the reserve of 300 MiB is not whole")
+    assert not said(run(["/bin/true"], name, env={"MORTISE_RESERVE_MB": "256"}).ok().err)
 
 
 @EVERY_NAME
@@ -156,4 +172,4 @@ def test_a_reserve_that_may_not_grow_gives_no_memory() -> None:
 def test_a_reserve_that_cannot_be_had_is_said() -> None:
     done = run(["/bin/true"], "wfslab", env={"MORTISE_CONF": "reserve_mb=128"},
                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (64 << 20, 64 << 20))).ok()
-    assert "the reserve of 128 MiB could not be filled" in done.err
+    assert "the reserve of 128 MiB is not whole" in done.err

@@ -102,12 +102,15 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
       return this->below.allocate(t, r);
     }
 
-    /// Half of the bytes in each kind of span. False also when pages cannot be brought in or locked. O(bytes).
+    /// Half of the bytes in each kind of span, or as many as fit. False when that is less, and when pages cannot be brought in or locked.
+    /// O(bytes).
     bool reserve(Thread& t, Reserve s) noexcept {
       on_exhausted_.store(s.on_exhausted, Order::relaxed);
       is_reserved_ = true;
+      bool is_whole = true;
       for (unsigned kind = 0; kind < kSpanKinds; ++kind) {
         const std::size_t wish = s.bytes / 2 / kSpanKindBytes[kind], most = (kind ? kLargeSpans : kSmallSpans) / 2;
+        is_whole = is_whole && wish <= most;
         kept_[kind].store(static_cast<unsigned>(wish < most ? wish : most), Order::relaxed);
         for (unsigned n = count(kind); n < kept_[kind].load(Order::relaxed); ++n) {
           std::byte* const span = fetch(t, kind);
@@ -117,7 +120,7 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
           if (!give_span(kind, span) || !ready) return false;
         }
       }
-      return true;
+      return is_whole;
     }
     /// Of spans' records as well.
     void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> {
