@@ -54,6 +54,37 @@ def test_configuration_key(cli):
     assert "did you mean 'purge_ms'?" in cli.refused(2, "compare", "--arms", "glibc,toy:purgems=1", "--", "true")
 
 
+@pytest.mark.parametrize(
+    "setting, expected",
+    (
+        ("purge_ms=abc", "a whole number not below -1"),
+        ("purge_ms=-2", "a whole number not below -1"),
+        ("purge_ms=1.5", "a whole number not below -1"),
+        ("stats=always", "none, exit or json"),
+        ("stats_file=" + "x" * 201, "a path of at most 200 characters"),
+        ("limit=101%", "bytes such as 100M or 2G, a share such as 90%, or none"),
+        ("nodes=0-3;3", "auto, off, or the CPUs of each of at most 8 nodes such as 0-3+8;4-7, each CPU once"),
+    ),
+)
+def test_a_value_that_the_library_would_pass_over(cli, setting, expected):
+    """It would run with the default, and a comparison would call that arm by the value."""
+    key, _, value = setting.partition("=")
+    said = f"'{value}' is no value of '{key}': expected {expected}; mortise.conf(7)"
+    assert said in cli.refused(2, "run", "--alloc", "toy", "--conf", setting, "--", "true")
+    for arm in (f"toy:{setting}", f"toy:MORTISE_CONF={setting}", f"set=env:MORTISE_CONF={setting}"):
+        assert said in cli.refused(2, "compare", "--arms", f"glibc,{arm}", "--", "true")
+
+
+def test_a_swept_value_that_the_library_would_pass_over(cli):
+    words = ["compare", "--arms", "glibc,toy", "--sweep", "toy:MORTISE_CONF=purge_ms={0,soon}", "--", "true"]
+    assert "'soon' is no value of 'purge_ms'" in cli.refused(2, *words)
+
+
+def test_values_are_passed_on_as_they_are(cli):
+    given = "purge_ms=-1,stats=json,stats_file=/tmp/s.%p,limit=90%,nodes=0-3+8;4-7,later=whatever"
+    assert cli("run", "--alloc", "toy", "--conf", given, "--", "sh", "-c", "echo $MORTISE_CONF").stdout == f"{given}\n"
+
+
 def test_without_the_list_of_keys_a_warning_and_a_run(cli, mortise_home, tmp_path, monkeypatch):
     for folder in ("lib", "libexec"):
         (tmp_path / folder).symlink_to(mortise_home / folder)

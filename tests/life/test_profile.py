@@ -62,6 +62,12 @@ def test_samples_find_each_place_too(files):
     assert 0.9 * CHURNED <= asked <= 1.1 * CHURNED, "some 9000 samples of it"
 
 
+@pytest.mark.parametrize("sample", ("abc", "0", "50%"))
+def test_a_distance_between_samples_that_is_none(sample):
+    done = mortise("--sample", sample, "--", "/bin/true")
+    assert done.returncode == 2 and f"'{sample}' is no value of 'sample_bytes': expected bytes such as 512K" in done.stderr
+
+
 def test_no_sample_outlives_its_block_at_any_rate(tmp_path):
     for sample_bytes in ("20K", "128K", "512K"):
         for run_number in range(4):
