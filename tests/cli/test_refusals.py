@@ -4,9 +4,12 @@ plain run.
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
+from mortise.commands import explain, path
+from mortise.errors import WrongUse
 
 from cli.conftest import compile_c
 
@@ -16,6 +19,37 @@ def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "explain", "tyo")
     assert "did you mean 'toy'?" in cli.refused(2, "path", "tooy")
     assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
+
+
+@pytest.fixture
+def peer(monkeypatch, toy):
+    """A machine that has mesh: its library is found where the loader would look."""
+    monkeypatch.setattr("mortise.elf.loader_cache", lambda: {"libmesh.so": str(toy)})
+    return Path(toy)
+
+
+def test_a_peer_has_a_path_and_no_layers(peer, capsys):
+    for name, said in (("mesh", f"'mesh' is found on this machine ({peer}) and has no layers"), ("glibc", "'glibc' is the system's own")):
+        with pytest.raises(WrongUse, match=re.escape(said)):
+            explain.command(name, False)
+    path.command("mesh")
+    assert capsys.readouterr().out == f"{peer}\n"
+
+
+def test_glibc_needs_no_path(cli):
+    assert "needs no library in front" in cli.refused(2, "path", "glibc")
+
+
+def test_an_arm_is_no_allocator_of_run(cli):
+    assert "expected --alloc toy --conf purge_ms=1,stats=json" in cli.refused(2, "run", "--alloc", "toy:purge_ms=1,stats=json", "--", "true")
+    assert "expected --alloc glibc, and MALLOC_ARENA_MAX=1 in the environment" in cli.refused(
+        2, "run", "--alloc", "glibc:MALLOC_ARENA_MAX=1", "--", "true"
+    )
+
+
+def test_an_option_without_its_name(cli):
+    assert "--alloc names no allocator before '--': expected for example --alloc hslab -- PROG" in cli.refused(2, "run", "--alloc", "--", "true")
+    assert "names no arm: expected for example --arms glibc,hslab" in cli.refused(2, "compare", "--arms", "--", "true")
 
 
 def test_described_but_not_built(cli):
