@@ -5,13 +5,15 @@ plain run.
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from mortise.commands import explain, path
 from mortise.errors import WrongUse
 
-from cli.conftest import compile_c
+from cli.conftest import ROOT, compile_c
 
 
 def test_unknown_allocator_names_the_nearest(cli):
@@ -50,6 +52,16 @@ def test_an_arm_is_no_allocator_of_run(cli):
 def test_an_option_without_its_name(cli):
     assert "--alloc names no allocator before '--': expected for example --alloc hslab -- PROG" in cli.refused(2, "run", "--alloc", "--", "true")
     assert "names no arm: expected for example --arms glibc,hslab" in cli.refused(2, "compare", "--arms", "--", "true")
+
+
+@pytest.mark.parametrize(
+    "words", (["list"], ["list", "--json"], ["explain", "toy"], ["path", "toy"], ["doctor", "--", "true"], ["--version"], ["--help"], [])
+)
+def test_a_full_disk_is_a_line(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, ROOT / "cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    line = "mortise: cannot write standard output: No space left on device; expected a place that can be written and has room\n"
+    assert (done.returncode, done.stderr) == (2, line)
 
 
 def test_described_but_not_built(cli):
