@@ -153,11 +153,16 @@ def conclusion(document: Document) -> Document:
     hit = [text for text, state in document["gates"].items() if state == "hit"]
     reached = trusted and not undecided and len(failed) < len(document["arms"])
     if not others(document):
-        reached = any(curve["law"] or values.decided(curve) for curve in document["curves"].values())
+        reached = alone_decided(document)
     status = RUN_FAILED if failed else GATE_HIT if hit else DECIDED if reached else CANNOT_TELL
     said = sentence(document, best, undecided, failed, trusted, doubt)
     return {"exit_status": status, "failed": failed, "undecided": undecided, "control_trusted": trusted,
             "control_says": doubt, "best": best, "gates_hit": hit, "sentence": said}  # fmt: skip
+
+
+def alone_decided(document: Document) -> bool:
+    """Whether the sweep of an arm that is compared with nothing but itself says anything beyond doubt."""
+    return any(curve["law"] or values.decided(curve) for curve in document["curves"].values())
 
 
 def control_says(document: Document) -> tuple[bool, str]:
@@ -208,7 +213,8 @@ def sentence(
         return ". ".join(parts + [f"failed: {', '.join(failed)}"] * bool(failed))
     if not others(document):
         laws = [curve_report.law_line(name, curve) for name, curve in document["curves"].items()]
-        return "; ".join([line for name in document["curves"] for line in values.lines(document, name)] or laws)
+        said = "; ".join([line for name in document["curves"] for line in values.lines(document, name)] or laws)
+        return said if alone_decided(document) else f"can't tell: {said}"
     if best:
         time = as_shown(document, "time", document["arms"][best]["vs_reference"]["time"])
         sure = " and ".join(formats.percent(share) for share in sorted(abs(1 - time[end]) for end in ("low", "high")))

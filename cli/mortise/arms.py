@@ -178,6 +178,7 @@ def environment(text: str) -> dict[str, str]:
             found[key] = value
         else:
             raise WrongUse(f"'{piece}' is not KEY=VALUE: expected for example env:MALLOC_ARENA_MAX=1")
+    conf.checked(found.get("MORTISE_CONF", ""))
     return found
 
 

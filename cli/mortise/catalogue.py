@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mortise import building, formats, home
+from mortise import building, formats, home, peers
 from mortise.errors import WrongUse, unknown
 
 
@@ -45,6 +45,9 @@ def allocator(name: str) -> Allocator:
         raise WrongUse(
             f"no allocators are built here (looked in {home.looked()}): run 'make build', or set MORTISE_HOME"
         )
+    if (peer := peers.named(name)) is not None or name == "glibc":
+        whose = f"found on this machine ({peer.library})" if peer else "the system's own"
+        raise WrongUse(f"'{name}' is {whose} and has no layers to explain: expected one of ours, as 'mortise list' shows them")
     raise unknown("allocator", name, known, "'mortise list' shows them")
 
 

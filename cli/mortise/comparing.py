@@ -42,6 +42,6 @@ def measure(program: list[str], specs: list[str], settings: Settings) -> dict[st
 
 def specs_of(arm_list: list[str] | None) -> list[str]:
     found = [spec for text in arm_list or [] for spec in arms_.split(text)]
-    if arm_list and not found:
+    if arm_list and (not found or "--" in found):
         raise WrongUse(f"--arms '{arm_list[0]}' names no arm: expected for example --arms glibc,hslab, or no --arms at all")
     return found

@@ -1,10 +1,23 @@
-"""The configuration keys of our allocators (`MORTISE_CONF`), as the build lists them."""
+"""The configuration keys of our allocators (`MORTISE_CONF`), as the build lists them, and what their values may be."""
 
+import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from mortise import formats, home
 from mortise.errors import WrongUse, unknown
+
+PATH_BYTES_MAX = 200
+CPUS, NODES_MAX = 1024, 8
+RANGES = {  # of the integers that are not simply 0 or more
+    "purge_ms": (-1, None),
+    "affinity_objects": (1, 1_000_000),
+    "affinity_bytes": (16, 1024),
+    "affinity_misses": (1, 1_000_000),
+    "affinity_profile": (0, 10_000),
+}
+LIBRARY_MAX = 9_999_999_999  # what the library reads of any of them
 
 
 def keys() -> dict[str, dict[str, Any]] | None:
@@ -16,7 +29,7 @@ def keys() -> dict[str, dict[str, Any]] | None:
 
 
 def checked(text: str) -> str:
-    """`K=V,K=V` as the library will read it; an unknown key is refused with the nearest name."""
+    """`K=V,K=V` as the library will read it; an unknown key is refused with the nearest name, a value with what is expected."""
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
     known = keys()
     if known is None and pairs:
@@ -28,9 +41,64 @@ def checked(text: str) -> str:
         name, equals, value = pair.partition("=")
         if not equals or not name or not value:
             raise WrongUse(f"'{pair}' in --conf is not KEY=VALUE: expected for example purge_ms=100")
-        if known is not None and name not in known:
+        if known is None:
+            continue
+        if name not in known:
             raise unknown("configuration key", name, known, "mortise.conf(7) lists them")
+        if (expected := lacks(name, str(known[name]["type"]), value)) is not None:
+            raise WrongUse(f"'{value}' is no value of '{name}': expected {expected}; mortise.conf(7) says what it does")
     return ",".join(pairs)
+
+
+def lacks(name: str, kind: str, value: str) -> str | None:
+    """What was expected, where the library would pass over the value; None where it takes it, or the kind is new."""
+    if kind == "integer":
+        low, high = RANGES.get(name, (0, None))
+        return None if is_integer(value, low, high) else f"a whole number {f'from {low} to {high}' if high else f'not below {low}'}"
+    if kind in KINDS:
+        takes, expected = KINDS[kind]
+        return None if takes(value) else expected
+    return one_of(kind.split("|")) if "|" in kind and value not in kind.split("|") else None
+
+
+def one_of(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def is_integer(value: str, low: int, high: int | None) -> bool:
+    return bool(re.fullmatch(r"-?[0-9]+", value)) and low <= int(value) <= (high or LIBRARY_MAX)
+
+
+def is_bytes(value: str) -> bool:
+    match = re.fullmatch(r"([0-9]+)([KMGT]?)", value)
+    return bool(match) and 0 < int(match[1]) << 10 * " KMGT".index(match[2] or " ") < 2**64
+
+
+def is_limit(value: str) -> bool:
+    share = re.fullmatch(r"([0-9]+)%", value)
+    return value == "none" or is_bytes(value) or (share is not None and 0 < int(share[1]) <= 100)
+
+
+def is_path(value: str) -> bool:
+    return len(value.encode()) <= PATH_BYTES_MAX
+
+
+def names_nodes(value: str) -> bool:
+    """The CPUs of each node, no CPU twice: 0-3+8;4-7."""
+    if value in ("auto", "off"):
+        return True
+    ranges = [re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", piece) for piece in re.split(r"[+;]", value)]
+    cpus = [cpu for r in ranges if r for cpu in range(int(r[1]), min(int(r[2] or r[1]), CPUS) + 1) or [CPUS]]
+    sound = all(ranges) and len(set(cpus)) == len(cpus) and max(cpus) < CPUS
+    return sound and value.count(";") < NODES_MAX
+
+
+KINDS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "path": (is_path, f"a path of at most {PATH_BYTES_MAX} characters"),
+    "bytes": (is_bytes, "bytes such as 512K or 2M"),
+    "bytes|percent|none": (is_limit, "bytes such as 100M or 2G, a share such as 90%, or none"),
+    "auto|off|cpus": (names_nodes, f"auto, off, or the CPUs of each of at most {NODES_MAX} nodes such as 0-3+8;4-7, each CPU once"),
+}
 
 
 def joined(*texts: str | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from mortise import curves, formats, values
+from mortise.curves import POINT_ROUNDS_MIN
 from mortise.figures import Document, memory_of, peaks_are_exact, runs_of, time_of
 from mortise.sweeps import UNSET
 
@@ -41,7 +42,6 @@ def swept(document: Document) -> bool:
 
 
 EFFECT_ROUNDS_MIN = 3
-POINT_ROUNDS_MIN = 5  # intervals resampled from fewer runs a point are too narrow for a verdict
 
 
 def conclude(document: Document) -> tuple[Document, Document]:
@@ -70,6 +70,8 @@ def shows_effect(document: Document, name: str) -> bool:
 
 def curve(entry: Document, shape: list[curves.Point], seed: int) -> Document:
     law, why_not = curves.fit(shape, seed) if len(shape) > 1 else (None, "not swept: one point")
+    if law and (rounds := fewest_rounds(shape)) < POINT_ROUNDS_MIN:
+        law, why_not = None, f"no law from {curves.counted(rounds)} of every point: {POINT_ROUNDS_MIN} are needed"
     front = {tuple(row) for row in curves.staircase(curves.medians(shape)).tolist()}
     rows = [
         {"knob": p.knob, "time": rounded(p.median[0]), "memory": rounded(p.median[1]), "rounds": len(p.times),
@@ -92,7 +94,7 @@ def law_document(law: curves.Law) -> Document:
 def comparison(shape: list[curves.Point], reference: list[curves.Point], seed: int) -> Document:
     found = asdict(curves.compare(shape, reference, seed))
     if fewest_rounds(shape + reference) < POINT_ROUNDS_MIN:
-        found["verdict"] = "cannot tell"
+        found |= {"verdict": "cannot tell", "crosses_at": None, "faster_above": None, "reach": ""}
     for axis in ("time", "memory"):
         found[axis] = {key: rounded(value) for key, value in found[axis].items()}
     found["crosses_at"] = found["crosses_at"] and rounded(found["crosses_at"])

@@ -13,6 +13,7 @@ import numpy as np
 from mortise import formats
 from mortise.sweeps import POINTS_MIN
 
+POINT_ROUNDS_MIN = 5  # intervals resampled from fewer runs a point are too narrow for a verdict, or a law
 REPEATS = 400
 CHANCE = 0.01  # of taking points for different ones that are not
 MISFIT_MAX = 3.0  # times the noise
@@ -44,6 +45,10 @@ class Law:
     misfit_time: float
     misfit_memory: float
     left_out_error: float
+
+
+def counted(rounds: int) -> str:
+    return f"{rounds} round{'s' * (rounds != 1)}"
 
 
 def scatter(values: np.ndarray) -> float:

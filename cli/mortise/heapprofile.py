@@ -121,7 +121,20 @@ def parse(text: str, maps: str | None = None, root: Path = Path("/")) -> Profile
     for addresses, counts in raw:
         frames = [frame for address in addresses for frame in names.of(address)]
         profile.stacks[tuple(frames)].add(counts)
+    make_whole(profile)
     return profile
+
+
+def make_whole(profile: Profile) -> None:
+    """Rounds the estimates, as pprof's format asks, so that a profile says the same when it is read again. What one stack loses by that
+    the next ones get: sums stay.
+    """
+    for name, _ in VALUES:
+        exact, given = 0.0, 0
+        for counts in profile.stacks.values():
+            exact += getattr(counts, name)
+            setattr(counts, name, round(exact) - given)
+            given = round(exact)
 
 
 class Names:

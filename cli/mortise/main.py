@@ -1,5 +1,6 @@
 """The `mortise` command: gathers one module a command, and turns everything that goes wrong into one line."""
 
+import errno
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ app = older.Typer(
     pretty_exceptions_enable=False,
     help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
 )
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 PASS_ON = {"allow_interspersed_args": False}
 app.command("compare", context_settings=PASS_ON)(compare.command)
 app.command("run", context_settings=PASS_ON)(run.command)
@@ -71,7 +73,7 @@ def options(
 
 def start() -> None:
     """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own
-    status.
+    status, a full disk with a line.
     """
     try:
         status = app(standalone_mode=False, prog_name="mortise")
@@ -83,14 +85,26 @@ def start() -> None:
         say("interrupted")
         status = 128 + signal.SIGINT
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         status = 128 + signal.SIGPIPE
+    except OSError as e:
+        if e.errno not in UNWRITABLE:
+            raise
+        drop_output()
+        what = f"'{e.filename}'" if e.filename else "standard output"
+        say(f"cannot write {what}: {e.strerror}; expected a place that can be written and has room")
+        status = WRONG_USE
     except Exception as e:
         if not hasattr(e, "format_message"):
             raise
         say(complaint(e))
         status = WRONG_USE
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def drop_output() -> None:
+    """What is still to be written goes nowhere, so that the end does not fail on it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(line: str) -> None:

@@ -11,6 +11,7 @@ them: setting a knob at all may switch something else off, and only the unset po
 import re
 from dataclasses import dataclass
 
+from mortise import conf
 from mortise.arms import AS_SHIPPED, CONTROL, Arm
 from mortise.errors import WrongUse, unknown
 
@@ -92,7 +93,10 @@ def parse(text: str, arms: set[str]) -> Sweep:
             f"--sweep '{text}': expected [ARM:]VARIABLE=text{{VALUE,VALUE,...}} with exactly one pair of braces"
         )
     values = expand(braces[0][1:-1], text)
-    return Sweep(arm, name, template.replace(braces[0], "{}"), values)
+    template = template.replace(braces[0], "{}")
+    for value in values[1:] if name == "MORTISE_CONF" else ():
+        conf.checked(template.replace("{}", value))
+    return Sweep(arm, name, template, values)
 
 
 def too_short(sweeps: list[Sweep]) -> list[str]:

@@ -46,6 +46,8 @@ def lines(document: Document, name: str) -> list[str]:
     report = document["curves"][name]
     if not report.get("values"):
         ends = len(report["points"]) > 1 and not report["why_not"].startswith("no effect")
+        if (rounds := min(point["rounds"] for point in report["points"])) < curves.POINT_ROUNDS_MIN:
+            return [f"{name}: {curves.counted(rounds)} of every point, too few to say whether a value is faster or smaller than the unset one"] * ends
         return [f"{name}: no value was faster or smaller than the unset one"] * ends
     noun = "of its number" if document["settings"]["metric_regex"] else "time"
     said = []

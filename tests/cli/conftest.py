@@ -45,7 +45,11 @@ KEYS = {
     "schema": "mortise.conf/1",
     "keys": [
         {"name": "purge_ms", "type": "integer", "default": 100, "what": "when idle memory goes back"},
-        {"name": "stats", "type": "word", "default": "off", "what": "when to print statistics"},
+        {"name": "stats", "type": "none|exit|json", "default": "none", "what": "when to print statistics"},
+        {"name": "stats_file", "type": "path", "default": "", "what": "where they go"},
+        {"name": "limit", "type": "bytes|percent|none", "default": "none", "what": "of its memory"},
+        {"name": "nodes", "type": "auto|off|cpus", "default": "auto", "what": "whose memory"},
+        {"name": "later", "type": "a kind of its own", "default": "", "what": "a key of a version to come"},
     ],
 }
 

@@ -4,11 +4,16 @@ plain run.
 
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from mortise.commands import explain, path
+from mortise.errors import WrongUse
 
-from cli.conftest import compile_c
+from cli.conftest import ROOT, compile_c
 
 
 def test_unknown_allocator_names_the_nearest(cli):
@@ -16,6 +21,47 @@ def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "explain", "tyo")
     assert "did you mean 'toy'?" in cli.refused(2, "path", "tooy")
     assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
+
+
+@pytest.fixture
+def peer(monkeypatch, toy):
+    """A machine that has mesh: its library is found where the loader would look."""
+    monkeypatch.setattr("mortise.elf.loader_cache", lambda: {"libmesh.so": str(toy)})
+    return Path(toy)
+
+
+def test_a_peer_has_a_path_and_no_layers(peer, capsys):
+    for name, said in (("mesh", f"'mesh' is found on this machine ({peer}) and has no layers"), ("glibc", "'glibc' is the system's own")):
+        with pytest.raises(WrongUse, match=re.escape(said)):
+            explain.command(name, False)
+    path.command("mesh")
+    assert capsys.readouterr().out == f"{peer}\n"
+
+
+def test_glibc_needs_no_path(cli):
+    assert "needs no library in front" in cli.refused(2, "path", "glibc")
+
+
+def test_an_arm_is_no_allocator_of_run(cli):
+    assert "expected --alloc toy --conf purge_ms=1,stats=json" in cli.refused(2, "run", "--alloc", "toy:purge_ms=1,stats=json", "--", "true")
+    assert "expected --alloc glibc, and MALLOC_ARENA_MAX=1 in the environment" in cli.refused(
+        2, "run", "--alloc", "glibc:MALLOC_ARENA_MAX=1", "--", "true"
+    )
+
+
+def test_an_option_without_its_name(cli):
+    assert "--alloc names no allocator before '--': expected for example --alloc hslab -- PROG" in cli.refused(2, "run", "--alloc", "--", "true")
+    assert "names no arm: expected for example --arms glibc,hslab" in cli.refused(2, "compare", "--arms", "--", "true")
+
+
+@pytest.mark.parametrize(
+    "words", (["list"], ["list", "--json"], ["explain", "toy"], ["path", "toy"], ["doctor", "--", "true"], ["--version"], ["--help"], [])
+)
+def test_a_full_disk_is_a_line(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, ROOT / "cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    line = "mortise: cannot write standard output: No space left on device; expected a place that can be written and has room\n"
+    assert (done.returncode, done.stderr) == (2, line)
 
 
 def test_described_but_not_built(cli):
@@ -52,6 +98,37 @@ def test_configuration_key(cli):
     assert "mortise.conf(7) lists them" in cli.refused(2, "run", "--alloc", "toy", "--conf", "purge=5", "--", "true")
     assert "is not KEY=VALUE" in cli.refused(2, "run", "--alloc", "toy", "--conf", "purge_ms", "--", "true")
     assert "did you mean 'purge_ms'?" in cli.refused(2, "compare", "--arms", "glibc,toy:purgems=1", "--", "true")
+
+
+@pytest.mark.parametrize(
+    "setting, expected",
+    (
+        ("purge_ms=abc", "a whole number not below -1"),
+        ("purge_ms=-2", "a whole number not below -1"),
+        ("purge_ms=1.5", "a whole number not below -1"),
+        ("stats=always", "none, exit or json"),
+        ("stats_file=" + "x" * 201, "a path of at most 200 characters"),
+        ("limit=101%", "bytes such as 100M or 2G, a share such as 90%, or none"),
+        ("nodes=0-3;3", "auto, off, or the CPUs of each of at most 8 nodes such as 0-3+8;4-7, each CPU once"),
+    ),
+)
+def test_a_value_that_the_library_would_pass_over(cli, setting, expected):
+    """It would run with the default, and a comparison would call that arm by the value."""
+    key, _, value = setting.partition("=")
+    said = f"'{value}' is no value of '{key}': expected {expected}; mortise.conf(7)"
+    assert said in cli.refused(2, "run", "--alloc", "toy", "--conf", setting, "--", "true")
+    for arm in (f"toy:{setting}", f"toy:MORTISE_CONF={setting}", f"set=env:MORTISE_CONF={setting}"):
+        assert said in cli.refused(2, "compare", "--arms", f"glibc,{arm}", "--", "true")
+
+
+def test_a_swept_value_that_the_library_would_pass_over(cli):
+    words = ["compare", "--arms", "glibc,toy", "--sweep", "toy:MORTISE_CONF=purge_ms={0,soon}", "--", "true"]
+    assert "'soon' is no value of 'purge_ms'" in cli.refused(2, *words)
+
+
+def test_values_are_passed_on_as_they_are(cli):
+    given = "purge_ms=-1,stats=json,stats_file=/tmp/s.%p,limit=90%,nodes=0-3+8;4-7,later=whatever"
+    assert cli("run", "--alloc", "toy", "--conf", given, "--", "sh", "-c", "echo $MORTISE_CONF").stdout == f"{given}\n"
 
 
 def test_without_the_list_of_keys_a_warning_and_a_run(cli, mortise_home, tmp_path, monkeypatch):

@@ -1,13 +1,14 @@
 """The command line over what was really built: a description that no longer matches its reader breaks here first."""
 
 import json
+import re
 
 import jsonschema
 import pytest
-from mortise import catalogue
+from mortise import catalogue, conf
 
 from cli.conftest import ROOT
-from support.allocators import NAMES
+from support.allocators import NAMES, run
 from cli.test_commands import schema
 
 BUILD = ROOT / "build"
@@ -26,6 +27,33 @@ def test_descriptions_and_keys_keep_to_their_schemas(the_build):
     for path in sorted((BUILD / "share/mortise").glob("*.json")):
         document = json.loads(path.read_text())
         jsonschema.validate(document, schema(document["schema"].split(".")[1].split("/")[0]))
+
+
+VALUES = (
+    "0 1 2 -0 -1 -2 007 15 16 100 1024 1025 10000 10001 1000000 1000001 9999999999 10000000000 99999999999999999999 1.5 0x10 + - "
+    "none exit json off auto abort report lock grow fail size site chain graph strict liberal parts chains never madvise soon "
+    "1K 16T 1k 0K 1KB 90% 100% 101% 0% % 17179869184G 0-3 0-3+8;4-7 0-3;3 3-0 0; ;0 1023 1024 0-9999999999 0;1;2;3;4;5;6;7 0;1;2;3;4;5;6;7;8"
+).split()
+TAKES_MORE = {("sample_bytes", "90%"), ("sample_bytes", "100%")}  # a share of the memory from one sample to the next
+FOR_SOME = {"reserve_mb": "wfslab", "prefault": "wfslab", "on_exhausted": "wfslab", "refill_ahead": "wfslab",
+            "profile": "hslab_profiled", "sample_bytes": "hslab_profiled"}  # fmt: skip
+
+
+def reader_of(key: str) -> str:
+    """An allocator that does something with the key; others pass it over whatever its value."""
+    return "hslab+affinity" if key.startswith("affinity_") else FOR_SOME.get(key, "hslab")
+
+
+@pytest.mark.parametrize("value", [*VALUES, "p" * 200, "p" * 201])
+def test_what_is_no_value_for_the_library_is_none_here(the_build, value, tmp_path):
+    """Were more refused, somebody could not use a setting; were less, the program would run without it."""
+    known = {key: str(of["type"]) for key, of in conf.keys().items() if reader_of(key) in NAMES}
+    passed_over = {key for key, one in TAKES_MORE if one == value and key in known}
+    for name in {reader_of(key) for key in known}:
+        every = ",".join(f"{key}={value}" for key in known if reader_of(key) == name)
+        said = run(["/bin/true"], name, env={"MORTISE_CONF": every}, cwd=tmp_path).err
+        passed_over |= set(re.findall(r"setting '(\w+)(?:=[^']*)?' is ignored; it takes", said))
+    assert {key for key, kind in known.items() if conf.lacks(key, kind, value) is not None} == passed_over
 
 
 def test_every_allocator_is_listed_explained_found_and_runs(cli):

@@ -217,3 +217,26 @@ def test_few_rounds_of_a_point_carry_no_verdict_on_curves():
     few = curve_report.comparison(shape(0.7, 1), shape(1.0, 1), 1)
     enough = curve_report.comparison(shape(0.7, 5), shape(1.0, 5), 1)
     assert few["verdict"] == "cannot tell" and enough["verdict"] == "dominates"
+    assert few["reach"] == "" and enough["reach"]
+
+
+@pytest.mark.parametrize("rounds", (3, 5))
+def test_few_rounds_of_a_point_carry_no_law(rounds):
+    import numpy as np
+    from mortise import curve_report, curves
+
+    random = np.random.default_rng(1)
+    shape = [curves.Point(str(u), 0.5 * (1 + u) * random.normal(1, 0.002, rounds), 2e7 * (1 + 1 / u) * random.normal(1, 0.002, rounds))
+             for u in (0.1, 0.2, 0.4, 0.7, 1, 2, 4)]  # fmt: skip
+    report = curve_report.curve({"died": {}}, shape, 1)
+    assert (report["law"] is None) == (rounds == 3)
+    assert report["why_not"] == ("no law from 3 rounds of every point: 5 are needed" if rounds == 3 else "")
+
+
+@pytest.mark.parametrize("values", ("4,8,32,64,128", "16"))
+def test_a_sweep_of_two_rounds_cannot_tell(cli, knob, values):
+    """Whatever the knob did to two runs, and where it did nothing: no value is called better, and none not better."""
+    done = cli("compare", "--arms", "glibc", "--sweep", f"KNOB={{{values}}}", "--rounds", "2", "--", str(knob))
+    verdict = next(line for line in done.stdout.splitlines() if line.startswith("verdict: "))
+    assert done.returncode == 3 and verdict.startswith("verdict: can't tell: glibc"), done.stdout
+    assert "no value was" not in done.stdout and "memory = c + b" not in done.stdout

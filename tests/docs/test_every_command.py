@@ -39,6 +39,7 @@ HERE = [
 # Run elsewhere: the test that does, and what in it shows that it does.
 ELSEWHERE = [
     (r"cc server\.c .*pkg-config.*|export PKG_CONFIG_PATH=.*", "packages/test_install.py", "PKG_CONFIG_LINES"),
+    (r"cc -I\. tests/build/in_c\.c libarena\.a libmine\.a .*", "build/test_build.py", '"tests/build/in_c.c"'),
     (r"musl-gcc -static program\.c libmine\.a", "platforms/test_musl.py", '"-static"'),
     (r"cmake --preset musl", "platforms/test_musl.py", "musl"),
     (r"cmake --preset aarch64.*", "platforms/test_aarch64.py", "aarch64"),

@@ -62,6 +62,23 @@ def test_samples_find_each_place_too(files):
     assert 0.9 * CHURNED <= asked <= 1.1 * CHURNED, "some 9000 samples of it"
 
 
+def test_a_profile_says_the_same_when_it_is_read_again(tmp_path):
+    """Estimates are no whole numbers, and the file holds nothing else: a count that changes looks like a block that was lost."""
+    sizes = range(100_000, 800_000, 7_000)
+    lines = [f"  1: {size} [ 1: {size}] @ {0x1000 + size:#x}" for size in sizes]
+    written = heapprofile.parse("\n".join(["heap profile: 1: 1 [ 1: 1] @ heap_v2/524288", *lines]))
+    heapprofile.write_pprof(written, tmp_path / "p.pb.gz")
+    assert heapprofile.read_pprof(tmp_path / "p.pb.gz").stacks == written.stacks
+    blocks = sum(heapprofile.scale(1, size, 524_288)[0] for size in sizes)
+    assert written.total().inuse_objects == round(blocks), "the rounding of many stacks does not add up"
+
+
+@pytest.mark.parametrize("sample", ("abc", "0", "50%"))
+def test_a_distance_between_samples_that_is_none(sample):
+    done = mortise("--sample", sample, "--", "/bin/true")
+    assert done.returncode == 2 and f"'{sample}' is no value of 'sample_bytes': expected bytes such as 512K" in done.stderr
+
+
 def test_no_sample_outlives_its_block_at_any_rate(tmp_path):
     for sample_bytes in ("20K", "128K", "512K"):
         for run_number in range(4):

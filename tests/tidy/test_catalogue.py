@@ -50,6 +50,14 @@ def test_parameters_say_what_they_are(name: str) -> None:
             assert CATALOGUE.answers(p), f"{e.header}: {e.name}: nothing answers `{p.cpp}`: a type parameter is named for its slot (policy/*.hpp, Sync)"
 
 
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_pages_on_layers_and_policies_name_each(name: str) -> None:
+    """A slot that the tables leave out is not found by whoever looks for one."""
+    e = ENTRIES[name]
+    page, cpp = ("3-policies", e.cpp.removeprefix("mortise::")) if e.slot else ("2-layers", e.name)
+    assert re.search(rf"`{cpp}\b", (ROOT / f"docs/{page}.md").read_text()), f"docs/{page}.md does not name `{cpp}`"
+
+
 def test_the_page_is_current() -> None:
     wanted = page.markdown({"schema": formats.LAYERS} | CATALOGUE.document())
     assert (ROOT / "docs/catalogue.md").read_text() == wanted, "run: build/bin/mortise layers --markdown > docs/catalogue.md"

@@ -2,7 +2,8 @@
 
 import typer
 
-from mortise import catalogue
+from mortise import catalogue, peers
+from mortise.errors import WrongUse
 
 
 def command(name: str = typer.Argument(..., help="The allocator, as 'mortise list' shows it.")) -> None:
@@ -10,4 +11,7 @@ def command(name: str = typer.Argument(..., help="The allocator, as 'mortise lis
 
     For example: LD_PRELOAD=$(mortise path hslab) ./server
     """
-    print(catalogue.built(name))
+    if name == "glibc":
+        raise WrongUse("'glibc' is the system's own and needs no library in front: leave LD_PRELOAD out, or name another allocator")
+    peer = peers.named(name)
+    print(catalogue.built(name) if peer is None else peer.library)

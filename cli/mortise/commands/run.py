@@ -68,6 +68,11 @@ def resolve(alloc: str) -> str | None:
     peer = peers.named(alloc)
     if peer is not None:
         return str(peer.library)
-    raise unknown(
-        "allocator", alloc, ours | {p.name for p in peers.peers()} | {arms.GLIBC}, "'mortise list' shows them"
-    )
+    known = ours | {p.name for p in peers.peers()} | {arms.GLIBC}
+    base, colon, setting = alloc.partition(":")
+    if colon and base in known:
+        how = f"--alloc {base} --conf {setting}" if base in ours else f"--alloc {base}, and {setting} in the environment"
+        raise WrongUse(f"--alloc '{alloc}': settings stand beside the allocator here, expected {how}")
+    if alloc == "--":
+        raise WrongUse("--alloc names no allocator before '--': expected for example --alloc hslab -- PROG; 'mortise list' shows them")
+    raise unknown("allocator", alloc, known, "'mortise list' shows them")
