@@ -158,7 +158,9 @@ const char* take_profile(Text value) noexcept {
 }
 const char* take_sample(Text value) noexcept {
   if (!Profiles<Heap>) return "an allocator that samples: hslab_profiled";
-  return parse_bytes(value, settings.sample_bytes) && settings.sample_bytes ? nullptr : "bytes such as 512K; 1: every allocation";
+  const bool is_share = value.length && value.at[value.length - 1] == '%';
+  const bool is_taken = !is_share && parse_bytes(value, settings.sample_bytes) && settings.sample_bytes;
+  return is_taken ? nullptr : "bytes such as 512K; 1: every allocation";
 }
 const char* take_huge(Text value) noexcept {
   if (value.is("never")) settings.huge = HugePages::never;

@@ -64,6 +64,16 @@ def test_a_full_disk_is_a_line(words):
     assert (done.returncode, done.stderr) == (2, line)
 
 
+@pytest.mark.parametrize("closed", ("<&-", ">&-", ">&- 2>&-"))
+def test_closed_streams_are_no_traceback_and_a_program_has_them_closed_as_well(closed):
+    ours = f"{sys.executable} {ROOT / 'cli'}"
+    done = subprocess.run(["sh", "-c", f"{ours} doctor -- true {closed}"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    done = subprocess.run(["sh", "-c", f"{ours} run --alloc glibc -- sh -c '! [ -e /proc/self/fd/{0 if '<' in closed else 1} ]' {closed}"],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_described_but_not_built(cli):
     assert "make build" in cli.refused(2, "run", "--alloc", "ghost", "--", "true")
     assert "make build" in cli.refused(2, "path", "ghost")
