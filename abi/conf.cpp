@@ -125,13 +125,19 @@ bool is_known(Text key) noexcept {
   return false;
 }
 
+/// On one line, and not without end.
+os::Line<>& put(os::Line<>& line, Text text) noexcept {
+  for (std::size_t i = 0; i < text.length && i < 64; ++i) line.put(static_cast<unsigned char>(text.at[i]) < ' ' ? '?' : text.at[i]);
+  return line;
+}
+
 void warn_unknown(Text key) noexcept {
   const char* nearest = kKeys[0];
   for (const char* k : kKeys)
     if (distance(key, k) < distance(key, nearest)) nearest = k;
   os::Line<> line;
   line.text("mortise[").text(Card::kName).text("] warning: unknown setting '");
-  for (std::size_t i = 0; i < key.length && i < 64; ++i) line.put(key.at[i]);
+  put(line, key);
   const bool is_near = distance(key, nearest) <= std::min<std::size_t>(key.length + 2, 24) / 3;  // a slip of the finger, not another word
   if (is_near) line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
   else line.text("' is ignored; mortise.conf(7) lists those that there are").flush();
@@ -140,10 +146,7 @@ void warn_unknown(Text key) noexcept {
 void warn_value(Text key, Text value, const char* expected) noexcept {
   os::Line<> line;
   line.text("mortise[").text(Card::kName).text("] warning: setting '");
-  for (std::size_t i = 0; i < key.length; ++i) line.put(key.at[i]);
-  line.put('=');
-  for (std::size_t i = 0; i < value.length && i < 64; ++i) line.put(value.at[i]);
-  line.text("' is ignored; it takes ").text(expected).flush();
+  put(put(line, key).text("="), value).text("' is ignored; it takes ").text(expected).flush();
 }
 
 // What a setting takes, where it was not that; null where it was taken.

@@ -59,6 +59,7 @@ def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
     ("stats=always", "setting 'stats=always' is ignored; it takes none, exit or json"),
     ("stats_file=" + "p" * 201, f"setting 'stats_file={'p' * 64}' is ignored; it takes a path of at most 200 characters"),
     ("verbose=yes", "setting 'verbose=yes' is ignored; it takes 0 or 1"),
+    ("verbose=1\nor 2", "setting 'verbose=1?or 2' is ignored; it takes 0 or 1"),
     ("only_self=2", "setting 'only_self=2' is ignored; it takes 0 or 1"),
     ("k" * 300 + "=1", "unknown setting 'kkkk"),
 ])
