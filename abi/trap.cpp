@@ -59,7 +59,7 @@ template <class H> long check_all(H& h) noexcept {
   return -1;
 }
 
-/// What waits in the quarantine of the thread that ends the program is looked at once more.
+/// What waits in quarantines when the program ends is looked at once more.
 [[gnu::destructor(102)]] void look_once_more() noexcept {
   check_waiting(heap);
 }

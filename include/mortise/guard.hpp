@@ -7,6 +7,7 @@
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"
 #include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/noted_crimes.hpp"
 #include "mortise/guard/quarantine_lines.hpp"
 #include "mortise/guard/random_slots.hpp"
 #include "mortise/guard/sampled_guards.hpp"

@@ -110,6 +110,13 @@ def test_an_honest_program_is_left_alone(name):
     assert "fault=" not in done.err
 
 
+def test_a_write_to_what_a_sleeping_thread_has_freed_is_found_at_the_end():
+    """It waits in that thread's quarantine, which nobody empties."""
+    done = run([program("life", "threads"), "stale"], "hslab_hardened")
+    assert re.match(r"mortise\[hslab_hardened\] fault=write_after_free ptr=0x[0-9a-f]+ ", done.err)
+    assert done.status == -signal.SIGABRT
+
+
 def test_whoever_runs_the_program_may_want_it_to_go_on():
     done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_ON_FAULT": "report"})
     assert done.err.count("fault=double_free") == 1 and done.status == 10  # told, and nothing was given out twice

@@ -1,7 +1,9 @@
 // Threads come and go: threads order (who may still allocate when a thread ends), threads churn (thousands, memory
-// bounded), threads handoff (blocks made here, freed there, by threads that end).
+// bounded), threads handoff (blocks made here, freed there, by threads that end), threads stale (a write to a block that a
+// thread which still sleeps has freed).
 #include <malloc.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -107,9 +109,23 @@ int handoff() {
   return 0;
 }
 
+int stale() {
+  auto* const block = static_cast<volatile char*>(malloc(200));
+  std::atomic<bool> freed{false};
+  std::thread sleeper([&] {
+    free(const_cast<char*>(block));
+    freed = true;
+    for (;;) pause();
+  });
+  sleeper.detach();
+  while (!freed) std::this_thread::yield();
+  block[8] = 1;
+  exit(10);  // not 0: a harness that expects a report is not content with none
+}
+
 }  // namespace
 
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
-  return what == "order" ? order() : what == "churn" ? churn() : what == "handoff" ? handoff() : 2;
+  return what == "order" ? order() : what == "churn" ? churn() : what == "handoff" ? handoff() : what == "stale" ? stale() : 2;
 }

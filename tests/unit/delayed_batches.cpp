@@ -184,6 +184,35 @@ TEST(DelayedBatches, AWriteAfterFreeIsFound) {
   });
 }
 
+/// In the quarantine of another thread too, in open batches and in queued ones, and what is looked at stays.
+TEST(DelayedBatches, AWriteAfterFreeIsFoundInTheQuarantineOfAnother) {
+  Stage<Watching> stage(3);
+  std::byte* written = nullptr;
+  for (unsigned n : {0u, 1u, 200u})  // so many are released behind it
+    for (unsigned who : {1u, 2u}) {
+      stage.as(who, [&](Watching& h, auto& t) {
+        const Block b = h.allocate(t, {.size = 64});
+        h.release(t, h.block_of(written = b.ptr));
+        for (unsigned i = 0; i < n; ++i) h.release(t, h.block_of(h.allocate(t, {.size = 16}).ptr));
+      });
+      written[8] = std::byte{1};
+      for (unsigned again : {0, 1})
+        stage.as(0, [&](Watching& h, auto& t) {
+          accused = 0;
+          h.check_waiting(t);
+          EXPECT_EQ(accused, 1u) << n << " behind it, of thread " << who << ", look " << again;
+          EXPECT_NE(h.freed_at(written), nullptr) << "it waits as before";
+        });
+      written[8] = std::byte{0};
+      stage.as(0, [&](Watching& h, auto& t) {
+        accused = 0;
+        h.check_waiting(t);
+        h.trim(t);
+        EXPECT_EQ(accused, 0u);
+      });
+    }
+}
+
 /// Another thread may empty the quarantine, and its blocks be given out and written to, while their owner looks at what waits.
 using Racing = Stack<Layers<DelayedBatches<64_KiB, fills::ZeroedStart<>, 32_KiB, on_fault::CallBack<note>>>, HslabLayers>;
 TEST(DelayedBatches, NobodyIsAccusedWhoseBlocksLeaveDuringALook) {

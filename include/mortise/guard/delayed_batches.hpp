@@ -13,9 +13,9 @@
 // A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine, as does
 // a release that needs more batches while the layer's lock is held, for which it does not wait.
 //
-// `trim` also empties the quarantines of threads that sleep. A hit asks nobody: whoever trims claims a thread, points its open batch
-// at one that is always full, and orders that before what the thread does next by membarrier. So a hit either was seen at work, and
-// then its thread is left alone, or it misses, and a miss looks at the claim and goes past the quarantine.
+// `trim` empties the quarantines of threads that sleep, too, and `check_waiting` looks there. A hit asks nobody: who comes from outside
+// claims a thread, points its open batch at one that is always full, and orders that before what the thread does next by membarrier.
+// So a hit either was seen at work, and then its thread is left alone, or misses, and sees the claim, and goes past the quarantine.
 // When the OnFault slot goes on, the block leaves as if nothing had been written to it.
 //
 // What waits: the last kBytes of releases and at most two batches more, a block of less than 64 bytes counted as that.
@@ -26,6 +26,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/data/waiting_batch.hpp"
+#include "mortise/guard/noted_crimes.hpp"
 #include "mortise/guard/quarantine_lines.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
@@ -67,6 +68,7 @@ struct DelayedBatches {
       Batch batch[kBatches];
     };
     enum State : std::uint8_t { kClosed, kOpen, kAtWork };
+    using Noted = NotedCrimes<OnFault>;
 
    public:
     static constexpr bool kTakesUnsized = true, kHitsAlone = std::is_empty_v<typename Below::Thread>;
@@ -205,12 +207,19 @@ struct DelayedBatches {
     }
     std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
 
-    /// Looks at the blocks that wait here, which stay. O(blocks).
+    /// Looks at the blocks that wait, which stay: this thread's, and those of others as for trim, unless the lock is held.
+    /// O(threads + blocks).
     void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
       if (t.state != kOpen) return;
       set_state(t, kAtWork);  // nobody claims it, and empties what is looked at
       if (!is_claimed(t)) each_waiting(t, [](const Batch& batch, unsigned i) { check(batch, i, nullptr); });
+      Noted noted;
+      if (can_claim_ && this->lock_.try_lock()) {
+        each_other(t, [&](Thread& other) { each_waiting(other, [&](const Batch& batch, unsigned i) { check(batch, i, &noted); }); });
+        this->lock_.unlock();
+      }
       set_state(t, kOpen);
+      noted.answer();
     }
 
    private:
@@ -287,13 +296,6 @@ struct DelayedBatches {
       show(t.open, &none_);
     }
 
-    /// Writes after free that are to be answered once the lock is free: the first ones.
-    struct Noted {
-      static constexpr unsigned kMost = 8;
-      unsigned count = 0;
-      Crime crime[kMost];
-    };
-
     /// The oldest batch of `t` goes below, on the account of `by`.
     void leave(Thread& by, Thread& t, Noted* noted = nullptr) noexcept {
       Batch& batch = *t.oldest;
@@ -333,19 +335,21 @@ struct DelayedBatches {
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       return glance(t.is_claimed);
     }
-    /// Those that are at work are left alone; their open batch may leave earlier than it would have.
     void empty_others(Thread& by) noexcept {
       Noted noted;
-      empty_others(by, noted);
-      if constexpr (Fill::kFillBytes)
-        for (unsigned i = 0; i < noted.count; ++i) OnFault::answer(noted.crime[i]);
+      {
+        Held held(this->lock_);
+        each_other(by, [&](Thread& t) { while (t.oldest) leave(by, t, &noted); });
+      }
+      if constexpr (Fill::kFillBytes) noted.answer();
     }
-    void empty_others(Thread& by, Noted& noted) noexcept {
-      Held held(this->lock_);
+    /// Calls `see` of the quarantine of each thread but `by` that is not at work, under the lock; its open batch may leave earlier than it
+    /// would have.
+    template <class See> void each_other(Thread& by, See&& see) noexcept {
       if (!first_ || (first_ == &by && !by.next)) return;
-      const auto each_claimed = [&](auto&& see) {
+      const auto each_claimed = [&](auto&& act) {
         for (Thread* t = first_; t; t = t->next)
-          if (t->is_claimed) see(*t);
+          if (t->is_claimed) act(*t);
       };
       const auto give_up_at_work = [&] {
         each_claimed([](Thread& t) {
@@ -360,9 +364,7 @@ struct DelayedBatches {
       if ((is_ordered = is_ordered && os::order_all_threads())) each_claimed([&](Thread& t) { queue_open(t); });
       is_ordered = is_ordered && os::order_all_threads();
       give_up_at_work();  // a hit that began before its batch was queued may still be writing to it
-      if (is_ordered && os::order_all_threads()) each_claimed([&](Thread& t) {
-        while (t.oldest) leave(by, t, &noted);
-      });
+      if (is_ordered && os::order_all_threads()) each_claimed(see);
       os::order_all_threads();
       each_claimed([](Thread& t) { show(t.is_claimed, false); });
     }
@@ -384,8 +386,7 @@ struct DelayedBatches {
       const unsigned c = batch.size_class(i);
       if (Fill::is_whole(batch.block(i), Lines::filled_of(c))) return;
       const Crime crime{.fault = Fault::write_after_free, .block = {batch.block(i), Classes::size_of(c), c}, .freed_at = batch.freed_at(i)};
-      if (!noted) OnFault::answer(crime);
-      else if (noted->count < Noted::kMost) noted->crime[noted->count++] = crime;
+      if (noted) noted->note(crime); else OnFault::answer(crime);
     }
 
     bool can_claim_ = false;
