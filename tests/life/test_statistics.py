@@ -185,7 +185,8 @@ def test_what_cannot_be_written_at_the_end_is_told_of(name, key, tmp_path):
     assert f"mortise[{name}] warning: cannot write {tmp_path}/none/file" in done.err
 
 
-@pytest.mark.parametrize("name, settings", [("hslab", "stats=exit,stats_file"), ("hslab", "stats=json,stats_file"), ("hslab_profiled", "profile")])
+@pytest.mark.parametrize("name, settings", [("hslab", "stats=exit,stats_file"), ("hslab", "stats=json,stats_file"),
+                                            ("hslab_profiled", "profile")])
 def test_a_file_with_no_room_is_told_of(name, settings):
     done = run(["/bin/true"], name, env={"MORTISE_CONF": f"{settings}=/dev/full"}).ok()
     assert done.err == f"mortise[{name}] warning: cannot write /dev/full: it did not take all of it; look at the room on its disk\n"
