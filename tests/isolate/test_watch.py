@@ -107,6 +107,13 @@ def test_a_variable_in_the_middle_of_a_line_is_named(tmp_path):
     assert found["lines"][0]["writers"][0]["first_byte"] > 0
 
 
+def test_findings_that_are_not_taken_are_told_of(program, isolated):
+    done = isolated([program("ends"), "main-returns"], env={"MORTISE_THREADS_WATCH": "/dev/full"})
+    if any("not watching" in line for line in done.said):
+        return
+    assert done.said == ["mortise threads: cannot write all of the findings to /dev/full: is its disk full?"]
+
+
 def test_reports_without_watching_are_refused(program, tmp_path):
     done = mortise("--json", tmp_path / "x.json", "--", program("planted"))
     assert done.status == 2 and "add --watch" in done.err
