@@ -90,7 +90,13 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     h.open();
   }
   static void at_exit(H& h) noexcept {
-    if (!h.chooser().dump()) warn_of_file("cannot write ", affinity_options<H>.dump);
+    const char* const path = affinity_options<H>.dump;
+    if (!*path) return;
+    const int fd = os::create_file(path);
+    if (fd < 0) return warn_of_file("cannot write ", path);
+    os::Output out(fd);
+    h.chooser().dump(out);
+    if (!out.close()) warn_of_full_file(path);
   }
   static void unloaded(H& h) noexcept { h.chooser().code_unloaded(); }
 };

@@ -91,6 +91,11 @@ bool parse_nodes(Text t, Settings& s) noexcept {
   if (!os::parse_nodes(text, map)) return false;
   s.nodes = map;
   s.which_nodes = Nodes::named;
+  if (!os::cpus_are_there(text)) {
+    os::Line<> line;
+    line.text("mortise[").text(Card::kName).text("] warning: setting 'nodes=").text(text);
+    line.text("' names CPUs that this machine has not").flush();
+  }
   return true;
 }
 

@@ -16,6 +16,7 @@
 #endif
 
 #include "abi/thread_record.hpp"
+#include "mortise/os/console.hpp"
 #include "mortise/os/nodes.hpp"
 #include "mortise/sync/atomics.hpp"
 
@@ -111,16 +112,18 @@ void read_settings(char** environment) noexcept;
 
 /// One line on standard error: `what` ("cannot write ") of the file at `path`, which a setting names. (report.cpp)
 void warn_of_file(const char* what, const char* path) noexcept;
+/// The same of one that was opened, and then did not take all that was written.
+void warn_of_full_file(const char* path) noexcept;
 
 /// Writes the heap profile; false where this allocator keeps none. (profile.cpp)
-bool write_profile(int fd) noexcept;
+bool write_profile(os::Output& out) noexcept;
 
 /// The value of a variable of `environment`, where it lies; null when it is not there.
 char* variable(char** environment, const char* name) noexcept;
 
 /// Statistics as text, or as one line of JSON. (snapshot.cpp)
-void print_statistics(int fd) noexcept;
-void print_statistics_as_json(int fd) noexcept;
+void print_statistics(os::Output& out) noexcept;
+void print_statistics_as_json(os::Output& out) noexcept;
 std::size_t write_own_json(char* out, std::size_t capacity) noexcept;
 
 }  // namespace mortise::abi

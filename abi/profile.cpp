@@ -14,18 +14,18 @@ void write_sums(os::Line<2048>& line, const Sums& s) noexcept {
   line.number(s.live_blocks).text(": ").number(s.live_bytes).text(" [").number(s.blocks).text(": ").number(s.bytes).text("] @");
 }
 
-void copy_file(const char* path, int fd) noexcept {
+void copy_file(const char* path, os::Output& out) noexcept {
   constexpr long kAtCwd = -100, kReadOnlyCloexec = 02000000;
   const long from = os::syscall(SYS_openat, kAtCwd, path, kReadOnlyCloexec, 0L);
   if (from < 0) return;
   char piece[4096];
-  for (long n; (n = os::syscall(SYS_read, from, piece, sizeof piece)) > 0;) os::syscall(SYS_write, fd, piece, n);
+  for (long n; (n = os::syscall(SYS_read, from, piece, sizeof piece)) > 0;) out.write(piece, static_cast<std::size_t>(n));
   os::syscall(SYS_close, from);
 }
 
 }  // namespace
 
-template <class H> bool write_profile_of(H& h, int fd, bool is_copy) noexcept {
+template <class H> bool write_profile_of(H& h, os::Output& out, bool is_copy) noexcept {
   if constexpr (Profiles<H>) {
     Sums all;
     h.each_stack([&](const auto& s) {
@@ -37,22 +37,22 @@ template <class H> bool write_profile_of(H& h, int fd, bool is_copy) noexcept {
     os::Line<2048> line;
     line.text("heap profile: ");
     write_sums(line, all);
-    line.text(" heap_v2/").number(h.mean()).flush(fd);
+    line.text(" heap_v2/").number(h.mean()).flush(out);
     h.each_stack([&](const auto& s) {
       write_sums(line, {s.live_blocks, s.live_bytes, s.allocated_blocks, s.allocated_bytes});
       for (std::uint32_t i = 0; i < s.depth; ++i) line.text(" ").hex(s.address[i]);
-      line.flush(fd);
+      line.flush(out);
     });
-    if (h.dropped()) line.text("# ").number(h.dropped()).text(" samples could not be recorded").flush(fd);
+    if (h.dropped()) line.text("# ").number(h.dropped()).text(" samples could not be recorded").flush(out);
     if (is_copy) return true;  // whoever reads from outside knows what is mapped there
-    line.text("\nMAPPED_LIBRARIES:").flush(fd);
-    copy_file("/proc/self/maps", fd);
+    line.text("\nMAPPED_LIBRARIES:").flush(out);
+    copy_file("/proc/self/maps", out);
     return true;
   }
   return false;
 }
 
-bool write_profile(int fd) noexcept { return write_profile_of(heap, fd, false); }
+bool write_profile(os::Output& out) noexcept { return write_profile_of(heap, out, false); }
 
 }  // namespace mortise::abi
 
@@ -60,5 +60,6 @@ bool write_profile(int fd) noexcept { return write_profile_of(heap, fd, false); 
 extern "C" MORTISE_EXPORT int mortise_profile_peek(void* there, int fd) noexcept {
   using mortise::abi::Heap;
   mortise::reset_below(*static_cast<Heap*>(there));
-  return mortise::abi::write_profile_of(*static_cast<Heap*>(there), fd, true);
+  mortise::os::Output out(fd);
+  return mortise::abi::write_profile_of(*static_cast<Heap*>(there), out, true);
 }

@@ -112,6 +112,12 @@ void abi::warn_of_file(const char* what, const char* path) noexcept {
   line.text(": look at the setting's path, and at the rights").flush();
 }
 
+void abi::warn_of_full_file(const char* path) noexcept {
+  ReportLine line;
+  line.text("mortise[").text(abi::Card::kName).text("] warning: cannot write ").text(path);
+  line.text(": it did not take all of it; look at the room on its disk").flush();
+}
+
 void tell(const Crime& crime) noexcept {
   abi::Place places[3];
   const void* const addresses[3] = {crime.allocated_at, crime.freed_at, crime.seen_at};
@@ -131,8 +137,9 @@ void tell(const Crime& crime) noexcept {
   const long fd = os::syscall(SYS_openat, AT_FDCWD, abi::settings.report_file,
                               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return abi::warn_of_file("cannot write ", abi::settings.report_file);
-  copy.flush(static_cast<int>(fd));
-  os::syscall(SYS_close, fd);
+  os::Output out(static_cast<int>(fd));
+  copy.flush(out);
+  if (!out.close()) abi::warn_of_full_file(abi::settings.report_file);
 }
 
 [[noreturn]] void report(Fault fault, Block block) noexcept {

@@ -91,13 +91,13 @@ Source own() noexcept { return {heap, events, heaps_here ? heaps_here() : nullpt
 
 std::size_t write_own_json(char* out, std::size_t capacity) noexcept { return write_json(own(), out, capacity); }
 
-void print_statistics(int fd) noexcept {
+void print_statistics(os::Output& out) noexcept {
   Snapshot snapshot(heap);
   const Usage& u = snapshot.usage;
   const std::size_t resident = resident_bytes(u.window, u.window_bytes);
   os::Line<1024> line;
   const auto row = [&](const char* what, std::size_t bytes) {
-    line.text("mortise[").text(Card::kName).text("] ").text(what).number(bytes).flush(fd);
+    line.text("mortise[").text(Card::kName).text("] ").text(what).number(bytes).flush(out);
   };
   row("mapped bytes          = ", u.mapped);
   if (resident != Snapshot::kUnknown) row("resident bytes        = ", resident);
@@ -116,22 +116,22 @@ void print_statistics(int fd) noexcept {
     const ClassUsage& k = u.classes[c];
     if (!k.spans) continue;
     line.text("mortise[").text(Card::kName).text("]   class ").number(k.block_bytes).text(" B: live=").number(k.live);
-    line.text(" cached=").number(k.cached).text(" waiting=").number(k.waiting).text(" spans=").number(k.spans).flush(fd);
+    line.text(" cached=").number(k.cached).text(" waiting=").number(k.waiting).text(" spans=").number(k.spans).flush(out);
   }
   for (unsigned i = 0; i < u.caches_max; ++i) {
     if (!u.caches[i].blocks) continue;
     line.text("mortise[").text(Card::kName).text("]   cache ").number(i).text(": blocks=").number(u.caches[i].blocks);
-    line.text(" bytes=").number(u.caches[i].bytes).flush(fd);
+    line.text(" bytes=").number(u.caches[i].bytes).flush(out);
   }
 }
 
-void print_statistics_as_json(int fd) noexcept {
+void print_statistics_as_json(os::Output& out) noexcept {
   constexpr std::size_t kBytes = 256_KiB;
   auto* text = reinterpret_cast<char*>(os::map(kBytes));
-  if (!text) return;
+  if (!text) return out.fail();
   const std::size_t length = write_own_json(text, kBytes - 1);
   text[length] = '\n';
-  os::syscall(SYS_write, fd, text, length + 1);
+  out.write(text, length + 1);
   os::unmap(reinterpret_cast<std::byte*>(text), kBytes);
 }
 

@@ -194,8 +194,9 @@ template <class H> void set_sampling(H& h) noexcept {
 template <class Write> void write_at_end(const char* path, Write&& write) noexcept {
   const int fd = *path ? os::create_file(path) : 2;
   if (fd < 0) return warn_of_file("cannot write ", path);
-  write(fd);
-  if (fd != 2) os::syscall(SYS_close, static_cast<long>(fd));
+  os::Output out(fd);
+  write(out);
+  if (*path && !out.close()) warn_of_full_file(path);
 }
 
 void say_hello() noexcept {

@@ -65,7 +65,10 @@ MORTISE_EXPORT std::size_t mortise_malloc_stats_json(char* out, std::size_t capa
   return write_own_json(out, capacity);
 }
 
-MORTISE_EXPORT void malloc_stats() noexcept { print_statistics(2); }
+MORTISE_EXPORT void malloc_stats() noexcept {
+  os::Output standard_error(2);
+  print_statistics(standard_error);
+}
 
 /// XML in the form of glibc's, with what this heap knows. `options` must be 0.
 MORTISE_EXPORT int malloc_info(int options, FILE* out) noexcept {

@@ -12,6 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace mortise::os {
+class Output;
+}
+
 namespace mortise::affinity {
 
 /// Index of a heap node: all objects of one size class whose chain of calls, from malloc's caller up to the first function that
@@ -72,8 +76,8 @@ struct PlannedWay {
 [[gnu::weak]] void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept;
 /// Samples memory accesses `per_second` times in each second of CPU time, from now on.
 [[gnu::weak]] bool start_profile(unsigned per_second) noexcept;
-/// The program ends, or asks: appends to the dump, by `write(file_descriptor)`.
-[[gnu::weak]] void dump_analysis(int file_descriptor) noexcept;
+/// The program ends, or asks: appends to the dump.
+[[gnu::weak]] void dump_analysis(os::Output& out) noexcept;
 
 #pragma GCC visibility pop
 

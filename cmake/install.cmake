@@ -55,7 +55,12 @@ foreach(name ${allocators})
   mortise_export(mortise-${name}_override_static ${name}_override_static)
 endforeach()
 
-# mortise::mortise: heaps (mortise.h, mortise/heap.hpp). mortise::pool: object pools from C.
+# mortise::mortise: heaps (mortise.h, mortise/heap.hpp). mortise::pool: object pools (pool.h, mortise/pool.hpp).
+# What their C++ headers need, pool.hpp and heap.hpp; projects in C alone do not see it.
+target_compile_features(mortise_pool_shared INTERFACE cxx_std_20)
+target_compile_features(mortise_pool_static INTERFACE cxx_std_20)
+target_compile_features(mortise_heaps_shared INTERFACE cxx_std_17)
+target_compile_features(mortise_heaps_static INTERFACE cxx_std_17)
 mortise_export(mortise_heaps_shared mortise)
 mortise_export(mortise_heaps_static mortise_static)
 mortise_pkgconfig(mortise library.pc.in)

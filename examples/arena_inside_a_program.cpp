@@ -1,4 +1,6 @@
 // A heap for one part of a program: constant-time steps, no lock since one thread uses it, its blocks far from everybody else's.
+//
+//   g++ -std=c++20 -O2 -Iinclude examples/arena_inside_a_program.cpp -o arena && ./arena
 #include <cstdio>
 #include <cstring>
 

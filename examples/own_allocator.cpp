@@ -1,7 +1,9 @@
 // An allocator of your own: another order of the same layers. Here: classes that are powers of two, pages back at once, and no
 // caches between the program and the slabs. Slower than hslab, smaller, and every release is checked on the spot.
 //
-// `mortise_allocator(NAME)` in CMake makes a preloadable library out of such a header; this example uses the heap directly.
+// `mortise_allocator(NAME)` in CMake makes a preloadable library out of such a header; this example uses the heap directly:
+//
+//   g++ -std=c++20 -O2 -Iinclude examples/own_allocator.cpp -o own_allocator && ./own_allocator
 #include <cstdio>
 
 #include "mortise/backbone/slab.hpp"

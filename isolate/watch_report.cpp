@@ -20,6 +20,7 @@ struct Writer {
   int fd;
   char text[1 << 14];
   std::size_t length = 0;
+  bool is_whole = true;  // the file took all of it
 
   __attribute__((format(printf, 2, 3))) void put(const char* format, ...) noexcept {
     if (length > sizeof text - 1024) flush();
@@ -29,7 +30,7 @@ struct Writer {
     va_end(arguments);
   }
   void flush() noexcept {
-    raw_syscall(SYS_write, fd, as_long(text), static_cast<long>(length));
+    is_whole &= raw_syscall(SYS_write, fd, as_long(text), static_cast<long>(length)) == static_cast<long>(length);
     length = 0;
   }
 };
@@ -122,7 +123,8 @@ void write_watch_report() noexcept {
   put_threads(w);
   w.put("\n  ]\n}\n");
   w.flush();
-  raw_syscall(SYS_close, w.fd);
+  if (raw_syscall(SYS_close, w.fd) < 0 || !w.is_whole)
+    say("cannot write all of the findings to %s: is its disk full?", setting("MORTISE_THREADS_WATCH"));
 }
 
 }  // namespace mortise::isolate

@@ -33,7 +33,7 @@ Line& field(Line& line, const char* name, std::uint64_t value) noexcept {
   return line.text(", \"").text(name).text("\": ").number(value);
 }
 
-void write_module(int fd, std::uint32_t number, const KnownModule& k) noexcept {
+void write_module(os::Output& out, std::uint32_t number, const KnownModule& k) noexcept {
   Line line;
   line.text("{\"kind\": \"module\"");
   field(line, "id", number);
@@ -50,22 +50,17 @@ void write_module(int fd, std::uint32_t number, const KnownModule& k) noexcept {
   std::uint8_t id[32];
   const std::size_t bytes = k.is_gone ? 0 : build_id_of(k.module, id, sizeof id);
   for (std::size_t i = 0; i < bytes; ++i) line.put("0123456789abcdef"[id[i] >> 4]).put("0123456789abcdef"[id[i] & 15]);
-  line.text("\"}").flush(fd);
+  line.text("\"}").flush(out);
 }
 
 }  // namespace
 
-bool Observer::dump() noexcept {
-  if (!*options_.dump) return true;
-  const int fd = os::create_file(options_.dump);
-  if (fd < 0) return false;
-  write_dump(fd);
-  if (&dump_analysis) dump_analysis(fd);
-  os::syscall(SYS_close, static_cast<long>(fd));
-  return true;
+void Observer::dump(os::Output& out) noexcept {
+  write_dump(out);
+  if (&dump_analysis) dump_analysis(out);
 }
 
-void Observer::write_dump(int fd) noexcept {
+void Observer::write_dump(os::Output& out) noexcept {
   Line line;
   line.text("{\"kind\": \"run\", \"schema\": \"mortise.affinity-dump/1\", \"mode\": \"").text(name_of(options_.mode)).text("\"");
   line.text(", \"overhead_only\": ").text(options_.overhead_only ? "true" : "false");
@@ -90,15 +85,15 @@ void Observer::write_dump(int fd) noexcept {
   field(line, "pools", pools_);
   field(line, "table_bytes", ways_by_key_.bytes() + callers_by_address_.bytes() + nodes_by_chain_.bytes() +
                                  ways_.last() * sizeof(Way) + callers_.last() * sizeof(Caller) + nodes_.last() * sizeof(Node));
-  line.text("}").flush(fd);
-  for (std::uint32_t i = 1; i <= modules_.last(); ++i) write_module(fd, i, modules_[i]);
+  line.text("}").flush(out);
+  for (std::uint32_t i = 1; i <= modules_.last(); ++i) write_module(out, i, modules_[i]);
   for (std::uint32_t i = 1; i <= callers_.last(); ++i) {
     const Caller& c = callers_[i];
     if (!c.is_judged || !c.address) continue;
     line.text("{\"kind\": \"caller\"");
     field(line, "address", c.address);
     field(line, "module", c.module);
-    line.text(", \"verdict\": \"").text(name_of(c.verdict)).text("\"}").flush(fd);
+    line.text(", \"verdict\": \"").text(name_of(c.verdict)).text("\"}").flush(out);
   }
   for (NodeId id = 1; id <= nodes_.last(); ++id) {
     const NodeView v = view(id);
@@ -112,7 +107,7 @@ void Observer::write_dump(int fd) noexcept {
     field(line, "why", static_cast<unsigned>(nodes_[id].why));
     line.text(", \"chain\": [");
     for (unsigned i = 0; i < v.chain_length; ++i) line.text(i ? ", " : "").number(v.chain[i]);
-    line.text("]}").flush(fd);
+    line.text("]}").flush(out);
   }
 }
 

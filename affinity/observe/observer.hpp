@@ -17,6 +17,7 @@
 #include "affinity/observe/class_use.hpp"
 #include "affinity/observe/nodes.hpp"
 #include "affinity/options.hpp"
+#include "mortise/os/console.hpp"
 #include "mortise/policy/chooser.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
@@ -60,8 +61,8 @@ class Observer {
 
   /// Forgets what lay in modules that are not loaded any more. After each dlclose.
   void code_unloaded() noexcept;
-  /// Writes what was found to `options.dump`, with the process id appended, one JSON object a line. False where that cannot be written.
-  bool dump() noexcept;
+  /// Writes what was found, one JSON object a line.
+  void dump(os::Output& out) noexcept;
 
   void lock_all() noexcept { lock_.lock(); }
   void unlock_all() noexcept { lock_.unlock(); }
@@ -111,7 +112,7 @@ class Observer {
   Pool* class_pool(unsigned size_class) noexcept;
   bool resume_at(const CallSite& site, const CallChoice& choice, Resume& out) noexcept;
   void forget_gone_modules() noexcept;
-  void write_dump(int fd) noexcept;
+  void write_dump(os::Output& out) noexcept;
   void new_epoch() noexcept { epoch_.store(epoch() + 1, Order::release); }
 
   static constexpr unsigned kClasses = 256;  // sizes up to 4080 bytes

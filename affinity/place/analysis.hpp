@@ -47,7 +47,7 @@ class Analysis {
   void look_into(const NodeView& node, std::uintptr_t full, std::size_t bytes) noexcept;
   /// Code is gone, and other code may come to lie there.
   void forget_code() noexcept { code_.forget(); }
-  void dump(int fd) noexcept;
+  void dump(os::Output& out) noexcept;
   const Counts& counts() const noexcept { return counts_; }
 
  private:

@@ -23,7 +23,7 @@ Line& whole(Line& line, const char* name, std::int64_t value) {
 
 }  // namespace
 
-void Analysis::dump(int fd) noexcept {
+void Analysis::dump(os::Output& out) noexcept {
   Line line;
   line.text("{\"kind\":\"analysis\"");
   field(line, "first", counts_.first), field(line, "first_with_edge", counts_.first_with_edge);
@@ -39,28 +39,28 @@ void Analysis::dump(int fd) noexcept {
   field(line, "form_bytes", sizeof(Code)).text(",\"stops\":{");
   for (unsigned n = 0; n < kStops; ++n)
     line.text(n ? ",\"" : "\"").text(affinity::name_of(static_cast<Stop>(n))).text("\":").number(counts_.stops[n]);
-  line.text("}}").flush(fd);
+  line.text("}}").flush(out);
   for (NodeId n = 1; shapes_ && n <= last_node(); ++n) {
     const Shape& s = shapes_[n];
     line.text("{\"kind\":\"shape\""), field(line, "node", n);
     const std::uint32_t bytes = rules_.size_of(n);
     field(line, "bytes", bytes == AffinityRules::kVaries ? 0 : bytes), field(line, "runs", s.runs), field(line, "steps", s.steps);
     if (s.runs) line.text(",\"stop\":\"").text(affinity::name_of(static_cast<Stop>(s.stop))).put('"');
-    line.text(",\"has_edge\":").text(s.has_edge ? "true" : "false"), field(line, "group", rules_.group_of(n)).put('}').flush(fd);
+    line.text(",\"has_edge\":").text(s.has_edge ? "true" : "false"), field(line, "group", rules_.group_of(n)).put('}').flush(out);
   }
   for (std::uint32_t n = 1; n <= graph_.variables(); ++n) {
     const Variable& v = graph_.variable_of(kFirstVariable + n);
     line.text("{\"kind\":\"variable\""), field(line, "id", kFirstVariable + n).text(",\"type\":\"").text(name_of(v.kind));
-    field(line.text("\""), "place", v.place), whole(line, "offset", v.offset).put('}').flush(fd);
+    field(line.text("\""), "place", v.place), whole(line, "offset", v.offset).put('}').flush(out);
   }
   for (std::uint32_t n = 1; n <= graph_.edges(); ++n) {
     const Edge& e = graph_.edge(n);
     line.text("{\"kind\":\"edge\""), field(line, "from", e.from), field(line, "to", e.to), whole(line, "offset", e.offset);
-    field(line, "count", e.count), field(line, "seen", e.seen).put('}').flush(fd);
+    field(line, "count", e.count), field(line, "seen", e.seen).put('}').flush(out);
   }
   for (std::uint32_t n = 0; n < merge_count_; ++n) {
     line.text("{\"kind\":\"merge\""), field(line, "a", merges_[n].a), field(line, "b", merges_[n].b);
-    line.text(",\"why\":\"").text(name_of(merges_[n].why)).text("\"}").flush(fd);
+    line.text(",\"why\":\"").text(name_of(merges_[n].why)).text("\"}").flush(out);
   }
 }
 

@@ -105,21 +105,21 @@ bool start_profile(unsigned per_second) noexcept {
   return profile.is_started = made;
 }
 
-void dump_profile(int fd) noexcept {
+void dump_profile(os::Output& out) noexcept {
   if (!profile.is_started) return;
   while (profile.busy.exchange(true, Order::acquire)) {}  // no sample from here on
   os::Line<> line;
   line.text("{\"kind\":\"profile\",\"samples\":").number(profile.samples).text(",\"touching_memory\":").number(profile.touched);
   line.text(",\"in_nodes\":").number(profile.in_nodes).text(",\"dropped\":").number(profile.dropped.load(Order::relaxed));
-  line.text(",\"dropped_pairs\":").number(profile.dropped_pairs).put('}').flush(fd);
+  line.text(",\"dropped_pairs\":").number(profile.dropped_pairs).put('}').flush(out);
   for (NodeId n = 1; n <= last_node() && n < kNodesMax; ++n) {
     if (!profile.heat[n]) continue;
-    line.text("{\"kind\":\"heat\",\"node\":").number(n).text(",\"samples\":").number(profile.heat[n]).put('}').flush(fd);
+    line.text("{\"kind\":\"heat\",\"node\":").number(n).text(",\"samples\":").number(profile.heat[n]).put('}').flush(out);
   }
   for (const Pair& p : profile.pairs) {
     if (!p.count) continue;
     line.text("{\"kind\":\"pair\",\"a\":").number(p.a).text(",\"b\":").number(p.b);
-    line.text(",\"count\":").number(p.count).put('}').flush(fd);
+    line.text(",\"count\":").number(p.count).put('}').flush(out);
   }
 }
 

@@ -17,6 +17,6 @@
 namespace mortise::affinity {
 
 /// Appends what was seen, one JSON object a line; nothing if none was started.
-void dump_profile(int file_descriptor) noexcept;
+void dump_profile(os::Output& out) noexcept;
 
 }  // namespace mortise::affinity

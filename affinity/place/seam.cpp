@@ -47,9 +47,9 @@ void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept {
   the_analysis.forget_code();
 }
 
-void dump_analysis(int file_descriptor) noexcept {
-  the_analysis.dump(file_descriptor);
-  dump_profile(file_descriptor);
+void dump_analysis(os::Output& out) noexcept {
+  the_analysis.dump(out);
+  dump_profile(out);
 }
 
 }  // namespace mortise::affinity

@@ -72,8 +72,10 @@ def source_of(place: dict[str, Any]) -> str | None:
 
 
 def variables_in(line: dict[str, Any]) -> str:
-    """The variables whose bytes the threads change, as they lie."""
-    at = line["global"]["offset"]
+    """The variables whose bytes the threads change, as they lie. The line's place is that of the first byte that is changed; modules begin
+    at pages.
+    """
+    at = line["global"]["offset"] & -LINE_BYTES
     changed = [(at + w["first_byte"], at + w["last_byte"]) for w in line["writers"]]
     known = sorted(symbols.variables(line["global"]["module"]))
     return ", ".join(dict.fromkeys(name for first, last, name in known if any(first <= b and a <= last for a, b in changed)))

@@ -8,6 +8,10 @@
 // Needs the C++ runtime library, as its callers do. Nothing here takes part in the allocators themselves.
 #pragma once
 
+#if __cplusplus < 201703L
+#error "mortise/heap.hpp needs C++17: -std=c++17"
+#endif
+
 #include <cstddef>
 #include <memory_resource>
 #include <new>

@@ -225,6 +225,8 @@ def test_a_profile_finds_the_list_that_is_walked(watch):
 def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
     done = run(["/bin/true"], NAME, env={"MORTISE_AFFINITY_DUMP": tmp_path / "none" / "dump"}).ok()
     assert done.err.startswith(f"mortise[{NAME}] warning: cannot write {tmp_path}/none/dump") and done.err.count("\n") == 1
+    done = run(["/bin/true"], NAME, env={"MORTISE_AFFINITY_DUMP": "/dev/full"}).ok()
+    assert done.err.startswith(f"mortise[{NAME}] warning: cannot write /dev/full: it did not take all") and done.err.count("\n") == 1
 
 
 def test_a_program_that_takes_the_signal_for_itself_lives_on(watch):

@@ -26,7 +26,7 @@ def test_path_prints_the_library_and_nothing_else(cli, toy):
 
 def test_explain_shows_the_layers(cli):
     text = cli("explain", "toy").stdout
-    for part in ("Forward", "asks libc", "Sync = libc's own", "depth = 1", "malloc 3, free 3"):
+    for part in ("Forward", "asks libc", "Sync = libc's own", "depth = 1", "the budget that tests hold it to: malloc at most 3, free at most 3"):
         assert part in text
     assert json.loads(cli("explain", "toy", "--json").stdout) == DESCRIPTION
 

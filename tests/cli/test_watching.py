@@ -14,6 +14,8 @@ struct pair { long left, right; };
 static struct pair neighbours __attribute__((aligned(64))) = {1, 1};
 long exported __attribute__((aligned(64))) = 1;
 static int beside = 1;
+__asm__(".pushsection .data\\n.balign 64\\n.skip 32\\n.type one,@object\\none: .skip 16\\n.size one,16\\n"
+        ".type two,@object\\ntwo: .skip 32\\n.size two,32\\n.popsection");
 int main(void) { return (int)(neighbours.left + neighbours.right + exported) + beside; }
 """
 
@@ -28,8 +30,8 @@ def at(program, name):
 def line_at(module, address, writers):
     """One line, as the runtime writes it: it names what the dynamic symbol table does, which is nothing in most programs."""
     found = [{"thread": i, "first_byte": first, "last_byte": last} for i, (first, last) in enumerate(writers, 1)]
-    place = {"module": module, "offset": address & ~63, "symbol": ""}
-    return {"address": 0x7F0000000000 + place["offset"], "sharing": "false", "rounds": 5, "object": None, "global": place, "writers": found}
+    place = {"module": module, "offset": (address & ~63) + min(first for first, _ in writers), "symbol": ""}
+    return {"address": 0x7F0000000000 + (address & ~63), "sharing": "false", "rounds": 5, "object": None, "global": place, "writers": found}
 
 
 @pytest.mark.parametrize("flags", (["-pie", "-fPIE"], ["-no-pie", "-fno-pie"]))
@@ -41,6 +43,13 @@ def test_variables_are_named_without_the_dynamic_symbol_table(tmp_path, flags):
              line_at("prog", beside, [(beside & 63, beside & 63), ((beside & 63) + 3, (beside & 63) + 3)])]  # fmt: skip
     told = watching.told({"rounds": 15, "lines": lines}, {"prog": program})["lines"]
     assert [line["global"]["symbol"] for line in told] == ["neighbours", "exported", "beside"]
+    one = at(program, "one")
+    assert one & 63 == 32, "a variable in the middle of a line, with a neighbour behind it that goes on in the next line"
+    for writers, expected in (([(40, 47), (32, 35)], "one"), ([(40, 47), (48, 51)], "one, two"), ([(56, 59), (60, 63)], "two")):
+        found, = watching.told({"rounds": 5, "lines": [line_at("prog", one, writers)]}, {"prog": program})["lines"]
+        assert found["global"]["symbol"] == expected
+    found, = watching.told({"rounds": 5, "lines": [line_at("prog", one + 32, [(0, 7), (8, 15)])]}, {"prog": program})["lines"]
+    assert found["global"]["symbol"] == "two"
     assert watching.what(told[0]) == "neighbours in prog" and told[0]["global"]["module"] == program
     subprocess.run(["strip", program], check=True)
     lines = [line_at(program, 64, [(0, 7), (8, 15)])]

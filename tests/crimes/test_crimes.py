@@ -161,6 +161,8 @@ def test_exceptions_that_cannot_be_read_are_told_of_beside_the_fault(tmp_path):
 def test_a_report_that_cannot_be_written_is_told_of(tmp_path):
     done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_REPORT_FILE": tmp_path / "none" / "report"})
     assert "fault=double_free" in done.err and f"warning: cannot write {tmp_path}/none/report" in done.err
+    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_REPORT_FILE": "/dev/full"})
+    assert "fault=double_free" in done.err and "warning: cannot write /dev/full: it did not take all of it" in done.err
 
 
 def test_reports_go_to_a_file_as_well(tmp_path):

@@ -28,5 +28,14 @@ def test_code_of_heaps_compiles_and_runs(language, code, tmp_path):
     assert subprocess.run([tmp_path / "page"], env=environment(None), timeout=60).returncode == 0
 
 
+@pytest.mark.parametrize("source", sorted((ROOT / "examples").glob("*.cpp")), ids=lambda path: path.stem)
+def test_an_example_says_how_to_compile_it(source, tmp_path):
+    """As its head has it, from the folder of the checkout."""
+    line = re.search(r"^//   ((?:c|g)\+\+ .*)$", source.read_text(), re.M)[1]
+    for name in ("examples", "include", "build"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    assert subprocess.run(["bash", "-ec", line], cwd=tmp_path, env=environment(None), timeout=120).returncode == 0
+
+
 def test_there_is_such_code():
     assert [language for language, _ in BLOCK.findall((ROOT / "docs/heaps.md").read_text())] == ["c", "cpp"]

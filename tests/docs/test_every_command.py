@@ -22,7 +22,7 @@ COMMENT = re.compile(r"\s+#|\s{4,}")  # what explains a line stands behind it
 
 # Run here as they stand, where a reader stands; of what takes minutes, less: (pattern, what takes less).
 HERE = [
-    (r"LD_PRELOAD=build/lib/libmortise-hslab\.so \./server", {}),
+    (r"LD_PRELOAD=\$PWD/build/lib/libmortise-hslab\.so \./server", {}),
     (r'MORTISE_CONF="\S+" LD_PRELOAD=libmortise-hslab\.so \./server', {}),
     (r"MORTISE_CONF=affinity_mode=chain LD_PRELOAD=\S+ \./prog", {}),
     (r"LD_PRELOAD=build/lib/libmortise-hslab_annotated\.so valgrind .* \./program", {}),
@@ -34,7 +34,8 @@ HERE = [
     (r"PYTHONPATH=tests build/venv/bin/python -m programs\.idle", {"$": " --program lua"}),
     (r"build/bin/mortise layers --markdown > docs/catalogue\.md", {"build/bin/": "", "docs/": ""}),
     (r"(MORTISE_TEST_ALL=1 )?pytest tests/\S+\.py", {"pytest": "build/venv/bin/python -m pytest", "$": " --collect-only -q"}),
-    (r"MORTISE_CONF=profile=heap\.%p LD_PRELOAD=libmortise-hslab_profiled\.so PROG", {"PROG": "./prog"}),
+    (r"g\+\+ -std=c\+\+20 -O2 -Iinclude examples/\w+\.cpp -o \w+ && \./\w+", {}),
+    (r"MORTISE_CONF=profile=heap\.%p LD_PRELOAD=build/lib/libmortise-hslab_profiled\.so PROG", {"PROG": "./prog"}),
 ]
 # Run elsewhere: the test that does, and what in it shows that it does.
 ELSEWHERE = [

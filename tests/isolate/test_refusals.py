@@ -88,14 +88,24 @@ def test_ordinary_threads_on_request(program, isolated):
     assert not done.said and done.out.startswith("own process: 0")
 
 
-def mortise(*words):
+def mortise(*words, **env):
     return run([ROOT / "build/venv/bin/python", "-m", "mortise", "threads", *words], cwd=ROOT,
-               env={"PYTHONPATH": str(ROOT / "cli")})
+               env={"PYTHONPATH": str(ROOT / "cli")} | env)
 
 
 def test_the_command_runs_a_program(program):
     done = mortise("--", program("apart"))
     assert done.out == "own process: 1\nshared counter: 4\n" and done.status == 0
+
+
+def test_the_command_takes_the_setting_of_threads(program):
+    """It set the variable to its own default, whatever was in it."""
+    done = mortise("--", program("cannot"), "many", MORTISE_THREADS_MAX="8")
+    assert "8 threads live at once" in done.err
+    done = mortise("--max", "9", "--", program("cannot"), "many", MORTISE_THREADS_MAX="8")
+    assert "9 threads live at once" in done.err
+    done = mortise("--", program("apart"), MORTISE_THREADS_MAX="abc")
+    assert done.status == 0 and "MORTISE_THREADS_MAX=abc is not a whole number from 2 to 1024; using 255" in done.err
 
 
 def test_the_command_keeps_the_status(program):

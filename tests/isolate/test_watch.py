@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import jsonschema
 import pytest
@@ -70,6 +71,47 @@ def test_output_and_status_stay_the_programs_own(program, tmp_path, way, status)
         return
     assert (done.out, done.status) == (alone.out, status) and "address space and locks" in done.err, done.err
     jsonschema.validate(json.loads((tmp_path / "found.json").read_text()), json.loads((ROOT / "docs/schemas/threads.json").read_text()))
+
+
+MIDDLE = """
+#include <pthread.h>
+#include <time.h>
+static struct { long line[4]; } before __attribute__((aligned(64)));
+static long counters[4];
+static void* work(void* own) {
+  volatile long* const counter = own;
+  struct timespec now;
+  const time_t end = (clock_gettime(CLOCK_MONOTONIC, &now), now.tv_sec) + 3;
+  do for (int i = 0; i < 100000; ++i) ++*counter;
+  while (clock_gettime(CLOCK_MONOTONIC, &now), now.tv_sec < end);
+  return 0;
+}
+int main(void) {
+  pthread_t threads[2];
+  for (int i = 0; i < 2; ++i) pthread_create(&threads[i], 0, work, &counters[i + 1]);
+  for (int i = 0; i < 2; ++i) pthread_join(threads[i], 0);
+  return (int)before.line[0];
+}
+"""
+
+
+def test_a_variable_in_the_middle_of_a_line_is_named(tmp_path):
+    """The variable, not what lies as far behind it as it lies behind the line's start."""
+    (tmp_path / "middle.c").write_text(MIDDLE)
+    subprocess.run(["cc", "-g", "-O0", "-pthread", tmp_path / "middle.c", "-o", tmp_path / "middle"], check=True)
+    done = mortise("--watch", "--json", tmp_path / "found.json", "--", tmp_path / "middle")
+    if "not watching" in done.err:
+        return
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [line["global"]["symbol"] for line in found["lines"]] == ["counters"]
+    assert found["lines"][0]["writers"][0]["first_byte"] > 0
+
+
+def test_findings_that_are_not_taken_are_told_of(program, isolated):
+    done = isolated([program("ends"), "main-returns"], env={"MORTISE_THREADS_WATCH": "/dev/full"})
+    if any("not watching" in line for line in done.said):
+        return
+    assert done.said == ["mortise threads: cannot write all of the findings to /dev/full: is its disk full?"]
 
 
 def test_reports_without_watching_are_refused(program, tmp_path):

@@ -53,3 +53,10 @@ def test_statistics_are_of_all_heaps(name, rseq, tmp_path):
     assert said["mapped_bytes"] == said["live_bytes"] + said["cached_bytes"] + said["dirty_bytes"] + said["purged_bytes"]
     assert 0 < said["resident_bytes"] < said["window_bytes"]
     assert said["window_bytes"] > 1 << 42  # windows in a row
+
+
+def test_cpus_that_are_not_there_are_told_of():
+    """Nobody's memory would ever lie on such a node."""
+    done = run(["/bin/echo", "ran"], "hslab", env={"MORTISE_NODES": "0;1000+1023"}).ok()
+    assert done.out == "ran\n" and done.err == "mortise[hslab] warning: setting 'nodes=0;1000+1023' names CPUs that this machine has not\n"
+    assert run(["/bin/echo", "ran"], "hslab", env={"MORTISE_NODES": "0"}).ok().err == ""

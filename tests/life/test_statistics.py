@@ -9,7 +9,7 @@ import sys
 import jsonschema
 import pytest
 
-from support.allocators import BUILD, NAMES, ROOT, WAY_IDS, WAYS, environment, program, run
+from support.allocators import BUILD, NAMES, ROOT, WAY_IDS, WAYS, environment, library, program, run
 
 sys.path.insert(0, str(ROOT / "cli"))
 MORTISE = [sys.executable, "-m", "mortise"]
@@ -183,6 +183,21 @@ def test_statistics_at_the_end_go_where_they_are_told(how, tmp_path):
 def test_what_cannot_be_written_at_the_end_is_told_of(name, key, tmp_path):
     done = run(["/bin/true"], name, env={"MORTISE_CONF": f"stats=exit,{key}={tmp_path}/none/file"}).ok()
     assert f"mortise[{name}] warning: cannot write {tmp_path}/none/file" in done.err
+
+
+@pytest.mark.parametrize("name, settings", [("hslab", "stats=exit,stats_file"), ("hslab", "stats=json,stats_file"),
+                                            ("hslab_profiled", "profile")])
+def test_a_file_with_no_room_is_told_of(name, settings):
+    done = run(["/bin/true"], name, env={"MORTISE_CONF": f"{settings}=/dev/full"}).ok()
+    assert done.err == f"mortise[{name}] warning: cannot write /dev/full: it did not take all of it; look at the room on its disk\n"
+
+
+def test_a_file_that_takes_a_part_is_told_of(tmp_path):
+    """The part is left there; of the rest one line is said."""
+    text = f"trap '' XFSZ; ulimit -f 1; MORTISE_CONF=stats=json,stats_file={tmp_path}/file LD_PRELOAD={library('hslab')} exec bash -c :"
+    done = run(["bash", "-c", text], None).ok()
+    assert re.fullmatch(rf"mortise\[hslab\] warning: cannot write {tmp_path}/file: .*\n", done.err), done.err
+    assert (tmp_path / "file").stat().st_size == 1024
 
 
 def test_a_file_for_a_profile_that_the_allocator_cannot_take_is_left_alone(tmp_path):

@@ -14,7 +14,7 @@ from support.allocators import ROOT
 OVERRIDDEN = {"malloc_hslab": "hslab", "malloc_hslab_override": "hslab", "malloc_hslab_override_static": "hslab",
               "malloc_tlsf_override_static": "tlsf", "malloc_hslab+affinity_override": "hslab+affinity", "wholly_static": "hslab",
               "quiet_hslab_override": "hslab", "quiet_hslab_override_static": "hslab", "heaps_and_malloc": "hslab"}
-SAID = {"malloc": "done\n", "wholly": "done\n", "quiet": "", "heaps": "1\n", "pool": "1\n", "layers": ""}
+SAID = {"cpp": "1\n", "malloc": "done\n", "wholly": "done\n", "quiet": "", "heaps": "1\n", "pool": "1\n", "layers": ""}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def project(installed, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("program", [*OVERRIDDEN, "heaps", "heaps_static", "pool", "pool_static", "layers"])
+@pytest.mark.parametrize("program", [*OVERRIDDEN, "heaps", "heaps_static", "pool", "pool_static", "cpp_heaps", "cpp_pool", "layers"])
 def test_a_project_that_finds_mortise_by_cmake(project, program):
     ran = shell(project / "build" / program, cwd=project, MORTISE_VERBOSE="1").ok()
     assert ran.out == SAID[re.split("_", program)[0]]
@@ -41,6 +41,27 @@ def test_libraries_of_the_program_are_served_too(project, program):
     """operator new of libstdc++, called by a library that was built without us, for a program that calls no malloc."""
     ran = shell(project / "build" / program, cwd=project, MORTISE_STATS="exit").ok()
     assert re.search(r"hslab", ran.err) and re.search(r"\b1024\b|\b1\.0 KiB", ran.err), ran.err
+
+
+def test_a_project_in_c_alone_is_asked_for_no_cpp(installed, tmp_path):
+    for name in ("heaps.c", "pool.c"):
+        shutil.copy(STRANGERS / "cmake" / name, tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(p C)\nfind_package(mortise 0.1 REQUIRED)\n"
+        "add_executable(heaps heaps.c)\ntarget_link_libraries(heaps PRIVATE mortise::mortise)\n"
+        "add_executable(pool pool.c)\ntarget_link_libraries(pool PRIVATE mortise::pool)\n")
+    shell("cmake", "-B", "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={installed}", cwd=tmp_path).ok()
+    shell("ninja", "-C", "build", cwd=tmp_path).ok()
+    assert shell(tmp_path / "build/pool", cwd=tmp_path).ok().out == SAID["pool"]
+
+
+@pytest.mark.parametrize("header, standard, needed", [("heap", 14, 17), ("pool", 17, 20), ("mortise", 17, 20), ("allocators/hslab", 17, 20)])
+def test_headers_say_which_standard_they_need(tmp_path, header, standard, needed):
+    """First of all that the compiler says: what follows makes no sense to anybody."""
+    (tmp_path / "program.cpp").write_text(f"#include <mortise/{header}.hpp>\nint main() {{}}\n")
+    ran = shell("c++", f"-std=c++{standard}", f"-I{ROOT}/include", "-fsyntax-only", "program.cpp", cwd=tmp_path)
+    first = next(line for line in ran.err.splitlines() if "error" in line)
+    assert f"C++{needed}: -std=c++{needed}" in first, ran.err[:1000]
 
 
 def test_a_version_that_does_not_fit_is_refused(installed, tmp_path):

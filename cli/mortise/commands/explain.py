@@ -55,6 +55,7 @@ def promises(description: dict[str, Any]) -> list[str]:
     budget = description.get("budget", {})
     if any(budget.values()):
         lines.append(
-            "instructions on the hit path, at most: " + ", ".join(f"{what} {count}" for what, count in budget.items())
+            "instructions of a hit, the budget that tests hold it to: "
+            + ", ".join(f"{what} at most {count}" for what, count in budget.items())
         )
     return lines

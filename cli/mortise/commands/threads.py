@@ -29,6 +29,7 @@ class CannotIsolate(Refusal):
 
 
 def command(
+    context: typer.Context,
     program: list[str] = typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it."),
     alloc: str = typer.Option(
         arms.GLIBC, "--alloc", "-a", help="The allocator: a name that 'mortise list' shows, or a path to a .so."
@@ -55,7 +56,9 @@ def command(
         formats.check_writable(report)
     environment = dict(os.environ)
     environment["LD_PRELOAD"] = arms.preload(*libraries(alloc, watch))
-    environment["MORTISE_THREADS_MAX"] = str(max_threads)
+    source = context.get_parameter_source("max_threads")
+    if "MORTISE_THREADS_MAX" not in environment or (source and source.name == "COMMANDLINE"):
+        environment["MORTISE_THREADS_MAX"] = str(max_threads)
     if trap_futex:
         environment["MORTISE_THREADS_TRAP"] = "1"
     if anyway:

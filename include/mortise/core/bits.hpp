@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mortise/core/standard.hpp"
+
 namespace mortise {
 
 /// True when `n` is a power of two; zero is none.

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mortise/core/standard.hpp"
+
 namespace mortise {
 
 /// The size class of blocks that belong to none (large ones). Real classes count from 1.

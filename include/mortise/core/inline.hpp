@@ -4,6 +4,8 @@
 // A miss is MORTISE_COLD and in tail position: `if (...) [[unlikely]] return slow(...);`, so that it needs no frame on the hit path.
 #pragma once
 
+#include "mortise/core/standard.hpp"
+
 #define MORTISE_HOT [[gnu::always_inline]] inline
 #define MORTISE_COLD [[gnu::noinline, gnu::cold]]
 #define MORTISE_EXPORT [[gnu::visibility("default")]]

@@ -1,6 +1,6 @@
 // Compositions: lists of layers, read in the order a request travels, folded into one type.
 //
-//   using Mine = Stack<Layers<ThreadCache<>, Slab<>, PageIndex<>, MmapHeap<>>>;
+//   using Mine = Stack<Layers<ThreadCache<>, Slab<>, PageIndex, MmapHeap<>>>;
 //
 // Lists are values of their own, so that a variant prepends: Stack<Layers<TailChecksum<>>, HslabLayers>.
 // A layer that does not fit on what is below it is refused here, and the first line of the error names both.

@@ -14,6 +14,34 @@ inline int create_file(const char* path) noexcept {
   return static_cast<int>(syscall(SYS_openat, kAtCwd, path, kWriteCreateTruncateCloexec, 0644L));
 }
 
+/// An open file that is written to, and whether it has taken all of it: a full disk takes a part, or nothing.
+class Output {
+ public:
+  explicit Output(int fd) noexcept : fd_(fd) {}
+
+  void write(const char* from, std::size_t bytes) noexcept {
+    constexpr long kInterrupted = -4;
+    while (bytes) {
+      const long n = syscall(SYS_write, static_cast<long>(fd_), from, bytes);
+      if (n == kInterrupted) continue;
+      if (n <= 0) return fail();
+      from += n;
+      bytes -= static_cast<std::size_t>(n);
+    }
+  }
+  void fail() noexcept { is_whole_ = false; }
+  /// Closes the file, which is when some file systems say that there is no room. True when all has been taken.
+  bool close() noexcept {
+    constexpr long kInterrupted = -4;
+    const long n = syscall(SYS_close, static_cast<long>(fd_));
+    return is_whole_ && (n == 0 || n == kInterrupted);
+  }
+
+ private:
+  int fd_;
+  bool is_whole_ = true;
+};
+
 /// A line of bounded length, built piece by piece; longer text is cut, never written past the end.
 template <std::size_t kCapacity = 512> class Line {
  public:
@@ -43,12 +71,17 @@ template <std::size_t kCapacity = 512> class Line {
   const char* data() const noexcept { return text_; }
   std::size_t length() const noexcept { return length_; }
 
-  /// Writes the line and a newline to `fd` in one call.
-  void flush(int fd = 2) noexcept {
+  /// Writes the line and a newline to `out` in one call, if it takes them in one.
+  void flush(Output& out) noexcept {
     if (length_ == kCapacity) --length_;
     put('\n');
-    syscall(SYS_write, fd, text_, length_);
+    out.write(text_, length_);
     length_ = 0;
+  }
+  /// The same to standard error.
+  void flush() noexcept {
+    Output standard_error(2);
+    flush(standard_error);
   }
 
  private:

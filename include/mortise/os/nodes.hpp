@@ -97,6 +97,19 @@ inline bool parse_nodes(const char* text, NodeMap& map) noexcept {
   return false;
 }
 
+/// True where this machine has, or may come to have, every CPU that `text`, which parse_nodes takes, names.
+inline bool cpus_are_there(const char* text) noexcept {
+  char there[1024];
+  CpuSet possible;
+  const auto add = [&](unsigned cpu) { possible.words[cpu / 64] |= std::uint64_t{1} << (cpu % 64); };
+  const bool is_known = detail::slurp("/sys/devices/system/cpu/possible", there, sizeof there);
+  if (!is_known || !detail::each_number(there, ',', kCpusMax, add)) return true;
+  bool all = true;
+  do text = detail::each_number(text, '+', kCpusMax, [&](unsigned cpu) { all &= possible.words[cpu / 64] >> (cpu % 64) & 1; });
+  while (text && *text++ == ';');
+  return all;
+}
+
 /// The same map, of one node where this process's affinity mask keeps it on the CPUs of one.
 inline NodeMap nodes_allowed(NodeMap map) noexcept {
   if (map.count < 2) return map;

@@ -17,11 +17,13 @@
 // another.
 //
 // Progress: every operation is wait-free on x86-64 and with LSE on aarch64; AtomicPair on aarch64 is lock-free.
-// Placement: leans on nothing. Nothing here calls libatomic or the C++ run-time library.
+// Placement: leans on nothing but the check of the language. Nothing here calls libatomic or the C++ run-time library.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
+
+#include "mortise/core/standard.hpp"
 
 // ThreadSanitizer does not see what assembly does: the two-word exchange tells it.
 #if defined(__SANITIZE_THREAD__)
