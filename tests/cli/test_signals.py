@@ -1,5 +1,6 @@
 """The program has the signals that a shell would give it; without these a pipe's writer goes on, and Ctrl-C and kill do not end it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,8 +8,14 @@ import sys
 
 import pytest
 
-from cli.conftest import ROOT
+from cli.conftest import ROOT, TOY, compile_c
 
+WAITING = {  # commands that are there while the program runs, each over libraries that do nothing of their own
+    "profile": ["profile"],
+    "affinity": ["affinity", "--alloc", "toy+affinity"],
+    "threads": ["threads", "--watch"],
+}
+SLEEPS = ["sh", "-c", "echo here; exec sleep 600"]
 IGNORED = ["grep", "SigIgn", "/proc/self/status"]
 
 
@@ -21,3 +28,67 @@ def test_a_writer_into_a_closed_pipe_ends(mortise_home):
     line = f"{sys.executable} {ROOT / 'cli'} run --alloc toy -- yes | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGPIPE, "y\n", "")
+
+
+@pytest.fixture
+def kept(mortise_home, tmp_path, monkeypatch):
+    """A home whose every library hands on to libc, and a folder for temporary files."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "share/mortise").mkdir(parents=True)
+    (tmp_path / "toy.c").write_text(TOY)
+    for name in ("hslab_profiled", "toy+affinity", "isolate", "isolate-sites"):
+        compile_c(tmp_path / "toy.c", tmp_path / f"lib/libmortise-{name}.so", "-shared", "-fPIC", "-fno-builtin")
+        (tmp_path / f"share/mortise/{name}.json").write_text((mortise_home / "share/mortise/toy.json").read_text().replace("toy", name))
+    keys = [{"name": name, "type": "path", "default": "", "what": "for profile"} for name in ("profile", "sample_bytes")]
+    (tmp_path / "share/mortise/conf.json").write_text(json.dumps({"schema": "mortise.conf/1", "keys": keys}))
+    monkeypatch.setenv("MORTISE_HOME", str(tmp_path))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
+
+
+def begun(*words, **options):
+    """A command in a session of its own, as a service has it, when its program has said that it is there."""
+    process = subprocess.Popen([sys.executable, ROOT / "cli", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True, **options)  # fmt: skip
+    assert process.stdout.readline() == "here\n"
+    return process
+
+
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+@pytest.mark.parametrize("command", WAITING)
+def test_a_signal_ends_the_program_and_leaves_no_file(kept, command, number):
+    process = begun(*WAITING[command], "--", *SLEEPS)
+    os.kill(process.pid, number)
+    said = process.communicate()[1]  # the end of the program's output is the end of the program
+    assert process.returncode == 128 + number and f"signal {int(number)} ended it" in said and "Traceback" not in said
+    assert list(kept.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", WAITING)
+def test_a_command_that_waits_leaves_no_signal_ignored_or_blocked(kept, cli, command):
+    assert cli(*WAITING[command], "--", "grep", "-E", "Sig(Ign|Blk)", "/proc/self/status").stdout.split()[1::2] == ["0" * 16] * 2
+
+
+def test_what_was_ignored_stays_ignored(kept, cli):
+    done = cli("profile", "--", *IGNORED, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert done.stdout.split() == ["SigIgn:", f"{1 << (signal.SIGINT - 1):016x}"]
+
+
+def test_ctrl_c_is_given_to_the_program_once(kept, tmp_path):
+    """In the terminal's foreground it has it from there; a second one means something else to many programs."""
+    import pty
+
+    script = "trap 'echo caught; exit 3' INT; echo here; while :; do sleep 600 & wait $!; done"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, str(ROOT / "cli"), "affinity", "--alloc", "toy+affinity", "--", "bash", "-c", script])
+    said = b""
+    while b"here" not in said:
+        said += os.read(terminal, 4096)
+    os.write(terminal, b"\x03")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.set_blocking(terminal, False)
+    said += os.read(terminal, 4096)
+    os.close(terminal)
+    assert (status, said.count(b"caught")) == (3, 1)
