@@ -47,10 +47,10 @@ def kept(mortise_home, tmp_path, monkeypatch):
     return tmp_path / "temporary"
 
 
-def begun(*words, **options):
+def begun(*words):
     """A command in a session of its own, as a service has it, when its program has said that it is there."""
     process = subprocess.Popen([sys.executable, ROOT / "cli", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, start_new_session=True, **options)  # fmt: skip
+                               text=True, start_new_session=True)  # fmt: skip
     assert process.stdout.readline() == "here\n"
     return process
 
@@ -68,6 +68,14 @@ def test_a_signal_ends_the_program_and_leaves_no_file(kept, command, number):
 @pytest.mark.parametrize("command", WAITING)
 def test_a_command_that_waits_leaves_no_signal_ignored_or_blocked(kept, cli, command):
     assert cli(*WAITING[command], "--", "grep", "-E", "Sig(Ign|Blk)", "/proc/self/status").stdout.split()[1::2] == ["0" * 16] * 2
+
+
+def test_ctrl_c_during_the_imports_is_no_traceback(tmp_path, monkeypatch):
+    (tmp_path / "typer.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    process = begun("list")
+    os.kill(process.pid, signal.SIGINT)
+    assert (process.communicate()[1], process.returncode) == ("", -signal.SIGINT)
 
 
 def test_what_was_ignored_stays_ignored(kept, cli):
