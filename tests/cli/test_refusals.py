@@ -85,6 +85,14 @@ def test_missing_program(cli, command):
     assert "no such program './nowhere'" in cli.refused(2, *command, "--", "./nowhere")
 
 
+def test_a_script_whose_interpreter_is_missing(cli, tmp_path):
+    script = tmp_path / "script"
+    for first, name in (("#!/no/such", "/no/such"), ("#!/usr/bin/env no-such-shell", "no-such-shell")):
+        script.write_text(first + "\n")
+        script.chmod(0o755)
+        assert f"interpreter '{name}' of '{script}' is missing" in cli.refused(2, "run", "--alloc", "toy", "--", str(script))
+
+
 def test_a_folder_and_a_text_are_no_programs(cli, tmp_path):
     (tmp_path / "text").write_text("hello")
     os.chmod(tmp_path / "text", 0o755)
