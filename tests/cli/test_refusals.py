@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from mortise.commands import explain, path
-from mortise.errors import WrongUse
+from mortise.errors import WrongUse, unknown
 
 from cli.conftest import ROOT, compile_c
 
@@ -21,6 +21,10 @@ def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "explain", "tyo")
     assert "did you mean 'toy'?" in cli.refused(2, "path", "tooy")
     assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
+
+
+def test_names_that_could_have_been_meant_are_told_once():
+    assert "known: Always, Never. " in str(unknown("policy", "x", ["Never", "Always", "Never"], "'mortise layers' shows them"))
 
 
 @pytest.fixture
