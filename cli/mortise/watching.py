@@ -150,10 +150,3 @@ def row(line: dict[str, Any]) -> str:
         f"<tr><td>{line['share']:.0%}</td><td>{line['sharing']}</td>{''.join(cells)}"
         f'<td class="w">{escape(what(line))}</td><td class="w">{escape(writers(line))}</td></tr>\n'
     )
-
-
-def write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise RunFailed(f"cannot write '{path}': {e.strerror}; name a file in a folder that can be written") from None

@@ -23,6 +23,11 @@ def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
 
 
+def test_another_word_for_a_command(cli):
+    for word, command in (("isolate", "threads"), ("bench", "compare")):
+        assert f"No such command '{word}'. Did you mean '{command}'?: 'mortise --help' shows" in cli.refused(2, word)
+
+
 def test_names_that_could_have_been_meant_are_told_once():
     assert "known: Always, Never. " in str(unknown("policy", "x", ["Never", "Always", "Never"], "'mortise layers' shows them"))
 

@@ -72,6 +72,14 @@ def test_output_and_status_stay_the_programs_own(program, tmp_path, way, status)
     jsonschema.validate(json.loads((tmp_path / "found.json").read_text()), json.loads((ROOT / "docs/schemas/threads.json").read_text()))
 
 
+@pytest.mark.parametrize("option", ("--json", "--html"))
+def test_a_report_on_a_full_disk(program, option):
+    done = mortise("--watch", option, "/dev/full", "--", program("ends"), "exit-in-thread")
+    if "not watching" in done.err:
+        return
+    assert done.status == 2 and "mortise: cannot write the report '/dev/full': No space left on device" in done.err
+
+
 def test_reports_without_watching_are_refused(program, tmp_path):
     done = mortise("--json", tmp_path / "x.json", "--", program("planted"))
     assert done.status == 2 and "add --watch" in done.err

@@ -63,9 +63,9 @@ def command(
     status, findings = watching.run(path, program, environment)
     watching.show(findings)
     if as_json:
-        watching.write(as_json, formats.dumps(findings))
+        formats.write(as_json, formats.dumps(findings))
     if html:
-        watching.write(html, watching.page(program, findings))
+        formats.write(html, watching.page(program, findings))
     raise typer.Exit(status)
 
 
