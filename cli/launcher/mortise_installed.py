@@ -6,7 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib/python3/dist-packages"))
 try:
-    from mortise.main import start
+    from mortise.entry import start
+
+    start()
 except ModuleNotFoundError as missing:
     sys.exit(f"mortise: the Python package '{missing.name}' is missing: 'apt install python3-{missing.name}', or install the wheel with pip")
-start()

@@ -1,5 +1,5 @@
 """Lets `python -m mortise ...` run the command line of an installed package."""
 
-from mortise.main import start
+from mortise.entry import start
 
 start()

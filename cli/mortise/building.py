@@ -6,6 +6,7 @@ compiled with it, as the build does for the allocators that ship; the descriptio
 beside them and put into the library.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -57,14 +58,26 @@ def build(spec: Path, wanted: Wanted) -> Composition:
         target = pack(parts, made, wanted, room, code) if wanted.is_static else link(parts, wanted, room, code)
         put_in(room, target, description)
         try:
-            shutil.copyfile(target, wanted.output)
             if wanted.is_static:
-                wanted.output.with_suffix(".h").write_text(c_header(made, wanted, description), encoding="utf-8")
+                target.with_suffix(".h").write_text(c_header(made, wanted, description), encoding="utf-8")
+                place(target.with_suffix(".h"), wanted.output.with_suffix(".h"))
             else:
-                wanted.output.chmod(0o755)
+                target.chmod(0o755)
+            place(target, wanted.output)
         except OSError as e:
             raise WrongUse(f"cannot write '{wanted.output}': {e.strerror}; name a file in a folder that can be written") from None
     return made
+
+
+def place(made: Path, output: Path) -> None:
+    """Copies beside the output and renames: a full disk leaves no part of a file, and a program that runs on the old one keeps it."""
+    goal = output.resolve()
+    fresh = goal.with_name(f".{goal.name}.{os.getpid()}")
+    try:
+        shutil.copy(made, fresh)
+        fresh.replace(goal)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def cached(spec: Path) -> Path:
@@ -77,14 +90,28 @@ def cached(spec: Path) -> Path:
             if path.suffix in (".hpp", ".cpp", ".inc", ".map"):
                 mark.update(path.read_bytes())
     mark.update(json.dumps([parts.compiler, parts.compile, parts.link]).encode())
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mortise"
-    library = caches / mark.hexdigest()[:20] / f"libmortise-{made.name}.so"
-    if not library.is_file():
+    library = caches() / mark.hexdigest()[:20] / f"libmortise-{made.name}.so"
+    try:
+        if library.is_file():
+            return library
         library.parent.mkdir(parents=True, exist_ok=True)
-        fresh = library.with_name(f"{os.getpid()}.so")
-        build(spec, Wanted(fresh))
-        fresh.rename(library)
+        if not os.access(library.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as e:
+        raise WrongUse(f"cannot keep the built library in '{library.parent}': {e.strerror}; "
+                       "set XDG_CACHE_HOME to a folder that can be written") from None
+    fresh = library.with_name(f"{os.getpid()}.so")
+    build(spec, Wanted(fresh))
+    fresh.rename(library)
     return library
+
+
+def caches() -> Path:
+    """The folder for libraries of compositions that were run without being built first."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mortise"
+    except RuntimeError:
+        raise WrongUse("no folder to keep the built library in: this user has no home; set XDG_CACHE_HOME to a folder that can be written") from None
 
 
 def description_in(library: Path) -> dict[str, Any] | None:

@@ -146,7 +146,7 @@ def allocators(image: elf.Image, libraries: list[elf.Image]) -> list[Finding]:
 
 def surroundings(image: elf.Image, libraries: list[elf.Image]) -> list[Finding]:
     found = []
-    names = [Path(n).name for n in image.needed] + [library.path.name for library in libraries]
+    names = dict.fromkeys([Path(n).name for n in image.needed] + [library.path.name for library in libraries])
     sanitizers = [n for n in names if n.startswith(("libasan", "libtsan", "libmsan", "liblsan", "libhwasan"))]
     built_in = image.own & {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init"}
     if sanitizers or built_in:

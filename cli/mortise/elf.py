@@ -99,7 +99,11 @@ def program_image(path: Path) -> tuple[Image, Path]:
             raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
         if words is None:
             return image(path), path
-        path = resolve(words[0])
+        try:
+            path = resolve(words[0])
+        except WrongUse:
+            raise WrongUse(f"interpreter '{words[0]}' of '{path}' is missing or cannot be executed: expected a program behind '#!' "
+                           "in the script's first line; correct that, or give the interpreter and the script") from None
     raise CannotWork(f"'{path}' is a script of a script of a script: give the interpreter itself")
 
 

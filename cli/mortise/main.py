@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 
@@ -33,6 +34,7 @@ app = older.Typer(
     help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
 )
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+OTHER_WORDS = {"isolate": "threads", "bench": "compare", "benchmark": "compare"}  # what people try: no spelling is near
 PASS_ON = {"allow_interspersed_args": False}
 app.command("compare", context_settings=PASS_ON)(compare.command)
 app.command("run", context_settings=PASS_ON)(run.command)
@@ -116,4 +118,7 @@ def complaint(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "mortise"
     said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    named = re.fullmatch("No such command '(.*)'", said)
+    if named and named[1] in OTHER_WORDS:
+        said += f". Did you mean '{OTHER_WORDS[named[1]]}'?"
     return f"{said or 'a command is missing'}: '{where} --help' shows what is expected"

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mortise import formats, screen, symbols
+from mortise import formats, screen, starting, symbols
 from mortise.errors import RunFailed
 
 SHARE_MIN = 0.01  # a line with a smaller share of all rounds is chance
@@ -21,14 +21,11 @@ def run(path: Path, program: list[str], environment: dict[str, str]) -> tuple[in
     """The program's status, as a shell would say it, and what was found."""
     with tempfile.TemporaryDirectory(prefix="mortise-") as folder:
         findings = Path(folder) / "findings.json"
-        done = subprocess.run(
-            program, executable=path, env=environment | {"MORTISE_THREADS_WATCH": str(findings)}, check=False
-        )
-        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        process = starting.run(path, program, environment | {"MORTISE_THREADS_WATCH": str(findings)})
+        status = starting.status_of(process)
         if not findings.exists():
-            raise RunFailed(
-                "nothing was watched: the program made no second thread, crashed, or said above why not", status or 1
-            )
+            why = starting.killed(process) or "the program made no second thread, or said above why not"
+            raise RunFailed(f"nothing was watched: {why}", status or 1)
         return status, told(formats.load(findings, formats.THREADS), {program[0]: str(path)})
 
 
@@ -155,10 +152,3 @@ def row(line: dict[str, Any]) -> str:
         f"<tr><td>{line['share']:.0%}</td><td>{line['sharing']}</td>{''.join(cells)}"
         f'<td class="w">{escape(what(line))}</td><td class="w">{escape(writers(line))}</td></tr>\n'
     )
-
-
-def write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise RunFailed(f"cannot write '{path}': {e.strerror}; name a file in a folder that can be written") from None

@@ -2,9 +2,17 @@
 one word would read pages of template errors, or get an allocator that is not the one described.
 """
 
+import errno
+import os
 import re
+import shutil
+from pathlib import Path
 
 import pytest
+from mortise import building
+from mortise.errors import WrongUse
+
+from support.allocators import BUILD
 
 SLABS = '"SpanCache", "PageIndex", "MmapHeap"'
 # What is wrong: the composition, the line that the message names, and what the message says.
@@ -83,6 +91,29 @@ def test_wrong_words(mortise, tmp_path, words, said):
     (tmp_path / "good.toml").write_text('layers = [ "Tlsf", "MmapHeap" ]\n')
     done = mortise("build", *words, cwd=tmp_path)
     assert done.status == 2 and said in done.err and done.err.count("\n") == 1, done.err
+
+
+def test_a_cache_that_cannot_be_used(mortise, tmp_path):
+    """As for a service, or in a container, whose home is nobody's."""
+    spec = tmp_path / "good.toml"
+    spec.write_text('layers = [ "Tlsf", "MmapHeap" ]\n')
+    done = mortise("run", "--alloc", spec, "--", "true", env={"XDG_CACHE_HOME": str(spec)})
+    assert done.status == 2 and done.err.count("\n") == 1, done.err
+    assert done.err.startswith(f"mortise: cannot keep the built library in '{spec}/mortise/") and "set XDG_CACHE_HOME to" in done.err
+
+
+def test_a_full_disk_leaves_no_part_of_a_library(tmp_path, monkeypatch):
+    def full(_, target, **more):
+        Path(target).write_bytes(b"")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    spec = tmp_path / "good.toml"
+    spec.write_text('layers = [ "Tlsf", "MmapHeap" ]\n')
+    monkeypatch.setenv("MORTISE_HOME", str(BUILD))
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(WrongUse, match="cannot write '.*x.so': No space left on device"):
+        building.build(spec, building.Wanted(tmp_path / "x.so"))
+    assert list(tmp_path.iterdir()) == [spec]
 
 
 def test_what_is_no_library_of_ours(mortise, tmp_path):

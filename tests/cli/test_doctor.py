@@ -50,7 +50,10 @@ def test_own_malloc(tmp_path):
 
 
 def test_sanitizer(tmp_path):
-    assert codes(build(tmp_path, PLAIN, "-fsanitize=address"))["sanitizer"] == doctor.BLOCKS
+    program = build(tmp_path, PLAIN, "-fsanitize=address")
+    assert codes(program)["sanitizer"] == doctor.BLOCKS
+    said = next(finding.text for finding in doctor.diagnose(str(program)).findings if finding.code == "sanitizer")
+    assert said.count("libasan") == 1, "the program needs it, and so do its libraries"
 
 
 def test_linked_allocator_is_what_serves_as_shipped(tmp_path, toy):

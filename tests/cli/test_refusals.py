@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from mortise.commands import explain, path
-from mortise.errors import WrongUse
+from mortise.errors import WrongUse, unknown
 
 from cli.conftest import ROOT, compile_c
 
@@ -21,6 +21,15 @@ def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "explain", "tyo")
     assert "did you mean 'toy'?" in cli.refused(2, "path", "tooy")
     assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
+
+
+def test_another_word_for_a_command(cli):
+    for word, command in (("isolate", "threads"), ("bench", "compare")):
+        assert f"No such command '{word}'. Did you mean '{command}'?: 'mortise --help' shows" in cli.refused(2, word)
+
+
+def test_names_that_could_have_been_meant_are_told_once():
+    assert "known: Always, Never. " in str(unknown("policy", "x", ["Never", "Always", "Never"], "'mortise layers' shows them"))
 
 
 @pytest.fixture
@@ -83,6 +92,14 @@ def test_described_but_not_built(cli):
 def test_missing_program(cli, command):
     assert "no program 'no-such-program-here' on PATH" in cli.refused(2, *command, "--", "no-such-program-here")
     assert "no such program './nowhere'" in cli.refused(2, *command, "--", "./nowhere")
+
+
+def test_a_script_whose_interpreter_is_missing(cli, tmp_path):
+    script = tmp_path / "script"
+    for first, name in (("#!/no/such", "/no/such"), ("#!/usr/bin/env no-such-shell", "no-such-shell")):
+        script.write_text(first + "\n")
+        script.chmod(0o755)
+        assert f"interpreter '{name}' of '{script}' is missing" in cli.refused(2, "run", "--alloc", "toy", "--", str(script))
 
 
 def test_a_folder_and_a_text_are_no_programs(cli, tmp_path):

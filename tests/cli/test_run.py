@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 import pytest
+from mortise import aftermath
 
 
 def test_the_library_is_loaded_and_the_status_is_the_programs(cli, toy):
@@ -50,6 +51,16 @@ def test_only_self_is_said_to_the_library(cli):
 
 def test_glibc_preloads_nothing(cli):
     assert cli("run", "--alloc", "glibc", "--", "sh", "-c", "echo [$LD_PRELOAD]").stdout == "[]\n"
+
+
+def test_without_room_for_temporary_files_the_program_runs_all_the_same(monkeypatch):
+    def refuse(**_):
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    environment = {}
+    aftermath.watch(environment)
+    assert environment == {}
 
 
 def test_force_runs_what_preflight_refuses(cli, static_program):

@@ -176,9 +176,23 @@ def test_there_are_crimes_enough_of_every_kind():
     assert len(kinds) >= 40 and {"spatial", "temporal", "argument", "metadata", "read"} <= set(kinds)
 
 
+def test_a_file_for_reports_has_the_lines_and_the_places_are_named_as_ever(tmp_path):
+    (tmp_path / "report").write_text(old := f"mortise[hslabd] fault=double_free ptr=0x1 freed_at={BUILD}/bin/old+0x5 hint=\"\"\n")
+    for name in ("report", "report.%p"):
+        done = run_by_name(f"--conf=report_file=none,report_file={tmp_path}/{name}")
+        report, freed, seen = done.stderr.splitlines()
+        assert freed.startswith("  freed at ") and seen.startswith("  noticed at ") and "crimes" in freed + seen
+        (file,) = (path for path in tmp_path.iterdir() if path.name.startswith("report.") == ("." in name))
+        assert file.read_text() == (old if name == "report" else "") + report + "\n"
+
+
+def run_by_name(*options):
+    command = [sys.executable, ROOT / "cli", "run", "--alloc", "hslabd", *options, "--", program("crimes", "crime"), "double_free"]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(None, MORTISE_HOME=str(BUILD)))
+
+
 def test_run_names_the_places_when_the_program_has_ended():
-    command = [sys.executable, ROOT / "cli", "run", "--alloc", "hslabd", "--", program("crimes", "crime"), "double_free"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(None, MORTISE_HOME=str(BUILD)))
+    done = run_by_name()
     assert done.returncode == -signal.SIGABRT  # the program's own end
     report, freed, seen = done.stderr.splitlines()
     assert report.startswith("mortise[hslabd] fault=double_free ")

@@ -112,6 +112,10 @@ def test_the_command_keeps_the_status(program):
     assert mortise("--", program("ends"), "exit-in-thread").status == 3
 
 
+def test_the_command_leaves_no_signal_ignored():
+    assert mortise("--", "grep", "SigIgn", "/proc/self/status").out.split() == ["SigIgn:", "0" * 16]
+
+
 def test_static_and_set_user_id_programs(program, tmp_path):
     done = mortise("--", program("sync", "-static"))
     assert done.status == UNSUPPORTED and "statically linked: cannot isolate threads" in done.err

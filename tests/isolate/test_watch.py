@@ -114,6 +114,14 @@ def test_findings_that_are_not_taken_are_told_of(program, isolated):
     assert done.said == ["mortise threads: cannot write all of the findings to /dev/full: is its disk full?"]
 
 
+@pytest.mark.parametrize("option", ("--json", "--html"))
+def test_a_report_on_a_full_disk(program, option):
+    done = mortise("--watch", option, "/dev/full", "--", program("ends"), "exit-in-thread")
+    if "not watching" in done.err:
+        return
+    assert done.status == 2 and "mortise: cannot write the report '/dev/full': No space left on device" in done.err
+
+
 def test_reports_without_watching_are_refused(program, tmp_path):
     done = mortise("--json", tmp_path / "x.json", "--", program("planted"))
     assert done.status == 2 and "add --watch" in done.err

@@ -2,14 +2,14 @@
 
 import os
 import platform
-import subprocess
+import sys
 import tempfile
 from enum import Enum
 from pathlib import Path
 
 import typer
 
-from mortise import affinity_plans, arms, catalogue, chains, conf, doctor, elf, formats, shape, shape_page
+from mortise import affinity_plans, arms, catalogue, chains, conf, doctor, elf, formats, shape, shape_page, starting
 from mortise.errors import CannotWork, WrongUse
 
 
@@ -91,11 +91,10 @@ def run(path: Path, program: list[str], library: str, wanted: dict[str, str], se
     keys = conf.checked(settings) if settings else ""
     ours = ",".join(f"{key}={value}" for key, value in wanted.items())
     environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), ",".join(filter(None, [ours, keys])))
-    try:
-        done = subprocess.run(program, executable=path, env=environment, check=False)
-    except OSError as e:
-        raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
-    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+    process = starting.run(path, program, environment)
+    if how := starting.killed(process):
+        print(f"mortise: '{program[0]}': {how}, and what was found in it is lost", file=sys.stderr)
+    return starting.status_of(process)
 
 
 def drawn(path: Path, document: dict) -> str:

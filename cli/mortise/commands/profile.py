@@ -3,8 +3,6 @@ that runs on it already, or compares two profiles.
 """
 
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from mortise import arms, catalogue, conf, doctor, elf, flame, formats, heapprofile, inspecting, screen
+from mortise import arms, catalogue, conf, doctor, elf, flame, formats, heapprofile, inspecting, screen, starting
 from mortise.errors import CannotWork, WrongUse
 
 ALLOCATOR = "hslab_profiled"
@@ -67,20 +65,14 @@ def of_run(program: list[str], sample: str) -> tuple[int, heapprofile.Profile]:
         environment["LD_PRELOAD"] = arms.preload(str(catalogue.built(ALLOCATOR)))
         setting = f"profile={folder}/%p.heap,sample_bytes={sample}"
         environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), conf.checked(setting))
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the program's; the profile comes afterwards
-        try:
-            process = subprocess.Popen(program, executable=path, env=environment)
-            status = process.wait()
-        except OSError as e:
-            raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
-        finally:
-            signal.signal(signal.SIGINT, before)
+        process = starting.run(path, program, environment)
+        status = starting.status_of(process)
         written = Path(folder) / f"{process.pid}.heap"
         if not written.is_file():
-            how = f"signal {-status} ended it" if status < 0 else "it ended without its destructors (_exit, exec)"
+            how = starting.killed(process) or "it ended without its destructors (_exit, exec)"
             line = f"'{program[0]}' wrote no profile: {how}; read it while it runs with 'mortise profile --pid'"
-            raise CannotWork(line, (status if status > 0 else 128 - status) if status else None)
-        return status if status >= 0 else 128 - status, heapprofile.parse(written.read_text())
+            raise CannotWork(line, status or None)
+        return status, heapprofile.parse(written.read_text())
 
 
 def of_process(pid: int) -> heapprofile.Profile:

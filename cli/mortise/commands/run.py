@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from mortise import aftermath, arms, building, catalogue, conf, doctor, elf, peers
+from mortise import aftermath, arms, building, catalogue, conf, doctor, elf, peers, starting
 from mortise.errors import CannotWork, WrongUse, unknown
 
 
@@ -38,10 +38,7 @@ def command(
         environment["MORTISE_ONLY_SELF"] = "1"
     if library is not None and Path(library).name.startswith("libmortise-"):
         aftermath.watch(environment)
-    try:
-        os.execve(path, program, environment)
-    except OSError as e:
-        raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
+    starting.become(path, program, environment)
 
 
 def demand_one_machine(library: str | None, found: doctor.Diagnosis) -> None:

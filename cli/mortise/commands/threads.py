@@ -4,13 +4,11 @@ status is the program's; with --watch it stays behind, to show what was found.
 
 import os
 import platform
-import sys
 from pathlib import Path
-from typing import NoReturn
 
 import typer
 
-from mortise import arms, doctor, elf, formats, home, watching
+from mortise import arms, doctor, elf, formats, home, starting, watching
 from mortise.commands.run import resolve
 from mortise.errors import Refusal, WrongUse
 
@@ -64,13 +62,13 @@ def command(
     if anyway:
         environment["MORTISE_THREADS_ANYWAY"] = "1"
     if not watch:
-        become(path, program, environment)
+        starting.become(path, program, environment)
     status, findings = watching.run(path, program, environment)
     watching.show(findings)
     if as_json:
-        watching.write(as_json, formats.dumps(findings))
+        formats.write(as_json, formats.dumps(findings))
     if html:
-        watching.write(html, watching.page(program, findings))
+        formats.write(html, watching.page(program, findings))
     raise typer.Exit(status)
 
 
@@ -87,14 +85,6 @@ def libraries(alloc: str, watch: bool) -> list[str]:
         found.append(str(library))
     allocator = resolve(alloc)
     return found if allocator is None else [*found, allocator]
-
-
-def become(path: Path, program: list[str], environment: dict[str, str]) -> NoReturn:
-    sys.stdout.flush()
-    try:
-        os.execve(path, program, environment)
-    except OSError as e:
-        raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
 
 
 def check(program: str) -> None:

@@ -1,0 +1,84 @@
+"""The user's program, started as a shell would start it: in this process's place, or beside it.
+
+Python ignores two signals, and what is ignored stays so across exec: a program that writes into a closed pipe would
+go on. Commands that wait for the program catch signals instead of ignoring them: exec sets those to their defaults.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mortise.errors import WrongUse
+
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def become(path: Path, program: list[str], environment: dict[str, str]) -> NoReturn:
+    """This process becomes the program."""
+    sys.stdout.flush()
+    for number in IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(path, program, environment)
+    except OSError as e:
+        raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
+
+
+def run(path: Path, program: list[str], environment: dict[str, str]) -> subprocess.Popen:
+    """Runs the program to its end, whatever signal this process is sent meanwhile: that one is the program's."""
+    caught: list[int] = []
+    process = None
+
+    def pass_on(number: int, _: Any) -> None:
+        if number == signal.SIGINT and has_terminal():
+            return  # the program has it as well
+        caught.append(number)
+        if process is not None:
+            process.send_signal(number)
+
+    with handled(pass_on):
+        try:
+            process = subprocess.Popen(program, executable=path, env=environment)
+        except OSError as e:
+            raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
+        for number in caught:
+            process.send_signal(number)
+        process.wait()
+    return process
+
+
+def status_of(process: subprocess.Popen) -> int:
+    """How the program ended, as a shell would say it."""
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def killed(process: subprocess.Popen) -> str | None:
+    """By which signal the program ended; None when it ended by itself."""
+    return f"signal {-process.returncode} ended it" if process.returncode < 0 else None
+
+
+@contextmanager
+def handled(handler: Any) -> Iterator[None]:
+    """Signals that are to be passed on, handled; those that the caller ignores (nohup) stay ignored, here and in the program."""
+    wanted = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def has_terminal() -> bool:
+    """Whether a terminal's Ctrl-C goes to this process, and with it to the program."""
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
