@@ -113,9 +113,10 @@ def test_configuration_key(cli):
 @pytest.mark.parametrize(
     "setting, expected",
     (
-        ("purge_ms=abc", "a whole number not below -1"),
-        ("purge_ms=-2", "a whole number not below -1"),
-        ("purge_ms=1.5", "a whole number not below -1"),
+        ("purge_ms=abc", "a whole number from -1 to 9999999999"),
+        ("purge_ms=-2", "a whole number from -1 to 9999999999"),
+        ("purge_ms=99999999999999999999", "a whole number from -1 to 9999999999"),
+        ("purge_ms=1.5", "a whole number from -1 to 9999999999"),
         ("stats=always", "none, exit or json"),
         ("stats_file=" + "x" * 201, "a path of at most 200 characters"),
         ("limit=101%", "bytes such as 100M or 2G, a share such as 90%, or none"),
