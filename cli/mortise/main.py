@@ -115,5 +115,21 @@ def complaint(error: Exception) -> str:
     """What the option parser says, as one line that ends with what to do."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "mortise"
-    said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    said = of_number(error) or error.format_message().rstrip(".")  # type: ignore[attr-defined]
     return f"{said or 'a command is missing'}: '{where} --help' shows what is expected"
+
+
+def of_number(error: Exception) -> str | None:
+    """What is wrong with a number, in this project's words; None of all else. Newer versions of typer have pydantic check numbers, and
+    pass on what it says to programmers.
+    """
+    cause, param = error.__cause__, getattr(error, "param", None)
+    found = cause.errors()[0] if hasattr(cause, "errors") else {}
+    bounds = found.get("ctx", {})
+    expected = {
+        "int_parsing": "a whole number",
+        "int_parsing_size": "a whole number of fewer digits",
+        "greater_than_equal": f"a whole number not below {bounds.get('ge')}",
+        "less_than_equal": f"a whole number not above {bounds.get('le')}",
+    }.get(found.get("type", ""))
+    return f"{param.opts[0]} '{str(found['input'])[:40]}': expected {expected}" if expected and param is not None else None
