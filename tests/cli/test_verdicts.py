@@ -86,3 +86,11 @@ def test_a_gate_is_hit_by_the_whole_interval_and_not_by_luck():
     assert gate == {"b slower 3%": "open", "b slower 20%": "clear", "b faster 1%": "clear"}
     sure = measured({"a": noisy(1, 1), "b": noisy(1.045, 2)})
     assert gates.parse("b slower 3%", ["a", "b"]).state(sure) == "hit"
+
+
+def test_an_arm_without_a_pair_is_not_told_of():
+    """Interrupted before its first run ended: no pair is no tie, and "nothing is faster" would be a verdict on nothing."""
+    said = measured({"a": noisy(1, 1), "b": [], "c": noisy(0.6, 2)})["conclusion"]
+    assert said["undecided"] == ["b"] and said["exit_status"] == 3 and said["best"] == "c"
+    alone = measured({"a": noisy(1, 1), "b": []})["conclusion"]
+    assert alone["exit_status"] == 3 and alone["sentence"] == "can't tell for b (no round has a run of it and one of a)"
