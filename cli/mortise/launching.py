@@ -1,5 +1,6 @@
 """One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mortise import arms as arms_
-from mortise import elf, home
+from mortise import elf, endings, home
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
@@ -137,15 +138,19 @@ class Launcher:
             raise RunFailed(
                 complaint or f"'{request.arm.name}' could not be run: the launcher ended with {process.returncode}"
             )
+        if used is None:
+            raise RunFailed(ended_early(request, folder, json.loads(line)["exit_status"]))
         return self._outcome(request, folder, json.loads(line), used)
 
-    def _use(self, request: Request, folder: Path, pid: int) -> dict[str, Any]:
-        """Waits for a server, loads it, ends it. Its clients run without the arm's allocator."""
+    def _use(self, request: Request, folder: Path, pid: int) -> dict[str, Any] | None:
+        """Waits for a server, loads it, ends it. Its clients run without the arm's allocator. None where it ended before it was ready."""
         service = request.service
         assert service is not None
         give_up = time.monotonic() + service.patience_s
         while service.ready and self._shell(service.ready, folder, pid).returncode != 0:
-            if time.monotonic() > give_up or not Path(f"/proc/{pid}").exists():
+            if not Path(f"/proc/{pid}").exists():
+                return None
+            if time.monotonic() > give_up:
                 raise RunFailed(
                     f"'{request.arm.name}' was not ready after {service.patience_s:.0f} s: "
                     f"'{service.ready}' never succeeded"
@@ -159,7 +164,8 @@ class Launcher:
         if service.stop:
             self._shell(service.stop, folder, pid)
         else:
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it ended while it was loaded
+                os.kill(pid, signal.SIGTERM)
         return used
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
@@ -198,6 +204,13 @@ class Launcher:
             probed,
             before_main,
         )
+
+
+def ended_early(request: Request, folder: Path, status: int) -> str:
+    """Why a server could not be used, with what it said last: on stderr, or on stdout where it said nothing there."""
+    said = [(folder / name).read_text(errors="replace") for name in ("stderr", "stdout") if (folder / name).exists()]
+    last = next((text for text in said if text.strip()), "")
+    return f"'{request.arm.name}' {endings.describe(status)} before it was ready{endings.tail(last)}"
 
 
 def wait(process: subprocess.Popen, timeout_s: float) -> None:
