@@ -75,8 +75,8 @@ def time_result(document: Document, entry: Document) -> Document | None:
     figure = time_of(document)
     found = result(document, paired(document, entry, "time", figure), stats.FIRST_LOOK)
     if found is not None:
-        reference = document["arms"][document["reference"]]
-        least = [min(figure(run) for run in runs_of(e, "time")) for e in (entry, reference)]
+        theirs = runs_of(document["arms"][document["reference"]], "time") or runs_of(document["control"], "time")  # it may be first to run
+        least = [min(map(figure, runs)) for runs in (runs_of(entry, "time"), theirs)]
         found["ratio_of_minima"] = rounded(least[0] / least[1])
     return found
 

@@ -94,6 +94,9 @@ def test_an_arm_without_a_pair_is_not_told_of():
     assert said["undecided"] == ["b"] and said["exit_status"] == 3 and said["best"] == "c"
     alone = measured({"a": noisy(1, 1), "b": []})["conclusion"]
     assert alone["exit_status"] == 3 and alone["sentence"] == "can't tell for b (no round has a run of it and one of a)"
+    assert measured({"a": [], "b": []})["conclusion"]["exit_status"] == 3
+    early = measured({"a": [], "b": noisy(1, 2, rounds=1), "control": noisy(1, 3, rounds=1)})
+    assert early["arms"]["b"]["vs_reference"]["time"]["rounds"] == 1 and early["conclusion"]["exit_status"] == 3, "its twin ran before it"
 
 
 @pytest.fixture
