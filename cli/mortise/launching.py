@@ -18,6 +18,7 @@ from mortise import elf, endings, home
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
+ENDING = (signal.SIGINT, signal.SIGTERM)
 PER_REPEAT = ("wall_s", "user_s", "sys_s", "cpu_s", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches",
               "instructions", "cycles")  # fmt: skip
 
@@ -94,12 +95,20 @@ class Launcher:
             counter = str(home.helper("mortise-calls"))
             path, argv = Path(counter), [counter, str(request.calls), str(path), *argv]
         command += ["--result", str(writing), "--", str(path), *argv]
-        with subprocess.Popen(
-            command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as process:
-            os.close(writing)
-            with os.fdopen(reading, encoding="utf-8") as result:
-                return self._follow(request, folder, process, result)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # what comes while the launcher starts waits until it can be ended
+        try:
+            process = subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            with process, os.fdopen(reading, encoding="utf-8") as result:
+                try:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                    os.close(writing)
+                    return self._follow(request, folder, process, result)
+                except BaseException:
+                    process.terminate()
+                    process.wait()
+                    raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def environment(self, request: Request, folder: Path) -> dict[str, str]:
         """Every arm carries the probe, so that every arm's loader does the same work but for the allocator itself."""
@@ -124,14 +133,9 @@ class Launcher:
             used = self._use(request, folder, pid) if request.service and not request.baseline else {}
             wait(process, request.timeout_s)
         except subprocess.TimeoutExpired:
-            process.terminate()
             raise RunFailed(
                 f"'{request.arm.name}' ran longer than {request.timeout_s:g} s and was stopped"
             ) from None
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
         line = result.readline()
         if not line:
             complaint = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip()
@@ -169,10 +173,17 @@ class Launcher:
         return used
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
-        text = command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))
-        return subprocess.run(
-            ["/bin/sh", "-c", text], capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
-        )
+        """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
+        text = ["/bin/sh", "-c", command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(text, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True) as client:
+            try:
+                printed, complaints = client.communicate(timeout=timeout_s)
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(client.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(text, client.returncode, printed, complaints)
 
     def _outcome(self, request: Request, folder: Path, facts: dict[str, Any], used: dict[str, Any]) -> Outcome:
         facts["cpu_s"] = round(facts["user_s"] + facts["sys_s"], 6)

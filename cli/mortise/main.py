@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mortise import __version__, older
+from mortise import __version__, older, stopping
 from mortise.commands import (
     affinity,
     build,
@@ -75,6 +75,7 @@ def start() -> None:
     """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own
     status, a full disk with a line.
     """
+    stopping.heed()
     try:
         status = app(standalone_mode=False, prog_name="mortise")
         sys.stdout.flush()
@@ -99,7 +100,7 @@ def start() -> None:
             raise
         say(complaint(e))
         status = WRONG_USE
-    sys.exit(status if isinstance(status, int) else 0)
+    sys.exit(stopping.status(status) if isinstance(status, int) else 0)
 
 
 def drop_output() -> None:
