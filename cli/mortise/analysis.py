@@ -75,8 +75,8 @@ def time_result(document: Document, entry: Document) -> Document | None:
     figure = time_of(document)
     found = result(document, paired(document, entry, "time", figure), stats.FIRST_LOOK)
     if found is not None:
-        reference = document["arms"][document["reference"]]
-        least = [min(figure(run) for run in runs_of(e, "time")) for e in (entry, reference)]
+        theirs = runs_of(document["arms"][document["reference"]], "time") or runs_of(document["control"], "time")  # it may be first to run
+        least = [min(map(figure, runs)) for runs in (runs_of(entry, "time"), theirs)]
         found["ratio_of_minima"] = rounded(least[0] / least[1])
     return found
 
@@ -145,9 +145,10 @@ def conclude(document: Document) -> Document:
 def conclusion(document: Document) -> Document:
     """The sentence under the table, and the exit status that goes with it."""
     failed = [name for name, entry in document["arms"].items() if entry["failure"]]
-    undecided = [n for n in others(document) if verdict_of(document, n, "time") == stats.CANNOT_TELL]
+    undecided = [n for n in others(document) if n not in failed and verdict_of(document, n, "time") in (None, stats.CANNOT_TELL)]
     if document["dominance"]:
         undecided = [n for n, result in document["dominance"].items() if result["verdict"] == "cannot tell"]
+        undecided += [n for n in others(document) if n not in (*failed, *document["dominance"])]
     trusted, doubt = control_says(document)
     best = winner(document) if trusted else None
     hit = [text for text, state in document["gates"].items() if state == "hit"]
@@ -210,6 +211,7 @@ def sentence(
     parts = [f"--fail-if hit: {text}" for text, state in document["gates"].items() if state == "hit"]
     if document["dominance"]:
         parts += curve_report.sentence(document)
+        parts += [f"can't tell for {name} (no point of its curve is known)" for name in undecided if name not in document["dominance"]]
         return ". ".join(parts + [f"failed: {', '.join(failed)}"] * bool(failed))
     if not others(document):
         laws = [curve_report.law_line(name, curve) for name, curve in document["curves"].items()]
@@ -232,7 +234,7 @@ def sentence(
         parts.append(f"{least} holds the least memory: {word(document['arms'][least]['vs_reference']['memory'])} than {reference}")
     if undecided:
         ranges = [f"{name} ({range_words(document, r)})" for name, r in times(document, undecided)]
-        more = [r["more_rounds"] for _, r in times(document, undecided) if r["more_rounds"]]
+        more = [r["more_rounds"] for _, r in times(document, undecided) if r and r["more_rounds"]]
         needed = f"; about {max(more)} more rounds would be needed{budget_for(document, max(more))}" if more else ""
         parts.append(f"can't tell for {', '.join(ranges)}{needed}")
     if failed:
@@ -240,8 +242,10 @@ def sentence(
     return ". ".join(parts)
 
 
-def range_words(document: Document, result: Document) -> str:
+def range_words(document: Document, result: Document | None) -> str:
     """An interval that decides nothing, with what it is worth where that is less than was asked."""
+    if result is None:
+        return f"no round has a run of it and one of {document['reference']}"
     if result["rounds"] < 2:
         return f"{formats.ratio(result['ratio'])} in one round, which gives no interval"
     short = f" at {result['level'] * 100:.3g} %" if result["level"] < level(document) - 1e-3 else ""

@@ -10,14 +10,14 @@ from mortise.errors import WrongUse, unknown
 
 PATH_BYTES_MAX = 200
 CPUS, NODES_MAX = 1024, 8
-RANGES = {  # of the integers that are not simply 0 or more
-    "purge_ms": (-1, None),
+LIBRARY_MAX = 9_999_999_999  # what the library reads of any of them
+RANGES = {  # of the integers that do not begin at 0 or end earlier
+    "purge_ms": (-1, LIBRARY_MAX),
     "affinity_objects": (1, 1_000_000),
     "affinity_bytes": (16, 1024),
     "affinity_misses": (1, 1_000_000),
     "affinity_profile": (0, 10_000),
 }
-LIBRARY_MAX = 9_999_999_999  # what the library reads of any of them
 
 
 def keys() -> dict[str, dict[str, Any]] | None:
@@ -53,8 +53,8 @@ def checked(text: str) -> str:
 def lacks(name: str, kind: str, value: str) -> str | None:
     """What was expected, where the library would pass over the value; None where it takes it, or the kind is new."""
     if kind == "integer":
-        low, high = RANGES.get(name, (0, None))
-        return None if is_integer(value, low, high) else f"a whole number {f'from {low} to {high}' if high else f'not below {low}'}"
+        low, high = RANGES.get(name, (0, LIBRARY_MAX))
+        return None if is_integer(value, low, high) else f"a whole number from {low} to {high}"
     if kind in KINDS:
         takes, expected = KINDS[kind]
         return None if takes(value) else expected
@@ -65,8 +65,8 @@ def one_of(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def is_integer(value: str, low: int, high: int | None) -> bool:
-    return bool(re.fullmatch(r"-?[0-9]+", value)) and low <= int(value) <= (high or LIBRARY_MAX)
+def is_integer(value: str, low: int, high: int) -> bool:
+    return bool(re.fullmatch(r"-?[0-9]+", value)) and low <= int(value) <= high
 
 
 def is_bytes(value: str) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from mortise.endings import describe, tail
 from mortise.launching import Outcome
 
 
@@ -30,7 +31,8 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
     if expected.status is None:
         expected.status = status
     if status != expected.status or status >= 128 or status in (126, 127):
-        return f"ended with {describe(status)}{tail(outcome.stderr_tail)}"
+        other = f", where the first run {describe(expected.status)}" if status != expected.status else ""
+        return f"{describe(status)}{other}{tail(outcome.stderr_tail)}"
     if settings.repeat_inside > 1 and not outcome.probed:
         return "was not repeated: it is static, or the loader ignores LD_PRELOAD for it; leave out --repeat-inside"
     if facts["served"] == 0:
@@ -82,19 +84,5 @@ def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome, times: i
     return None
 
 
-def describe(status: int) -> str:
-    if status > 128:
-        try:
-            return f"signal {signal.Signals(status - 128).name}"
-        except ValueError:
-            pass
-    return f"exit status {status}"
-
-
 def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "it printed nothing")[:160]
-
-
-def tail(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f": {lines[-1][:160]}" if lines else ""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mortise import __version__, arms as arms_, formats, home, latency_file, machine, symbols
+from mortise import __version__, arms as arms_, endings, formats, home, latency_file, machine, symbols
 from mortise.errors import Refusal, RunFailed
 from mortise.latency_file import KINDS, Process
 from mortise.launching import Launcher, Request
@@ -125,7 +125,8 @@ def measure(argv: list[str], requests: list[Request], every: int, rounds: int, s
         "settings": {"every": every, "rounds": rounds, "seed": seed}, "machine": machine.facts(),
         "clock": measured.document(), "overhead_ns": round(cost, 2),
         "steal_s": round(machine.steal_seconds() - steal, 3), "elapsed_s": round(time.monotonic() - begun, 3),
-        "arms": {r.arm.name: summary(r.arm, measured, cost, **found[r.arm.name]) for r in requests},
+        "arms": {r.arm.name: summary(r.arm, measured, cost, **found[r.arm.name]) | {"killed_by": killers(r, found[r.arm.name]["runs"])}
+                 for r in requests},
     }  # fmt: skip
 
 
@@ -136,10 +137,16 @@ def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tu
         return facts, [latency_file.read(path) for path in sorted(Path(folder).glob("calls.*"))]
 
 
+def killers(request: Request, runs: list[dict[str, Any]]) -> list[str]:
+    """The signals that ended its runs, which were cut short by them; the one that stops a server is not among them."""
+    signals = {endings.signal_of(run["exit_status"]) for run in runs} - {None, "SIGTERM" if request.service else None}
+    return sorted(name for name in signals if name)
+
+
 def failure(arm: arms_.Arm, facts: dict[str, Any], processes: list[Process]) -> str | None:
     """Why a run says nothing about this arm. What a program's exit status means is the program's business."""
     if not any(p.calls[:-1].any() for p in processes):
-        return f"no call came by: the program took no malloc from the loader (exit status {facts['exit_status']})"
+        return f"no call came by: the program took no malloc from the loader, and {endings.describe(facts['exit_status'])}"
     wrong = [p.serves for p in processes if arms_.served_by(arm, p.serves) is False]
     return f"malloc came from {wrong[0]}" if len(wrong) == len(processes) else None
 

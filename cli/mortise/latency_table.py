@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mortise import formats, screen, symbols
+from mortise import endings, formats, screen, symbols
 from mortise.latency import SHARES
 
 WIDTH_MIN = 116
@@ -90,8 +90,9 @@ def notes(document: dict[str, Any]) -> list[str]:
         if entry["failure"]:
             lines.append(f"{name}: failed: {entry['failure']}")
             continue
+        lines += [f"{name}: was ended by {signal}: its figures are of the calls until then" for signal in entry.get("killed_by", [])]
         torn = f"; the worst torn call took {figure(entry['torn'][0]['ns'])}" if entry["torn"] else ""
-        statuses = sorted(set(entry["exit_status"]) - {0})
+        statuses = sorted(status for status in set(entry["exit_status"]) - {0} if endings.signal_of(status) not in entry.get("killed_by", []))
         ended = f"; ended with {', '.join(map(str, statuses))}" if statuses else ""
         lost = f"; {entry['untimed_threads']} times a thread found no record and went untimed" if entry["untimed_threads"] else ""
         lines.append(

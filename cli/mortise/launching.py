@@ -1,5 +1,6 @@
 """One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mortise import arms as arms_
-from mortise import elf, home
+from mortise import elf, endings, home
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
+ENDING = (signal.SIGINT, signal.SIGTERM)
 PER_REPEAT = ("wall_s", "user_s", "sys_s", "cpu_s", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches",
               "instructions", "cycles")  # fmt: skip
 
@@ -93,12 +95,20 @@ class Launcher:
             counter = str(home.helper("mortise-calls"))
             path, argv = Path(counter), [counter, str(request.calls), str(path), *argv]
         command += ["--result", str(writing), "--", str(path), *argv]
-        with subprocess.Popen(
-            command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as process:
-            os.close(writing)
-            with os.fdopen(reading, encoding="utf-8") as result:
-                return self._follow(request, folder, process, result)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # what comes while the launcher starts waits until it can be ended
+        try:
+            process = subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            with process, os.fdopen(reading, encoding="utf-8") as result:
+                try:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                    os.close(writing)
+                    return self._follow(request, folder, process, result)
+                except BaseException:
+                    process.terminate()
+                    process.wait()
+                    raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def environment(self, request: Request, folder: Path) -> dict[str, str]:
         """Every arm carries the probe, so that every arm's loader does the same work but for the allocator itself."""
@@ -123,29 +133,28 @@ class Launcher:
             used = self._use(request, folder, pid) if request.service and not request.baseline else {}
             wait(process, request.timeout_s)
         except subprocess.TimeoutExpired:
-            process.terminate()
             raise RunFailed(
                 f"'{request.arm.name}' ran longer than {request.timeout_s:g} s and was stopped"
             ) from None
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
         line = result.readline()
         if not line:
             complaint = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip()
             raise RunFailed(
                 complaint or f"'{request.arm.name}' could not be run: the launcher ended with {process.returncode}"
             )
+        if used is None:
+            raise RunFailed(ended_early(request, folder, json.loads(line)["exit_status"]))
         return self._outcome(request, folder, json.loads(line), used)
 
-    def _use(self, request: Request, folder: Path, pid: int) -> dict[str, Any]:
-        """Waits for a server, loads it, ends it. Its clients run without the arm's allocator."""
+    def _use(self, request: Request, folder: Path, pid: int) -> dict[str, Any] | None:
+        """Waits for a server, loads it, ends it. Its clients run without the arm's allocator. None where it ended before it was ready."""
         service = request.service
         assert service is not None
         give_up = time.monotonic() + service.patience_s
         while service.ready and self._shell(service.ready, folder, pid).returncode != 0:
-            if time.monotonic() > give_up or not Path(f"/proc/{pid}").exists():
+            if not Path(f"/proc/{pid}").exists():
+                return None
+            if time.monotonic() > give_up:
                 raise RunFailed(
                     f"'{request.arm.name}' was not ready after {service.patience_s:.0f} s: "
                     f"'{service.ready}' never succeeded"
@@ -159,14 +168,22 @@ class Launcher:
         if service.stop:
             self._shell(service.stop, folder, pid)
         else:
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it ended while it was loaded
+                os.kill(pid, signal.SIGTERM)
         return used
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
-        text = command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))
-        return subprocess.run(
-            ["/bin/sh", "-c", text], capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
-        )
+        """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
+        text = ["/bin/sh", "-c", command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(text, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True) as client:
+            try:
+                printed, complaints = client.communicate(timeout=timeout_s)
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(client.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(text, client.returncode, printed, complaints)
 
     def _outcome(self, request: Request, folder: Path, facts: dict[str, Any], used: dict[str, Any]) -> Outcome:
         facts["cpu_s"] = round(facts["user_s"] + facts["sys_s"], 6)
@@ -198,6 +215,13 @@ class Launcher:
             probed,
             before_main,
         )
+
+
+def ended_early(request: Request, folder: Path, status: int) -> str:
+    """Why a server could not be used, with what it said last: on stderr, or on stdout where it said nothing there."""
+    said = [(folder / name).read_text(errors="replace") for name in ("stderr", "stdout") if (folder / name).exists()]
+    last = next((text for text in said if text.strip()), "")
+    return f"'{request.arm.name}' {endings.describe(status)} before it was ready{endings.tail(last)}"
 
 
 def wait(process: subprocess.Popen, timeout_s: float) -> None:

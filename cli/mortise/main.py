@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mortise import __version__, older
+from mortise import __version__, older, stopping
 from mortise.commands import (
     affinity,
     build,
@@ -77,6 +77,7 @@ def start() -> None:
     """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own
     status, a full disk with a line.
     """
+    stopping.heed()
     try:
         status = app(standalone_mode=False, prog_name="mortise")
         sys.stdout.flush()
@@ -101,7 +102,7 @@ def start() -> None:
             raise
         say(complaint(e))
         status = WRONG_USE
-    sys.exit(status if isinstance(status, int) else 0)
+    sys.exit(stopping.status(status) if isinstance(status, int) else 0)
 
 
 def drop_output() -> None:
@@ -117,8 +118,24 @@ def complaint(error: Exception) -> str:
     """What the option parser says, as one line that ends with what to do."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "mortise"
-    said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    said = of_number(error) or error.format_message().rstrip(".")  # type: ignore[attr-defined]
     named = re.fullmatch("No such command '(.*)'", said)
     if named and named[1] in OTHER_WORDS:
         said += f". Did you mean '{OTHER_WORDS[named[1]]}'?"
     return f"{said or 'a command is missing'}: '{where} --help' shows what is expected"
+
+
+def of_number(error: Exception) -> str | None:
+    """What is wrong with a number, in this project's words; None of all else. Newer versions of typer have pydantic check numbers, and
+    pass on what it says to programmers.
+    """
+    cause, param = error.__cause__, getattr(error, "param", None)
+    found = cause.errors()[0] if hasattr(cause, "errors") else {}
+    bounds = found.get("ctx", {})
+    expected = {
+        "int_parsing": "a whole number",
+        "int_parsing_size": "a whole number of fewer digits",
+        "greater_than_equal": f"a whole number not below {bounds.get('ge')}",
+        "less_than_equal": f"a whole number not above {bounds.get('le')}",
+    }.get(found.get("type", ""))
+    return f"{param.opts[0]} '{str(found['input'])[:40]}': expected {expected}" if expected and param is not None else None

@@ -85,7 +85,7 @@ def merge(cells: list[Document]) -> Document:
 
 
 def read(folder: Path) -> list[Document]:
-    """The cells of a folder; refused when there are none, or when they are of different comparisons."""
+    """The cells of a folder; refused when there are none, when one is there twice, or when they are of different comparisons."""
     paths = sorted(folder.glob("cell-*.json")) if folder.is_dir() else []
     if not paths:
         raise WrongUse(f"no cells in '{folder}': expected files cell-00000.json as 'mortise cell' writes them")
@@ -93,4 +93,12 @@ def read(folder: Path) -> list[Document]:
     kinds = {(tuple(c["measured"]["argv"]), tuple(c["measured"]["arms"])) for c in cells}
     if len(kinds) > 1:
         raise WrongUse(f"the cells in '{folder}' are of {len(kinds)} different comparisons: give each its own folder")
+    of_index: dict[int, Path] = {}
+    for path, cell in zip(paths, cells, strict=True):
+        first = of_index.setdefault(cell["index"], path)
+        if first != path:
+            raise WrongUse(
+                f"'{first}' and '{path.name}' both hold cell {cell['index']}, whose runs would count twice: expected each cell once; "
+                "remove the copy, or run the cell that it stands for"
+            )
     return cells

@@ -5,6 +5,9 @@ import re
 
 import jsonschema
 import pytest
+from mortise import faults
+from mortise.launching import Outcome
+from mortise.session import Settings
 
 from cli.conftest import compile_c
 from cli.test_commands import schema
@@ -130,8 +133,17 @@ def test_few_rounds_say_nothing_of_the_machine(compare, churn):
 def test_another_status_and_a_crash_are_rows_with_the_reason(compare):
     done, document = compare("--arms", "good=env:CODE=0,bad=env:CODE=5", "--", "sh", "-c", "exit $CODE")
     assert done.returncode == 1 and "exit status" in done.stdout
+    assert document["arms"]["bad"]["failure"] in (None, "ended with exit status 5, where the first run ended with exit status 0")
     done, document = compare("--arms", "good=env:HOW=0,bad=env:HOW=SEGV", "--", "sh", "-c", "kill -$HOW $$")
-    assert done.returncode == 1 and "SIGSEGV" in document["arms"]["bad"]["failure"]
+    assert done.returncode == 1 and document["arms"]["bad"]["failure"].startswith("was ended by SIGSEGV")
+
+
+def test_what_ends_otherwise_is_told_with_what_the_first_run_did():
+    """'Ended with exit status 0' alone is no reason that anybody would understand."""
+    outcome = Outcome({"exit_status": 0}, b"", "", "", [], [], 0)
+    assert faults.find(Settings(), faults.Expected(134), outcome) == "ended with exit status 0, where the first run was ended by SIGABRT"
+    outcome.facts["exit_status"], outcome.stderr_tail = 134, "double free\n"
+    assert faults.find(Settings(), faults.Expected(134), outcome) == "was ended by SIGABRT: double free"
 
 
 def test_an_arm_that_serves_nothing_is_not_a_tie(compare, foreign_toy):

@@ -339,6 +339,24 @@ def test_what_cannot_be_timed_is_refused_or_said(cli, program, static_program, t
     assert done.returncode == 1 and re.search(r"failed: malloc came from .*libc\.so\.6", done.stdout)
 
 
+def test_who_is_ended_by_a_signal_is_told_of_on_a_line_of_its_own(cli, program, tmp_path):
+    """Percentiles up to a crash look like those of the whole run."""
+    done = cli("latency", "--full", "--arms", "glibc", "--json", str(tmp_path / "o.json"), "--", str(program), "killed", "2000")
+    assert done.returncode == 1 and "\nglibc: was ended by SIGKILL: its figures are of the calls until then\n" in done.stdout
+    document = json.loads((tmp_path / "o.json").read_text())
+    jsonschema.validate(document, schema("latency"))
+    assert document["arms"]["glibc"]["killed_by"] == ["SIGKILL"] and "ended with" not in done.stdout
+    served = ["--ready", "test -e {tmp}/up", "--load", "true", "--", "sh", "-c", "touch {tmp}/up; sleep 60 & wait"]
+    assert cli("latency", "--arms", "glibc", *served).returncode == 0, "whose end by SIGTERM was asked for"
+
+
+def test_a_crash_before_the_first_call_is_told_with_its_signal(cli, tmp_path):
+    (tmp_path / "crash.c").write_text("#include <signal.h>\nint main(void) { return raise(SIGSEGV); }\n")
+    done = cli("latency", "--arms", "glibc", "--", str(compile_c(tmp_path / "crash.c", tmp_path / "crash")))
+    assert done.returncode == 1
+    assert "failed: no call came by: the program took no malloc from the loader, and was ended by SIGSEGV" in done.stdout
+
+
 def test_percentiles_are_told_only_where_calls_lie_above_them():
     histogram = [[10.0, 990], [1000.0, 9], [5000.0, 1]]
     assert latency.percentiles(histogram, 4200.0) == {"0.5": 10.0, "0.9": 10.0, "0.99": 10.0, "0.999": 1000.0}

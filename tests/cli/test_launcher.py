@@ -276,8 +276,27 @@ def test_a_server_without_a_way_to_end_gets_a_signal(launch):
 
 
 def test_a_server_that_dies_before_it_is_ready(launch):
-    with pytest.raises(RunFailed, match="was not ready"):
-        launch("false", service=Service(ready="false", load="true"))
+    """It is not said to have been waited for, but how it ended and what it said last; of what says nothing on stderr, what it printed."""
+    service = Service(ready="false", load="true")
+    for script, said in (
+        ("echo reading >&2; echo bad option >&2; exit 3", "ended with exit status 3 before it was ready: bad option"),
+        ("echo port in use; kill -ABRT $$", "was ended by SIGABRT before it was ready: port in use"),
+        ("exit 0", "ended with exit status 0 before it was ready"),
+    ):
+        with pytest.raises(RunFailed) as failed:
+            launch("sh", "-c", script, service=service)
+        assert str(failed.value).endswith(f"' {said}"), script
+
+
+def test_a_server_that_is_never_ready(launch):
+    with pytest.raises(RunFailed, match="was not ready after 0 s: 'false' never succeeded"):
+        launch("sleep", "60", service=Service(ready="false", load="true", patience_s=0.1))
+
+
+def test_a_server_that_ends_while_it_is_loaded(launch):
+    """Nothing is left to be stopped then, which is no error of its own."""
+    outcome = launch("true", service=Service(load="sleep 0.3"))
+    assert outcome.facts["exit_status"] == 0
 
 
 def test_long_series_are_thinned_and_keep_their_peak(tmp_path):

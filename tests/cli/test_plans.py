@@ -71,6 +71,14 @@ def test_cells_by_a_cluster(planned, tmp_path, cli):
     assert document["arms"]["toy"]["vs_reference"]["time"]["rounds"] == 8
 
 
+def test_a_cell_that_is_there_twice_is_refused(cli, tmp_path):
+    """Its rounds would be counted as those of two cells, and the intervals be narrower than what was measured."""
+    for name in ("cell-00000.json", "cell-00001.json"):
+        (tmp_path / name).write_text(json.dumps(node("here", 0.9, 1.0, 0) | {"schema": "mortise.cell/1"}))
+    said = cli.refused(2, "report", str(tmp_path))
+    assert "cell-00000.json' and 'cell-00001.json' both hold cell 0" in said and "expected each cell once" in said
+
+
 def test_a_plan_keeps_a_sweep(cli, planned, tmp_path):
     path = planned("--sweep", "toy:X={1,2}", cells="1", rounds="2")
     assert cli("cell", str(path), "0", "-o", str(tmp_path / "cells")).returncode == 0

@@ -58,6 +58,12 @@ def test_an_arm_is_no_allocator_of_run(cli):
     )
 
 
+def test_numbers_of_other_commands(cli):
+    assert "mortise: --every 'few': expected a whole number: 'mortise latency --help'" in cli.refused(2, "latency", "--every", "few", "--", "true")
+    assert "mortise: index 'one': expected a whole number: 'mortise cell --help'" in cli.refused(2, "cell", "plan.json", "one")
+    assert "mortise: --max '2000': expected a whole number not above 1024" in cli.refused(2, "threads", "--max", "2000", "--", "true")
+
+
 def test_an_option_without_its_name(cli):
     assert "--alloc names no allocator before '--': expected for example --alloc hslab -- PROG" in cli.refused(2, "run", "--alloc", "--", "true")
     assert "names no arm: expected for example --arms glibc,hslab" in cli.refused(2, "compare", "--arms", "--", "true")
@@ -130,9 +136,10 @@ def test_configuration_key(cli):
 @pytest.mark.parametrize(
     "setting, expected",
     (
-        ("purge_ms=abc", "a whole number not below -1"),
-        ("purge_ms=-2", "a whole number not below -1"),
-        ("purge_ms=1.5", "a whole number not below -1"),
+        ("purge_ms=abc", "a whole number from -1 to 9999999999"),
+        ("purge_ms=-2", "a whole number from -1 to 9999999999"),
+        ("purge_ms=99999999999999999999", "a whole number from -1 to 9999999999"),
+        ("purge_ms=1.5", "a whole number from -1 to 9999999999"),
         ("stats=always", "none, exit or json"),
         ("stats_file=" + "x" * 201, "a path of at most 200 characters"),
         ("limit=101%", "bytes such as 100M or 2G, a share such as 90%, or none"),
@@ -193,7 +200,10 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--arms", "./no.so"], "no library './no.so'"),
         (["--arms", "/etc/passwd"], "is not a shared library"),
         (["--json", "/tmp/mortise-twice", "--html", "/tmp/mortise-twice"], "two reports would go to 'mortise-twice'"),
-        (["--repeat-inside", "0"], "greater than or equal to 1"),
+        (["--repeat-inside", "0"], "mortise: --repeat-inside '0': expected a whole number not below 1: 'mortise compare --help'"),
+        (["--rounds", "abc"], "mortise: --rounds 'abc': expected a whole number: 'mortise compare --help'"),
+        (["--seed", "1.5"], "mortise: --seed '1.5': expected a whole number: 'mortise compare --help'"),
+        (["--seed", "9" * 5000], f"--seed '{'9' * 40}': expected a whole number of fewer digits"),
         (["--sweep", "GOGC={}"], "expected 1 to 64 values"),
         (["--sweep", "@n={1,2}"], "no '{n}' among the program's arguments"),
         (["--latency", "sometimes"], "expected off or sampled or full"),

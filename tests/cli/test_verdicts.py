@@ -86,3 +86,40 @@ def test_a_gate_is_hit_by_the_whole_interval_and_not_by_luck():
     assert gate == {"b slower 3%": "open", "b slower 20%": "clear", "b faster 1%": "clear"}
     sure = measured({"a": noisy(1, 1), "b": noisy(1.045, 2)})
     assert gates.parse("b slower 3%", ["a", "b"]).state(sure) == "hit"
+
+
+def test_an_arm_without_a_pair_is_not_told_of():
+    """Interrupted before its first run ended: no pair is no tie, and "nothing is faster" would be a verdict on nothing."""
+    said = measured({"a": noisy(1, 1), "b": [], "c": noisy(0.6, 2)})["conclusion"]
+    assert said["undecided"] == ["b"] and said["exit_status"] == 3 and said["best"] == "c"
+    alone = measured({"a": noisy(1, 1), "b": []})["conclusion"]
+    assert alone["exit_status"] == 3 and alone["sentence"] == "can't tell for b (no round has a run of it and one of a)"
+    assert measured({"a": [], "b": []})["conclusion"]["exit_status"] == 3
+    early = measured({"a": [], "b": noisy(1, 2, rounds=1), "control": noisy(1, 3, rounds=1)})
+    assert early["arms"]["b"]["vs_reference"]["time"]["rounds"] == 1 and early["conclusion"]["exit_status"] == 3, "its twin ran before it"
+
+
+@pytest.fixture
+def recorded(cli, tmp_path):
+    """What `compare --json` writes of an arm whose own number is 4 % better beyond doubt."""
+    path = str(tmp_path / "recorded.json")
+    arms = ["--arms", "low=env:R=100,high=env:R=104", "--metric-regex", r"rate (\d+)", "--check", "exit"]
+    assert cli("compare", "--rounds", "10", "--json", path, *arms, "--", "sh", "-c", "echo rate $R").returncode == 0
+    return path
+
+
+def test_a_gate_holds_for_a_replay(cli, recorded, tmp_path):
+    """Ignored, it would pass every build."""
+    gate = ["--fail-if", "high faster 3%", "--json", str(tmp_path / "gated.json")]
+    done = cli("compare", "--replay", recorded, *gate)
+    assert done.returncode == 4 and "gate 'high faster 3%': hit" in done.stdout
+    assert cli("compare", "--replay", recorded).returncode == 0
+    assert cli("compare", "--replay", recorded, "--fail-if", "high faster 20%").returncode == 0
+    assert cli("compare", "--replay", gate[-1]).returncode == 4, "a gate of the measuring holds again"
+    assert cli("compare", "--replay", gate[-1], "--fail-if", "high faster 20%").returncode == 0, "another stands for it"
+    assert "unknown arm in --fail-if 'c'" in cli.refused(2, "compare", "--replay", recorded, "--fail-if", "c slower 3%")
+
+
+@pytest.mark.parametrize("option", (["--arms", "a,c"], ["--time", "cpu"], ["--budget", "1m"], ["--metric-less"], ["--no-profile"], ["--seed", "1"]))
+def test_what_only_a_run_heeds_is_refused_with_a_replay(cli, recorded, option):
+    assert f"leave out {option[0].replace('no-', '')}, or --replay" in cli.refused(2, "compare", "--replay", recorded, *option)

@@ -134,6 +134,16 @@ def test_nobody_waits_for_what_the_budget_cannot_decide(simulated):
     assert not near.get("gave_up") and "b" in heard.verdicts
 
 
+def test_what_budget_and_rounds_bound(simulated, cli):
+    """However small the budget, each arm has one round of either kind; memory rounds stand beside those that --rounds bounds."""
+    least, _ = simulated({"a": 2.0, "b": 1.5}, budget_s=1.0)
+    assert [rounds(least, name, kind) for name in ("a", "b") for kind in ("warmup", "time", "memory")] == [[0], [1], [1]] * 2
+    few, _ = simulated({"a": 2.0, "b": 1.5}, rounds_max=2)
+    assert rounds(few, "b") == [1, 2] and 3 <= len(rounds(few, "b", "memory")) <= 10
+    said = " ".join(cli("compare", "--help").stdout.replace("│", " ").split())
+    assert "one time round and one memory round" in said and "memory rounds come on top" in said
+
+
 def test_nobody_waits_where_all_have_their_look_in_time(simulated):
     document, _ = simulated({"a": 0.3, "b": 0.25, "c": 0.27, "d": 0.35})
     assert all(rounds(document, name)[0] == 1 for name in document["arms"])

@@ -1,18 +1,20 @@
 """`mortise compare`: which allocator, honestly, on the user's own program."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mortise import formats, reporting
+from mortise import formats, gates, reporting
 from mortise.commands import options
 from mortise.errors import WrongUse
 
-Replay = Annotated[Path | None, typer.Option("--replay", help="Run nothing: report again from such a JSON file.")]
+Replay = Annotated[Path | None, typer.Option("--replay", help="Run nothing: report again from such a JSON file; a --fail-if holds for it.")]
+REPORTING = ("program", "replay", "fail_if", "json_path", "html_path", "markdown")  # what means something without a run
 
 
 def command(
+    context: typer.Context,
     program: options.Program = None,
     arm_list: options.Arms = None,
     time: options.Time = "cpu",
@@ -49,15 +51,32 @@ def command(
     outputs = {"json": json_path, "html": html_path, "markdown": markdown}
     reporting.check(outputs)
     if replay is not None:
-        if program:
-            raise WrongUse("--replay reports from its file and runs nothing: leave out the program, or --replay")
-        document = formats.load(replay, formats.COMPARE)
-        with formats.whole(replay):
-            status = reporting.report(document, outputs)
-        raise typer.Exit(status)
+        demand_reporting_only(context, program)
+        raise typer.Exit(again(replay, fail_if, outputs))
     if not program:
         raise WrongUse("no program to compare on: expected 'mortise compare [OPTION]... -- PROG [ARG]...'")
     settings = options.settings(given)
     from mortise import comparing
 
     raise typer.Exit(reporting.report(comparing.measure(program, comparing.specs_of(arm_list), settings), outputs))
+
+
+def demand_reporting_only(context: typer.Context, program: list[str] | None) -> None:
+    """Refuses what only a run could heed: a report that silently leaves it out would be taken for one that holds it."""
+    if program:
+        raise WrongUse("--replay reports from its file and runs nothing: leave out the program, or --replay")
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        if param.name not in REPORTING and source is not None and source.name == "COMMANDLINE":
+            raise WrongUse(f"--replay reports from its file, as it was measured, and runs nothing: leave out {param.opts[0]}, or --replay")
+
+
+def again(replay: Path, fail_if: list[str] | None, outputs: dict[str, Any]) -> int:
+    """The report on a file; gates that are named now stand for those that it was measured with."""
+    document = formats.load(replay, formats.COMPARE)
+    with formats.whole(replay):
+        for text in fail_if or []:
+            gates.parse(text, list(document["arms"]))
+        if fail_if:
+            document["settings"]["fail_if"] = fail_if
+        return reporting.report(document, outputs)

@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Percentiles of malloc and free up to 99.9999 % and the worst, per arm, with the cause of the slowest calls.
 
-    Exit status: 0 every arm was measured, 1 one failed, 2 wrong use, 3 it cannot work on this program.
+    Exit status: 0 every arm was measured, 1 one failed or was ended by a signal, 2 wrong use, 3 it cannot work on this program.
     """
     if not program:
         raise WrongUse("no program to time: expected 'mortise latency [OPTION]... -- PROG [ARG]...'")
@@ -60,7 +60,7 @@ def command(
             os.write(1, render(document).encode())
         elif path is not None:
             formats.write(path, render(document))
-    raise typer.Exit(RUN_FAILED if any(entry["failure"] for entry in document["arms"].values()) else 0)
+    raise typer.Exit(RUN_FAILED if any(entry["failure"] or entry["killed_by"] for entry in document["arms"].values()) else 0)
 
 
 def say(text: str) -> None:

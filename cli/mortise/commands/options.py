@@ -38,9 +38,13 @@ MetricLess = Annotated[bool, _option("--metric-less", "Of that number, less is b
 Resolve = Annotated[str, _option("--resolve", "Differences below this are of no interest.")]
 Budget = Annotated[
     str | None,
-    _option("--budget", "How long to measure at most (default: 5m, and less where it would decide nothing more)."),
+    _option(
+        "--budget",
+        "How long to measure: no round begins that would not end within it (default: 5m, and less where it would decide nothing more). "
+        "Whatever it is, each arm has its warm-up, one time round and one memory round; traces of --html come on top.",
+    ),
 ]
-Rounds = Annotated[int, _option("--rounds", "How many rounds at most.", min=1)]
+Rounds = Annotated[int, _option("--rounds", "How many time rounds at most; memory rounds come on top.", min=1)]
 Warmup = Annotated[int, _option("--warmup", "Rounds that are run and not counted.", min=0)]
 RepeatInside = Annotated[
     int,

@@ -1,0 +1,22 @@
+"""How a program ended, in words: what the launcher holds as 128 + signal is that signal's name."""
+
+import signal
+
+
+def signal_of(status: int) -> str | None:
+    """The name of the signal that ended it; None where it ended by itself."""
+    try:
+        return signal.Signals(status - 128).name if status > 128 else None
+    except ValueError:
+        return None
+
+
+def describe(status: int) -> str:
+    name = signal_of(status)
+    return f"was ended by {name}" if name else f"ended with exit status {status}"
+
+
+def tail(text: str) -> str:
+    """What it said last, to be put behind how it ended."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f": {lines[-1][:160]}" if lines else ""
