@@ -66,17 +66,23 @@ def one_of(words: list[str]) -> str:
 
 
 def is_integer(value: str, low: int, high: int) -> bool:
-    return bool(re.fullmatch(r"-?[0-9]+", value)) and low <= int(value) <= high
+    match = re.fullmatch(r"(-?)([0-9]+)", value)
+    return bool(match) and low <= (-whole(match[2]) if match[1] else whole(match[2])) <= high
+
+
+def whole(digits: str) -> int:
+    """However many they are, where Python reads some thousands: of the first thirty the number is beyond every bound."""
+    return int(digits.lstrip("0")[:30] or 0)
 
 
 def is_bytes(value: str) -> bool:
     match = re.fullmatch(r"([0-9]+)([KMGT]?)", value)
-    return bool(match) and 0 < int(match[1]) << 10 * " KMGT".index(match[2] or " ") < 2**64
+    return bool(match) and 0 < whole(match[1]) << 10 * " KMGT".index(match[2] or " ") < 2**64
 
 
 def is_limit(value: str) -> bool:
     share = re.fullmatch(r"([0-9]+)%", value)
-    return value == "none" or is_bytes(value) or (share is not None and 0 < int(share[1]) <= 100)
+    return value == "none" or is_bytes(value) or (share is not None and 0 < whole(share[1]) <= 100)
 
 
 def is_path(value: str) -> bool:
@@ -88,7 +94,7 @@ def names_nodes(value: str) -> bool:
     if value in ("auto", "off"):
         return True
     ranges = [re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", piece) for piece in re.split(r"[+;]", value)]
-    cpus = [cpu for r in ranges if r for cpu in range(int(r[1]), min(int(r[2] or r[1]), CPUS) + 1) or [CPUS]]
+    cpus = [cpu for r in ranges if r for cpu in range(whole(r[1]), min(whole(r[2] or r[1]), CPUS) + 1) or [CPUS]]
     sound = all(ranges) and len(set(cpus)) == len(cpus) and max(cpus) < CPUS
     return sound and value.count(";") < NODES_MAX
 
