@@ -1,6 +1,13 @@
 """What tests of several folders share."""
 
+import signal
+
 import pytest
+
+# Whoever starts the tests in the background or as a service may have had these ignored, and programs would inherit that.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
