@@ -35,6 +35,7 @@ HERE = [
     (r"build/bin/mortise layers --markdown > docs/catalogue\.md", {"build/bin/": "", "docs/": ""}),
     (r"(MORTISE_TEST_ALL=1 )?pytest tests/\S+\.py", {"pytest": "build/venv/bin/python -m pytest", "$": " --collect-only -q"}),
     (r"g\+\+ -std=c\+\+20 -O2 -Iinclude examples/\w+\.cpp -o \w+ && \./\w+", {}),
+    (r"mortise run --alloc hslab_hardened -- \./prog 2>&1 \| tee log", {}),
     (r"MORTISE_CONF=profile=heap\.%p LD_PRELOAD=build/lib/libmortise-hslab_profiled\.so PROG", {"PROG": "./prog"}),
 ]
 # Run elsewhere: the test that does, and what in it shows that it does.
