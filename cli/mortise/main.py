@@ -138,4 +138,7 @@ def of_number(error: Exception) -> str | None:
         "greater_than_equal": f"a whole number not below {bounds.get('ge')}",
         "less_than_equal": f"a whole number not above {bounds.get('le')}",
     }.get(found.get("type", ""))
-    return f"{param.opts[0]} '{str(found['input'])[:40]}': expected {expected}" if expected and param is not None else None
+    if not expected or param is None:
+        return None
+    name = param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
+    return f"{name} '{str(found['input'])[:40]}': expected {expected}"

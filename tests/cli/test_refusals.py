@@ -60,7 +60,7 @@ def test_an_arm_is_no_allocator_of_run(cli):
 
 def test_numbers_of_other_commands(cli):
     assert "mortise: --every 'few': expected a whole number: 'mortise latency --help'" in cli.refused(2, "latency", "--every", "few", "--", "true")
-    assert "mortise: index 'one': expected a whole number: 'mortise cell --help'" in cli.refused(2, "cell", "plan.json", "one")
+    assert "mortise: INDEX 'one': expected a whole number: 'mortise cell --help'" in cli.refused(2, "cell", "plan.json", "one")
     assert "mortise: --max '2000': expected a whole number not above 1024" in cli.refused(2, "threads", "--max", "2000", "--", "true")
 
 
