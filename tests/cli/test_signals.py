@@ -21,14 +21,19 @@ SLEEPS = ["sh", "-c", "echo here; exec sleep 600"]
 STATES = ["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"]
 
 
+def masks(states):
+    """Of the signals blocked and of those ignored, without libc's own, 32 and 33: its posix_spawn leaves them ignored."""
+    return [int(mask, 16) & (1 << 31) - 1 for mask in states.split()[1::2]]
+
+
 def states_here():
     """What a program is given that a test starts itself: whoever runs the tests may have some signals ignored."""
-    return subprocess.run(STATES, capture_output=True, text=True, check=True).stdout
+    return masks(subprocess.run(STATES, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.parametrize("words", (["run", "--alloc", "glibc"], ["run", "--alloc", "toy"]))
 def test_a_program_ignores_nothing_that_python_ignores(cli, words):
-    assert cli(*words, "--", *STATES).stdout == states_here()
+    assert masks(cli(*words, "--", *STATES).stdout) == states_here()
 
 
 def test_a_writer_into_a_closed_pipe_ends(mortise_home):
@@ -74,7 +79,7 @@ def test_a_signal_ends_the_program_and_leaves_no_file(kept, command, number):
 
 @pytest.mark.parametrize("command", WAITING)
 def test_a_command_that_waits_leaves_no_signal_ignored_or_blocked(kept, cli, command):
-    assert cli(*WAITING[command], "--", *STATES).stdout == states_here()
+    assert masks(cli(*WAITING[command], "--", *STATES).stdout) == states_here()
 
 
 def test_ctrl_c_during_the_imports_is_no_traceback(tmp_path, monkeypatch):
@@ -87,8 +92,8 @@ def test_ctrl_c_during_the_imports_is_no_traceback(tmp_path, monkeypatch):
 
 def test_what_was_ignored_stays_ignored(kept, cli):
     done = cli("profile", "--", *STATES, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
-    here, there = (int(text.split()[3], 16) for text in (states_here(), done.stdout))
-    assert there == here | 1 << (signal.SIGINT - 1)
+    blocked, ignored = states_here()
+    assert masks(done.stdout) == [blocked, ignored | 1 << (signal.SIGINT - 1)]
 
 
 def test_a_terminals_ctrl_c_is_not_passed_on_a_second_time():
