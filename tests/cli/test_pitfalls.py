@@ -155,7 +155,8 @@ def test_runs_too_short_to_compare_are_said_to_be(cli):
     assert re.search(r"one run takes under 50 ms.*, or repeat main: --repeat-inside \d+\n", said), said
     many = cli(*words, "--repeat-inside", "2000", "--", "true").stdout
     assert "main ran 2000 times in each time run" in many and "one run takes under 50 ms" not in many
-    start, main = (float(re.search(r"glibc .*?([\d.]+) (µs|ms) ", text)[1]) * (1e-3 if "µs" in text else 1) for text in (said, many))
+    first_times = [re.search(r"glibc .*?([\d.]+) (µs|ms) ", text).groups() for text in (said, many)]
+    start, main = (float(number) * {"µs": 1, "ms": 1000}[unit] for number, unit in first_times)
     assert main < start
 
 
