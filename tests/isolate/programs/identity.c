@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,12 @@
 
 static pid_t main_pid;
 static volatile sig_atomic_t handled;
+static sem_t through;
 static void on_signal(int n) { handled = n; }
-static void cleanup(void* text) { printf("cleanup %s\n", (const char*)text); }
+static void cleanup(void* text) {
+  printf("cleanup %s\n", (const char*)text);
+  if (!strcmp(text, "outer")) sem_post(&through);
+}
 
 static void* exits_early(void* argument) {
   pthread_cleanup_push(cleanup, "outer");
@@ -47,6 +52,7 @@ static void* look(void* argument) {
 
 int main(void) {
   main_pid = getpid();
+  sem_init(&through, 0, 0);
   pthread_t thread;
   void* result = NULL;
   pthread_create(&thread, NULL, look, &thread);
@@ -54,6 +60,7 @@ int main(void) {
   pthread_create(&thread, NULL, exits_early, (void*)42);
   pthread_join(thread, &result);
   printf("result %ld\n", (long)result);
+  sem_wait(&through);
   const int waited = waitpid(-1, NULL, 0);
   printf("waitpid: %d, no children: %d\n", waited, errno == ECHILD);
   pthread_attr_t attributes;
@@ -61,7 +68,7 @@ int main(void) {
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, 1 << 20);
   int error = pthread_create(&thread, &attributes, exits_early, NULL);
-  usleep(100000);
+  sem_wait(&through);
   printf("detached: %d\n", error);
   char* own = aligned_alloc(4096, 256 << 10);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_JOINABLE);
