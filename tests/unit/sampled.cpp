@@ -39,10 +39,10 @@ template <class H> std::map<std::size_t, std::uint64_t> samples(H& h) {
   h.each_stack([&](const HeapProfile::Stack& s) { found[s.allocated_bytes / s.allocated_blocks] += s.allocated_blocks; });
   return found;
 }
-/// How many of `n` blocks are samples: within five standard deviations.
+/// How many of `n` blocks are samples: within six standard deviations, and six more where they are few; all but once in a billion runs.
 void expect_share(std::uint64_t seen, std::size_t bytes, std::size_t n) {
   const double share = 1 - std::exp(-static_cast<double>(bytes) / static_cast<double>(kMean)), mean = share * static_cast<double>(n);
-  EXPECT_NEAR(static_cast<double>(seen), mean, 5 * std::sqrt(mean)) << n << " blocks of " << bytes;
+  EXPECT_NEAR(static_cast<double>(seen), mean, 6 * std::sqrt(mean) + 6) << n << " blocks of " << bytes;
 }
 
 template <class H, std::size_t kBytes> [[gnu::noinline]] Block site(H& h, typename H::Thread& t) {
@@ -89,7 +89,7 @@ TYPED_TEST(Sampling, TheFirstBlockOfAThreadIsNoSampleByItself) {
   Stage<H> stage(kThreads);
   for (unsigned thread = 0; thread < kThreads; ++thread)
     stage.as(thread, [](H& h, auto& t) { give(h, t, site<H, 100>(h, t)); });
-  EXPECT_LE(samples(stage.heap())[100], 8u) << "of 600 blocks, of which 0.9 are samples in the mean";
+  EXPECT_LE(samples(stage.heap())[100], 12u) << "of 600 blocks, of which 0.9 are samples in the mean";
 }
 
 /// Where a large block is asked for, a chunk of room for samples among them, a signal's handler runs.
