@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support.allocators import BUILD, ROOT, environment
+from support.allocators import BUILD, ROOT, environment, until_loaded
 
 sys.path.insert(0, str(ROOT / "cli"))
 
@@ -95,6 +95,8 @@ def test_it_does_what_it_says(words, mortise):
         assert mortise("build", "mine.toml", "-o", "libmine.so").returncode == 0
     sleeper = subprocess.Popen(["sleep", "300"], env=environment("hslab")) if "PID" in words else None
     try:
+        if sleeper:
+            until_loaded(sleeper)
         done = mortise(*(str(sleeper.pid) if word == "PID" else word for word in words[1:]))
     finally:
         if sleeper:

@@ -33,10 +33,14 @@ def place(tmp_path: Path) -> dict[str, str]:
                   "INCLUDE": str(ROOT / "include"), "EXAMPLES": str(ROOT / "examples")}
 
 
+# A reader's second is long enough for a program to start; on a busy machine it takes longer, and the next command waits for it.
+SLEEP = 'sleep() { command sleep "$@"; until grep -q libmortise- /proc/$!/maps; do command sleep 0.1; done; }\n'
+
+
 @pytest.mark.parametrize("script", list(commands()))
 def test_documented_commands_work(script, place, tmp_path):
     assert shutil.which("bash")
-    process = subprocess.Popen(["bash", "-ec", script + "\nkill $(jobs -p) 2>/dev/null || true"], cwd=tmp_path, env=place,
+    process = subprocess.Popen(["bash", "-ec", SLEEP + script + "\nkill $(jobs -p) 2>/dev/null || true"], cwd=tmp_path, env=place,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0, f"{script}\n{out}"

@@ -9,7 +9,7 @@ import sys
 import jsonschema
 import pytest
 
-from support.allocators import BUILD, NAMES, ROOT, WAY_IDS, WAYS, environment, library, program, run
+from support.allocators import BUILD, NAMES, ROOT, WAY_IDS, WAYS, environment, library, program, run, until_loaded
 
 sys.path.insert(0, str(ROOT / "cli"))
 MORTISE = [sys.executable, "-m", "mortise"]
@@ -95,6 +95,7 @@ def test_the_program_goes_on_undisturbed_while_it_is_read():
     """A reader that needed a signal or a stop would end a sleep early."""
     sleeper = subprocess.Popen(["sleep", "1000"], env=environment("hslab"))
     try:
+        until_loaded(sleeper)
         for _ in range(3):
             assert command_line("stats", sleeper.pid).returncode == 0
         status = open(f"/proc/{sleeper.pid}/status").read()
@@ -110,6 +111,7 @@ def test_a_busy_heap_is_read_too(rounds):
     busy = subprocess.Popen([program("life", "threads"), "churn"], env=environment("hslab"), stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT)
     try:
+        until_loaded(busy)
         for _ in range(rounds):
             done = command_line("stats", busy.pid, "--json")
             if busy.poll() is not None:

@@ -6,6 +6,7 @@ Tests are parametrised over `NAMES`, so an allocator that ships later is covered
 import json
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,13 @@ def environment(name: str | None, rseq: bool = True, preload: tuple = (), **more
     if not rseq:
         clean["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
     return clean | more
+
+
+def until_loaded(process: subprocess.Popen) -> None:
+    """Waits until a process that was just started has its allocator: before, it has none that anybody could read."""
+    while "libmortise-" not in Path(f"/proc/{process.pid}/maps").read_text():
+        assert process.poll() is None, f"it ended with {process.returncode}"
+        time.sleep(0.01)
 
 
 def run(command, name: str | None = None, *, rseq: bool = True, preload: tuple = (), timeout: float = WATCHDOG_S,
