@@ -10,6 +10,7 @@ import pytest
 from mortise import latency, latency_file, symbols
 from mortise.arms import Arm
 from mortise.launching import Launcher, Request
+from playwright.sync_api import expect
 
 from cli.conftest import compile_c
 from cli.test_commands import schema
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
   int count = argc > 2 ? atoi(argv[2]) : 1000;
   if (strcmp(mode, "pairs") == 0) pairs(count);
   if (strcmp(mode, "sparse") == 0) for (int i = 0; i < count; i++) { pairs(1000); usleep(3000); }
-  if (strcmp(mode, "mixed") == 0) { pairs(count); for (int i = 0; i < 3200; i++) free(slow_place(20002)); }
+  if (strcmp(mode, "mixed") == 0) { pairs(count); for (int i = 0; i < count / 10; i++) free(slow_place(40004)); }
   if (strcmp(mode, "all") == 0) {
     for (int i = 0; i < count; i++) {
       free(calloc(10, 10));
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
   return 0;
 }
 """
-# Hands everything to libc but three sizes: the first waits, the second maps and touches, the third computes for 300 ms.
+# Hands everything to libc but four sizes: the first waits, the second maps and touches, the third computes for 300 ms, the last for 50 µs.
 SLOW = """
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -83,7 +84,7 @@ SLOW = """
 #include <unistd.h>
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void*, size_t);
 extern void __libc_free(void*);
-static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
+static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000 + t.tv_nsec / 1000; }
 void* malloc(size_t n) {
   if (n == 10001) usleep(3000);
   if (n == 20002) {
@@ -91,7 +92,8 @@ void* malloc(size_t n) {
     for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1;
     munmap(p, 1 << 20);
   }
-  if (n == 30003) for (long until = now() + 300; now() < until;) {}
+  if (n == 30003) for (long until = now() + 300000; now() < until;) {}
+  if (n == 40004) for (long until = now() + 50; now() < until;) {}
   return __libc_malloc(n);
 }
 void* calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
@@ -202,7 +204,8 @@ def test_where_calls_are_dense_fewer_are_timed_and_each_counts_for_more(program,
     assert int(sparse[0].timed[0]) > 64 * 2 and calls(sparse, "malloc") >= 40 * 1000
     malloc = latency.kind_of(0, timed(program, "mixed", 300_000, every=64, library=slow)[1], PRECISE)
     rare = sum(n for ns, n in malloc["histogram"] + malloc["torn_histogram"] if ns > 20_000) / (sum(n for _, n in malloc["histogram"]) + malloc["torn"])
-    assert 0.002 < rare < 0.03, "3200 of 303 200: those that come seldom do not gain a share by being timed more often"
+    # Some 150 timed calls stand for 30 000 of 330 000: 9 %, with a standard deviation of a tenth of that; each told once they were 20 %.
+    assert 0.045 < rare < 0.145, "those that come seldom do not gain a share by being timed more often"
 
 
 def test_blocks_given_before_the_allocator_was_known_are_resized_and_freed(program, tmp_path):
@@ -325,7 +328,7 @@ def test_the_page_draws_every_arm_on_a_logarithmic_axis(cli, browser, program, t
     opened = Opened(browser.new_context(offline=True).new_page(), str(tmp_path / "o.html"))
     assert opened.said == [] and len(opened.asked) == 1
     for kind in ("malloc", "free", "empty"):
-        assert opened.page.locator(f"#plot-{kind} .scatterlayer .trace").count() == 2, kind
+        expect(opened.page.locator(f"#plot-{kind} .scatterlayer .trace"), kind).to_have_count(2)
         assert opened.page.evaluate(f"document.getElementById('plot-{kind}').layout.yaxis.type") == "log"
     assert opened.page.locator("#malloc tbody tr").count() == 2
     assert json.loads(opened.page.locator("#data").text_content())["schema"] == "mortise.latency/1"
