@@ -9,12 +9,14 @@ from mortise import figures, page
 from playwright.sync_api import Page, expect, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
+PATIENCE_MS = 300_000  # for a browser to start, a page to be drawn: turns a hang into a failure, nothing else
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
         yield started
         started.close()
 
@@ -24,6 +26,7 @@ class Opened:
 
     def __init__(self, page: Page, path):
         self.page, self.said, self.asked = page, [], []
+        page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("request", lambda request: self.asked.append(request.url))
@@ -53,7 +56,7 @@ def test_the_page_stands_alone_and_draws_everything(reported, churn):
     assert page.locator("#arms tbody tr").count() == 2
     for plot in ("front", "runs", "memory", "sizes", "latency-malloc", "latency-free"):
         assert page.locator(f"#{plot} .main-svg").count() > 0, plot
-    assert page.locator("#latency-malloc .scatterlayer .trace").count() == 2, "a curve for each arm"
+    expect(page.locator("#latency-malloc .scatterlayer .trace"), "a curve for each arm").to_have_count(2)
     assert page.evaluate("document.getElementById('latency-malloc').layout.yaxis.type") == "log"
     assert page.locator("#latency tr").count() == 1 + 3 * 2 and page.locator("#calls tr").count() == 1 + 2
     expect(page.locator("#runs .scatterlayer .point")).to_have_count(8)  # waits: a slow machine draws later
@@ -63,10 +66,15 @@ def test_the_page_stands_alone_and_draws_everything(reported, churn):
 def test_hovering_shows_the_run(reported, churn):
     opened, document, _ = reported("--rounds", "4", "--arms", "glibc,toy", "--", str(churn), "200000", "5")
     point = opened.page.locator("#runs .scatterlayer .point").first
-    point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    opened.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    opened.page.wait_for_selector("#runs .hoverlayer .hovertext")
+    text = opened.page.locator("#runs .hoverlayer .hovertext")
+    for _ in range(1000):  # a pointer that comes before the plot listens is not seen: it goes away and comes again
+        point.scroll_into_view_if_needed()
+        box = point.bounding_box()
+        opened.page.mouse.move(0, 0)
+        opened.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        opened.page.wait_for_timeout(200)
+        if text.count():
+            break
     shown = opened.page.locator("#runs .hoverlayer").text_content()
     # Both arms' first points may lie under the pointer: the text is that of one of them, with its own number of faults.
     firsts = {name: next(run for run in arm["runs"] if run["round"] == 1) for name, arm in document["arms"].items()}
@@ -92,7 +100,8 @@ def test_a_sweep_draws_its_curves_and_rings_the_default(reported):
     assert opened.said == []
     kind = "time" if figures.peaks_are_exact(document, list(document["arms"].values())) else "memory"
     runs = sum(run["kind"] == kind for entry in document["arms"].values() for run in entry["runs"])
-    assert opened.page.locator("#curves .scatterlayer .point").count() == runs + 2 * 6 + 2, "runs, points, and a ring for each default"
+    drawn = opened.page.locator("#curves .scatterlayer .point")
+    expect(drawn, "runs, points, and a ring for each default").to_have_count(runs + 2 * 6 + 2)
     labels = opened.page.locator("#curves .textpoint").all_text_contents()
     assert sorted(set(labels)) == ["1", "2", "3", "4", "5", "unset"]
     assert len(document["curves"]["a"]["points"]) == 6

@@ -6,12 +6,13 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from mortise import affinity_plans, shape, shape_page
 from mortise.errors import WrongUse
 
-CHROMIUM = "/usr/bin/chromium"
+from cli.test_page import browser  # noqa: F401
+
 ID = "9f3ac2"
 
 
@@ -48,15 +49,7 @@ def document(process):
     return {"schema": "mortise.affinity/1", "program": ["./prog", "a b"], "mode": "graph", "processes": [process]}
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-def test_the_page_shows_nodes_edges_merges_and_reasons(browser, process, tmp_path):
+def test_the_page_shows_nodes_edges_merges_and_reasons(browser, process, tmp_path):  # noqa: F811
     path = tmp_path / "graph.html"
     path.write_text(shape_page.render(document(process)))
     page = browser.new_context(offline=True).new_page()

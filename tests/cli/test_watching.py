@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 from mortise import symbols, watching
-from playwright.sync_api import sync_playwright
 
 from cli.conftest import compile_c
+from cli.test_page import browser  # noqa: F401
 
 SOURCE = """
 struct pair { long left, right; };
@@ -57,17 +57,14 @@ def test_variables_are_named_without_the_dynamic_symbol_table(tmp_path, flags):
     assert watching.what(watching.told({"rounds": 15, "lines": lines}, {})["lines"][0]) == "0x40 in prog", "nobody knows, nobody guesses"
 
 
-def test_the_heat_map_fits_into_a_window_of_1100_pixels_whoever_wrote_what(tmp_path):
+def test_the_heat_map_fits_into_a_window_of_1100_pixels_whoever_wrote_what(browser, tmp_path):  # noqa: F811
     """Names of C++ have hundreds of characters without a space, and a line can have eight writers."""
     line = line_at("prog", 0, [(8 * i, 8 * i + 7) for i in range(8)]) | {"share": 0.9371}
     line["global"]["symbol"] = "std::map<std::string,std::vector<std::pair<int,double>>>::" + "inner::" * 40 + "counter"
     (tmp_path / "map.html").write_text(watching.page(["./a-program", "--with", "arguments" * 30], {"rounds": 15, "lines": [line, line]}))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1100, "height": 800})
-        page.goto(f"file://{tmp_path}/map.html")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 1100
-        cells = [page.locator("td.b").nth(i).bounding_box() for i in range(64)]
-        assert len({cell["y"] for cell in cells}) == 1 and all(cell["width"] >= 4 for cell in cells), "one row of bytes that can be seen"
-        assert page.locator("td.w").first.bounding_box()["width"] >= 100
-        browser.close()
+    page = browser.new_page(viewport={"width": 1100, "height": 800})
+    page.goto(f"file://{tmp_path}/map.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1100
+    cells = [page.locator("td.b").nth(i).bounding_box() for i in range(64)]
+    assert len({cell["y"] for cell in cells}) == 1 and all(cell["width"] >= 4 for cell in cells), "one row of bytes that can be seen"
+    assert page.locator("td.w").first.bounding_box()["width"] >= 100
