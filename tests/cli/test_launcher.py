@@ -1,6 +1,7 @@
 """The launcher's figures are what every verdict stands on: a wrong peak or status here makes every comparison wrong."""
 
 import ctypes
+import itertools
 import os
 import signal
 import struct
@@ -33,7 +34,7 @@ def test_a_large_spawner_does_not_show_in_the_peak(launch, memory):
     """The kernel folds the peak of whoever executes a program into the program's ru_maxrss: 500 MB for `true`."""
     ballast = bytearray(500 * MIB)
     ballast[:: os.sysconf("SC_PAGESIZE")] = b"x" * len(ballast[:: os.sysconf("SC_PAGESIZE")])
-    assert launch("true", memory=memory).facts["peak_rss_bytes"] <= 2 * MIB
+    assert launch("true", memory=memory).facts["peak_rss_bytes"] <= 20 * MIB
     direct = subprocess.Popen(["true"])
     _, _, usage = os.wait4(direct.pid, 0)
     direct.returncode = 0
@@ -54,34 +55,37 @@ def test_the_bare_launcher_reports_the_bare_program(mortise_home):
     ]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     peak = int(said.split('"peak_rss_bytes":')[1].split(",")[0])
-    assert 0 < peak <= 2 * MIB
+    assert 0 < peak <= 8 * MIB
 
 
 def test_the_peak_is_exact_at_the_exit_stop(launch, churn):
     bare = launch(churn, "0", "0", memory=True).facts
     touched = launch(churn, "0", "100", memory=True).facts
     assert bare["peak_source"] == touched["peak_source"] == "exit_stop"
-    assert abs(touched["peak_rss_bytes"] - bare["peak_rss_bytes"] - 100 * MIB) <= MIB // 2
+    assert abs(touched["peak_rss_bytes"] - bare["peak_rss_bytes"] - 100 * MIB) <= MIB  # pages of libraries vary from run to run
 
 
 def test_the_peak_is_what_the_program_knows_itself(launch):
     """Not only the difference of two runs, which a constant error would survive."""
     text = "x = bytearray(100 << 20); print(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
     outcome = launch("/usr/bin/python3", "-c", text, memory=True)
-    assert abs(outcome.facts["peak_rss_bytes"] - int(outcome.stdout) * 1024) <= MIB // 2
+    assert abs(outcome.facts["peak_rss_bytes"] - int(outcome.stdout) * 1024) <= MIB
 
 
 def test_sampling_sees_what_stays(launch):
+    """The average is that of the samples over time; how long the program took to start, and with it the average, is the machine's."""
     text = "x = bytearray(100 << 20); import time; time.sleep(0.5)"
     outcome = launch("/usr/bin/python3", "-c", text, memory=True)
     largest = max(size for _, size in outcome.series)
     assert abs(largest - outcome.facts["peak_rss_bytes"]) < 0.02 * outcome.facts["peak_rss_bytes"]
-    assert 80 * MIB < outcome.facts["avg_rss_bytes"] <= outcome.facts["peak_rss_bytes"]
+    steps = [(there - here, (before + after) / 2) for (here, before), (there, after) in itertools.pairwise(outcome.series)]
+    average = sum(seconds * size for seconds, size in steps) / sum(seconds for seconds, _ in steps)
+    assert outcome.facts["avg_rss_bytes"] == pytest.approx(average, rel=0.01)
 
 
 def test_a_larger_image_before_the_last_one_counts(launch):
     """VmHWM begins anew with every image: what a process held before it executed another program only the samples know."""
-    text = "import os, time; x = bytearray(100 << 20); time.sleep(0.2); os.execvp('sleep', ['sleep', '0.1'])"
+    text = "import os, time; x = bytearray(100 << 20); time.sleep(0.5); os.execvp('sleep', ['sleep', '0.1'])"
     facts = launch("/usr/bin/python3", "-c", text, memory=True).facts
     assert facts["processes"] == 1 and facts["peak_source"] == "samples" and facts["peak_rss_bytes"] > 100 * MIB
 
@@ -140,7 +144,9 @@ int main(int count, char** values) {
 
 
 def test_main_repeats_in_copies_of_the_loaded_program(launch, tmp_path):
-    """Each time from the same start, with the same input; figures are of one time, and the worst end is the end."""
+    """Each time from the same start, with the same input; figures are of one time, and the worst end is the end. Of twenty times the
+    time would be twenty-fold: so much no neighbour does.
+    """
     (tmp_path / "counts.c").write_text(COUNTS)
     program = compile_c(tmp_path / "counts.c", tmp_path / "counts")
     (tmp_path / "input").write_text("a line")
@@ -151,10 +157,10 @@ def test_main_repeats_in_copies_of_the_loaded_program(launch, tmp_path):
         return launch(program, log, *words, stdin=tmp_path / "input", **more), log.read_text().splitlines()
 
     once, _ = run()
-    many, said = run(repeat=5)
-    assert said == ["1 0 a line"] * 5 and many.stdout == b"xxxxx" and len(many.probed) == 1
-    assert many.facts["cpu_s"] == pytest.approx(once.facts["cpu_s"], rel=0.6) and many.facts["exit_status"] == 0
-    assert many.facts["peak_rss_bytes"] == pytest.approx(once.facts["peak_rss_bytes"], abs=1 << 20)
+    many, said = run(repeat=20)
+    assert said == ["1 0 a line"] * 20 and many.stdout == b"x" * 20 and len(many.probed) == 1
+    assert 0.2 < many.facts["cpu_s"] / once.facts["cpu_s"] < 5 and many.facts["exit_status"] == 0
+    assert many.facts["peak_rss_bytes"] == pytest.approx(once.facts["peak_rss_bytes"], abs=2 * MIB)
     assert run("3", repeat=4)[0].facts["exit_status"] == 3
     killed, said = run("k", repeat=4)
     assert killed.facts["exit_status"] == 128 + signal.SIGABRT and len(said) == 1
@@ -185,9 +191,14 @@ def test_children_count_and_those_left_behind_are_ended(launch, tmp_path):
     assert not Path(f"/proc/{mark.read_text().strip()}").exists()
 
 
-def test_the_peak_of_several_processes_is_their_sum(launch):
-    one = "x = bytearray(50 << 20); import time; time.sleep(0.5)"
-    outcome = launch("sh", "-c", f"/usr/bin/python3 -c '{one}' & /usr/bin/python3 -c '{one}' & wait", memory=True)
+def test_the_peak_of_several_processes_is_their_sum(launch, tmp_path):
+    """Both hold their memory at once: each waits for the other, whenever that was started."""
+    (tmp_path / "one.py").write_text(
+        "import os, sys, time\nx = bytearray(50 << 20)\nopen(sys.argv[1], 'w').close()\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)\ntime.sleep(0.5)\n"
+    )
+    a, b = (f"/usr/bin/python3 {tmp_path}/one.py {tmp_path}/{mine} {tmp_path}/{other}" for mine, other in ("ab", "ba"))
+    outcome = launch("sh", "-c", f"{a} & {b} & wait", memory=True)
     assert outcome.facts["peak_rss_bytes"] > 100 * MIB and outcome.facts["peak_source"] == "samples"
 
 
@@ -242,19 +253,22 @@ def test_a_program_that_cannot_be_executed(launch, tmp_path):
 
 def test_a_run_that_never_ends_is_ended(launch, tmp_path):
     mark = tmp_path / "mark"
-    with pytest.raises(RunFailed, match="ran longer than"):
-        launch("sh", "-c", f"echo $$ > {mark}; sleep 600", timeout_s=0.5)
-    pid = mark.read_text().strip()
+    for seconds in (0.5, 2.0, 8.0, 32.0):  # where the machine is so busy that the program has not begun by then, once more
+        with pytest.raises(RunFailed, match="ran longer than"):
+            launch("sh", "-c", f"echo $$ > {mark}; sleep 600", timeout_s=seconds)
+        if mark.exists() and (pid := mark.read_text().strip()):
+            break
     give_up = time.monotonic() + 20
     while Path(f"/proc/{pid}").exists() and time.monotonic() < give_up:
         time.sleep(0.01)
     assert not Path(f"/proc/{pid}").exists()
 
 
-SERVER = """import socket, sys
+SERVER = """import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.bind(sys.argv[1])
+s.bind(sys.argv[1] + ".new")
 s.listen()
+os.rename(sys.argv[1] + ".new", sys.argv[1])  # who sees it may connect
 while s.accept()[0].recv(1) != b"q":
     pass"""
 TALK = "python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('{{tmp}}/s'); s.send(b'{0}')\""
@@ -295,7 +309,7 @@ def test_a_server_that_is_never_ready(launch):
 
 def test_a_server_that_ends_while_it_is_loaded(launch):
     """Nothing is left to be stopped then, which is no error of its own."""
-    outcome = launch("true", service=Service(load="sleep 0.3"))
+    outcome = launch("true", service=Service(load="while [ -e /proc/{pid} ] && ! grep -q 'State:.Z' /proc/{pid}/status; do sleep 0.01; done"))
     assert outcome.facts["exit_status"] == 0
 
 
