@@ -88,10 +88,10 @@ def test_a_program_that_leaves_nothing_says_so(known):
 
 def test_the_profile_comes_with_a_page_and_is_priced(cli, churn, tmp_path):
     words = ["compare", "--rounds", "2", "--arms", "glibc,toy", "--json", str(tmp_path / "o.json")]
-    done = cli(*words, "--html", str(tmp_path / "o.html"), "--", str(churn), "30000")
+    done = cli(*words, "--html", str(tmp_path / "o.html"), "--", str(churn), "3000000")
     document = json.loads((tmp_path / "o.json").read_text())
     jsonschema.validate(document, schema("compare"))
-    assert document["profile"]["allocations"] >= 30000 and document["profile"]["cost"] > 1
+    assert document["profile"]["allocations"] >= 3000000 and document["profile"]["cost"] > 1
     assert "profile: 3000" in done.stdout and "times the CPU time" in done.stdout
     assert 'id="sizes"' in (tmp_path / "o.html").read_text()
     done = cli(*words, "--", str(churn))

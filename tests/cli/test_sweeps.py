@@ -131,10 +131,19 @@ def knob(tmp_path_factory):
     return compile_c(folder / "knob.c", folder / "knob")
 
 
+def trusted(cli, out, *words):
+    """A comparison whose control saw no ghost. One in some hundred does by chance, and then there is no verdict: it is made once more."""
+    for _ in range(4):
+        done = cli("compare", "--json", str(out), *words)
+        if json.loads(out.read_text())["conclusion"]["control_trusted"]:
+            break
+    return done
+
+
 def test_a_sweep_on_real_runs(cli, knob, tmp_path):
     out, page = tmp_path / "out.json", tmp_path / "out.html"
     arms = ["--arms", "plain=env:SCALE=1,lean=env:SCALE=0.4", "--sweep", "KNOB={1,4,8,16,32,64,128}", "--rounds", "8"]
-    done = cli("compare", *arms, "--json", str(out), "--html", str(page), "--seed", "2", "--", str(knob))
+    done = trusted(cli, out, *arms, "--html", str(page), "--seed", "2", "--", str(knob))
     document = json.loads(out.read_text())
     jsonschema.validate(document, schema("compare"))
     for name in ("plain", "lean"):
@@ -146,7 +155,7 @@ def test_a_sweep_on_real_runs(cli, knob, tmp_path):
     assert "curves: lean dominates plain" in done.stdout and done.returncode == 0
     assert "by default" in page.read_text()
     row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["64"])
-    assert len(re.findall(r"[\d.]+ ms, [\d.]+ MiB", row)) == 2, "every point of both curves is in the table"
+    assert len(re.findall(r"[\d.]+ (?:ms|s), [\d.]+ MiB", row)) == 2, "every point of both curves is in the table"
     assert re.search(r"^ 1 +fails +fails", done.stdout, re.M) and "| 1 | fails | fails |" in cli(
         "compare", "--replay", str(out), "--markdown", "-"
     ).stdout  # fmt: skip
@@ -192,7 +201,7 @@ def test_gates(cli, churn, tmp_path):
         ("many faster 5%", 0),
         ("many smaller 5%", 0),
     ):
-        done = cli("compare", *words, "--fail-if", gate, "--json", str(tmp_path / "o.json"), "--", str(churn))
+        done = trusted(cli, tmp_path / "o.json", *words, "--fail-if", gate, "--", str(churn))
         assert done.returncode == status, (gate, done.stdout)
         assert f"gate '{gate}': {'hit' if status else 'clear'}" in done.stdout
         jsonschema.validate(json.loads((tmp_path / "o.json").read_text()), schema("compare"))

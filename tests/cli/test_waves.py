@@ -175,7 +175,7 @@ def test_who_has_been_weighed_enough_leaves_the_memory_rounds(simulated):
 
 def test_a_decided_arm_is_said_at_once(churn):
     """The line with the verdict stands on stderr, before the table."""
-    arms = ["--arms", f"light=cmd:{churn} 100000", "--arms", f"heavy=cmd:{churn} 400000"]
+    arms = ["--arms", f"light=cmd:{churn} 1000", "--arms", f"heavy=cmd:{churn} 400000"]
     command = [sys.executable, str(ROOT / "cli"), "compare", "--check", "exit", "--rounds", "10", *arms, "--", str(churn)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert "decided    heavy against light: time " in done.stderr and "after 10 rounds" in done.stderr
