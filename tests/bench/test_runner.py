@@ -51,7 +51,8 @@ def test_each_round_has_every_cell_on_every_arm(stage):
         (n, c.workload, c.threads, name) for n in range(2) for c in cells for name in OURS)
     for run in running.runs:
         assert "failed" not in run and run["expected_seen"] and run["exit_status"] == 0
-        assert run["operations"] == 20000 and run["wall_s"] > 0 and run["peak_rss_bytes"] >= run["avg_rss_bytes"] > 0
+        assert run["operations"] == 20000 and run["wall_s"] > 0
+        assert run["peak_rss_bytes"] + (1 << 20) >= run["avg_rss_bytes"] > 0, "a sample is off by some pages, being read from counters of each core"
     assert len({(r["workload"], r["threads"], r["answer"]) for r in running.runs}) == 3, "one answer a cell"
     again = session_of(stage, arms)
     assert again.runs == running.runs, "what was kept is what was measured"
