@@ -24,7 +24,7 @@ def affinity(tmp_path: Path, *words: str, mode: str = "chain", more: str = "") -
     """Runs `mortise affinity`; what it printed, and the document of the process with most nodes."""
     file = tmp_path / "found.json"
     command = [sys.executable, "-m", "mortise", "affinity", "--mode", mode, "--json", str(file), *(["--conf", more] if more else []), "--", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=600)
     assert done.returncode == 0, done.stderr
     return done, json.loads(file.read_text())["processes"][0]
 
@@ -102,6 +102,6 @@ def test_libraries_come_and_go_under_a_profilers_signals(mode):
 
 def test_a_program_without_allocators_of_pools_is_refused(tmp_path):
     done = subprocess.run([sys.executable, "-m", "mortise", "affinity", "--alloc", "hslab", "--", "true"], capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=60)
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=600)
     assert done.returncode == 2
     assert done.stderr.startswith("mortise: 'hslab' has no affinity pools: expected one of ")

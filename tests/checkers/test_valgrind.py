@@ -15,7 +15,7 @@ VALGRIND = ["valgrind", "--soname-synonyms=somalloc=nouserintercepts", "--error-
 
 def checked(which, preload=ANNOTATED):
     env = environment(None) | {"LD_PRELOAD": str(preload)}
-    return subprocess.run([*VALGRIND, program("checkers", "crimes"), which], env=env, capture_output=True, text=True, timeout=300)
+    return subprocess.run([*VALGRIND, program("checkers", "crimes"), which], env=env, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("which, says", [

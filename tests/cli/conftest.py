@@ -104,7 +104,7 @@ class Cli:
 
     def __call__(self, *words: str, **options: object) -> subprocess.CompletedProcess:
         command = [sys.executable, str(ROOT / "cli"), *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **options)
 
     def refused(self, status: int, *words: str) -> str:
         """The one line on stderr with which the command line refuses."""

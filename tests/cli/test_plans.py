@@ -57,7 +57,7 @@ def test_cells_by_hand(cli, planned, tmp_path):
 def test_cells_by_gnu_parallel(planned, tmp_path, cli):
     path = planned()
     command = [sys.executable, str(ROOT / "cli"), "cell", str(path), "{}", "-o", str(tmp_path / "cells")]
-    subprocess.run(["parallel", "-j1", *command, ":::", "0", "1", "2"], check=True, capture_output=True, timeout=300)
+    subprocess.run(["parallel", "-j1", *command, ":::", "0", "1", "2"], check=True, capture_output=True, timeout=600)
     _, document = report(cli, tmp_path / "cells", tmp_path)
     assert document["arms"]["toy"]["vs_reference"]["time"]["rounds"] == 12
 

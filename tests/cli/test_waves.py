@@ -177,7 +177,7 @@ def test_a_decided_arm_is_said_at_once(churn):
     """The line with the verdict stands on stderr, before the table."""
     arms = ["--arms", f"light=cmd:{churn} 1000", "--arms", f"heavy=cmd:{churn} 400000"]
     command = [sys.executable, str(ROOT / "cli"), "compare", "--check", "exit", "--rounds", "10", *arms, "--", str(churn)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert "decided    heavy against light: time " in done.stderr and "after 10 rounds" in done.stderr
 
 
@@ -187,7 +187,7 @@ def test_what_is_piped_is_not_folded(churn, monkeypatch):
     words = [str(churn), "100", "0", *(f"a-long-argument-{n}" for n in range(9))]
     arms = ["--arms", "a-name-of-forty-letters-that-needs-a-column=env:X=1,b=env:X=2"]
     command = [sys.executable, str(ROOT / "cli"), "compare", "--rounds", "2", "--warmup", "0", *arms, "--", *words]
-    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout
     assert f"mortise compare -- {' '.join(words)}\n" in said
     row = next(line for line in said.splitlines() if "a-name-of-forty-letters-that-needs-a-column" in line and "reference" in line)
     assert row.count("reference") == 2

@@ -35,5 +35,5 @@ def test_there_are_such_lines():
 @pytest.mark.parametrize("folder, line", LINES)
 def test_it_runs(folder, line):
     env = {key: value for key, value in environment(None).items() if key != "MORTISE_TEST_ALL"}
-    done = subprocess.run(["bash", "-ec", line], cwd=folder, env=env, capture_output=True, text=True, timeout=590)
+    done = subprocess.run(["bash", "-ec", line], cwd=folder, env=env, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0 and done.stdout, done.stdout[-1000:] + done.stderr[-1000:]

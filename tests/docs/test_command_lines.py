@@ -84,7 +84,7 @@ def mortise(place):
     env = environment(None) | {"MORTISE_HOME": str(BUILD), "PYTHONPATH": str(ROOT / "cli"), "HOME": str(place)}
 
     def run(*words):
-        return subprocess.run([sys.executable, "-m", "mortise", *words], cwd=place, env=env, capture_output=True, text=True, timeout=300)
+        return subprocess.run([sys.executable, "-m", "mortise", *words], cwd=place, env=env, capture_output=True, text=True, timeout=600)
 
     return run
 

@@ -42,6 +42,6 @@ def test_documented_commands_work(script, place, tmp_path):
     assert shutil.which("bash")
     process = subprocess.Popen(["bash", "-ec", SLEEP + script + "\nkill $(jobs -p) 2>/dev/null || true"], cwd=tmp_path, env=place,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, f"{script}\n{out}"
     assert out.strip() or any(tmp_path.iterdir())

@@ -183,5 +183,5 @@ def test_it_runs_as_it_stands(command, place):
             for what, by in less.items():
                 command = re.sub(what, lambda _, by=by: by, command, count=1)
             break
-    done = subprocess.run(["bash", "-ec", command], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(["bash", "-ec", command], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "cannot be preloaded" not in done.stderr, f"{command}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"

@@ -18,7 +18,7 @@ def instructions(how, tmp_path):
     out = tmp_path / f"{how}.out"
     subprocess.run(["valgrind", "--tool=callgrind", f"--toggle-collect={function}", f"--callgrind-out-file={out}",
                     str(program("heaps", "held")), how, str(BLOCKS)], env=environment(None), check=True,
-                   capture_output=True, timeout=300)
+                   capture_output=True, timeout=600)
     return int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.M)[1])
 
 
@@ -37,7 +37,7 @@ def seen(*words):
     command = [sys.executable, "-m", "mortise", "stats", str(held.pid)]
     said = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
     table = subprocess.run(command, env=env, capture_output=True, text=True)
-    held.communicate("\n", timeout=60)
+    held.communicate("\n", timeout=600)
     assert said.returncode == table.returncode == 0, said.stderr + table.stderr
     document = json.loads(said.stdout)
     jsonschema.validate(document, json.loads((ROOT / "docs/schemas/process.json").read_text()))

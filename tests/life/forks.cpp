@@ -23,7 +23,7 @@ void expect_child_ok(pid_t child) {
 }
 
 void live_in_child(life::Churn& inherited, unsigned generation) {
-  alarm(60);  // a child that hangs is killed and seen
+  alarm(300);  // a child that hangs is killed and seen
   inherited.steps(500);
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 3; ++i)

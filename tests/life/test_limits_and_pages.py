@@ -144,7 +144,7 @@ class Group:
     def run(self, command, name, **env):
         script = f"echo $$ > {self.folder}/cgroup.procs; exec \"$@\""
         return subprocess.run(["sh", "-c", script, "sh", *map(str, command)], env=environment(name, **env),
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=600)
 
     def __exit__(self, *_):
         self.folder.rmdir()

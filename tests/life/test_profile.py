@@ -22,7 +22,7 @@ CHURNED = 400_000 * 1_500
 def mortise(*words, **more):
     env = {**environment(None), "MORTISE_HOME": str(BUILD), "PYTHONPATH": str(ROOT / "cli"), "COLUMNS": "200"}
     return subprocess.run([sys.executable, "-m", "mortise", "profile", *map(str, words)], env=env, capture_output=True,
-                          text=True, timeout=300, **more)
+                          text=True, timeout=600, **more)
 
 
 def by_function(profile, what="inuse_space"):
@@ -138,7 +138,7 @@ def test_growth_between_two_moments(tmp_path):
     assert process.stdout.readline() == "ready\n"
     first = mortise("--pid", process.pid, "-o", tmp_path / "first.pb.gz")
     second = mortise("--pid", process.pid, "--base", tmp_path / "first.pb.gz", "-o", tmp_path / "growth.pb.gz")
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=600)
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert by_function(heapprofile.read_pprof(tmp_path / "first.pb.gz")) == {**PLANTED, "churn": 0}
     assert not any(by_function(heapprofile.read_pprof(tmp_path / "growth.pb.gz")).values())

@@ -23,7 +23,7 @@ def schema(name):
 
 def command_line(*words, **more):
     env = {**environment(None), "MORTISE_HOME": str(BUILD), "PYTHONPATH": str(ROOT / "cli"), "COLUMNS": "120"}
-    return subprocess.run([*MORTISE, *map(str, words)], env=env, capture_output=True, text=True, timeout=120, **more)
+    return subprocess.run([*MORTISE, *map(str, words)], env=env, capture_output=True, text=True, timeout=600, **more)
 
 
 class Holder:
@@ -38,7 +38,7 @@ class Holder:
         return self
 
     def __exit__(self, *_):
-        self.process.communicate("\n", timeout=60)
+        self.process.communicate("\n", timeout=600)
 
 
 TWO_NODES = {"MORTISE_NODES": "0;1"}
@@ -133,7 +133,7 @@ def test_who_asks_disturbs_nobody(name):
         done = command_line("stats", asked.pid, "--json")
         assert done.returncode == 0, done.stderr
         jsonschema.validate(json.loads(done.stdout), schema("process"))
-        said, _ = asked.communicate("", timeout=100)
+        said, _ = asked.communicate("", timeout=600)
     assert (said, asked.returncode) == ("whole\n", 0)
 
 

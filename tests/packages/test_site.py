@@ -27,7 +27,7 @@ class Page(HTMLParser):
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site") / "site"
     python = ROOT / "build/venv/bin/python"
-    done = subprocess.run([python, ROOT / "packaging/site.py", folder], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([python, ROOT / "packaging/site.py", folder], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

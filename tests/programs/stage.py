@@ -14,7 +14,7 @@ from pathlib import Path
 from programs.proof import Proof, maps_library
 
 EXCEPTIONS = Path(__file__).resolve().parents[2] / "packaging/exceptions"  # programs that are known to misuse the heap
-HANG_SECONDS = 300  # a watchdog: it turns a hang into a failure and measures nothing
+HANG_SECONDS = 600  # a watchdog: it turns a hang into a failure and measures nothing
 POLL_SECONDS = 0.02
 
 

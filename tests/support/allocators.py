@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("MORTISE_BUILD", ROOT / "build"))
 EMULATOR = os.environ.get("MORTISE_EMULATOR", "").split()  # runs the programs of a build for another machine
-WATCHDOG_S = 120  # turns a hang into a failure, nothing else
+WATCHDOG_S = 600  # turns a hang into a failure, nothing else
 
 
 def _read() -> dict[str, dict]:
