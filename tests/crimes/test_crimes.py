@@ -68,14 +68,24 @@ SEEN = {
     "hslab_hardened":
         DOUBLE_FREES | INVALID_FREES | FOREIGN | OVERFLOWS | WRITES_AFTER_FREE | MISMATCHES | NEIGHBOURS | TRIMMED,
 }
+# What is told of a block that lies alone between pages that nobody may touch, which see most crimes first. One allocation in 20 000 of
+# hslab_hardened does, drawn at random.
+BY_PAGES = re.compile(r"fault=(out_of_bounds|use_after_free|double_free) |^$")
 CASES = [(name, crime) for name in SEEN if name in NAMES for crime in SEEN[name]]
 PLACE = r"/\S+\+0x[0-9a-f]+"
+
+
+def committed(name, expected, *words):
+    """A run of a crime; of hslab_hardened once more where its block was one of the few that lie alone, which two in a row are not."""
+    done = run(words, name)
+    alone = name == "hslab_hardened" and (told := BY_PAGES.search(done.err)) and told[1] not in expected.split("|")
+    return run(words, name) if alone else done
 
 
 @pytest.mark.parametrize("name, crime", CASES)
 def test_the_crime_is_named_and_the_program_ends(name, crime):
     faults = SEEN[name][crime]
-    done = run([program("crimes", "crime"), crime, *(["trim"] if name == "hslab" else [])], name)
+    done = committed(name, faults, program("crimes", "crime"), crime, *(["trim"] if name == "hslab" else []))
     pointer = done.out.split()[0]
     found = re.fullmatch(
         rf'mortise\[{name}\] fault=({faults}) ptr=(0x[0-9a-f]+)( size=\d+)?( allocated_at={PLACE})?( freed_at={PLACE})?'
@@ -112,7 +122,7 @@ def test_an_honest_program_is_left_alone(name):
 
 def test_a_write_to_what_a_sleeping_thread_has_freed_is_found_at_the_end():
     """It waits in that thread's quarantine, which nobody empties."""
-    done = run([program("life", "threads"), "stale"], "hslab_hardened")
+    done = committed("hslab_hardened", "write_after_free", program("life", "threads"), "stale")
     assert re.match(r"mortise\[hslab_hardened\] fault=write_after_free ptr=0x[0-9a-f]+ ", done.err)
     assert done.status == -signal.SIGABRT
 
