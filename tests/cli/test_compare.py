@@ -17,7 +17,7 @@ from cli.test_commands import schema
 def compare(cli, tmp_path):
     """Runs a short comparison and returns what the process said and the document it wrote."""
 
-    def run(*words, budget="60s", rounds="10"):
+    def run(*words, budget="1h", rounds="10"):
         path = tmp_path / "out.json"
         done = cli("compare", "--budget", budget, "--rounds", rounds, "--seed", "1", "--json", str(path), *words)
         document = json.loads(path.read_text()) if path.exists() and path.stat().st_size else None
@@ -269,7 +269,7 @@ def test_what_cannot_be_resolved_is_said_with_what_can(compare, cli, tmp_path):
     """A tenth of a percent from runs that differ by percents: no word, but how much these rounds would show, and how many are missing.
     Of times that were measured one comparison in a hundred would find a difference; these are given.
     """
-    _, document = compare("--resolve", "0.1%", "--arms", "a=env:X=1,b=env:X=2", "--", "sleep", "0.05", rounds="10", budget="60s")
+    _, document = compare("--resolve", "0.1%", "--arms", "a=env:X=1,b=env:X=2", "--", "sleep", "0.05", rounds="10")
     for turn, entry in enumerate((*document["arms"].values(), document["control"])):
         for run in entry["runs"]:
             run["cpu_s"] = 0.001 * (1 + (7 * run["round"] + 4 * turn) % 10 / 200)

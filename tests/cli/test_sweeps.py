@@ -142,7 +142,7 @@ def trusted(cli, out, *words):
 
 def test_a_sweep_on_real_runs(cli, knob, tmp_path):
     out, page = tmp_path / "out.json", tmp_path / "out.html"
-    arms = ["--arms", "plain=env:SCALE=1,lean=env:SCALE=0.4", "--sweep", "KNOB={1,4,8,16,32,64,128}", "--rounds", "8"]
+    arms = ["--arms", "plain=env:SCALE=1,lean=env:SCALE=0.4", "--sweep", "KNOB={1,4,8,16,32,64,128}", "--rounds", "8", "--budget", "1h"]
     done = trusted(cli, out, *arms, "--html", str(page), "--seed", "2", "--", str(knob))
     document = json.loads(out.read_text())
     jsonschema.validate(document, schema("compare"))
