@@ -30,7 +30,7 @@ HERE = [
     (r"parallel .* mortise cell plan\.json \{\} -o out ::: .*", {"seq 0 19": "seq 0 1"}),
     (r"build/venv/bin/python -m pytest tests/programs.*", {"/path/to/any.so": f"{BUILD}/lib/libmortise-tlsf.so", "$": " --collect-only -q"}),
     (r"PYTHONPATH=tests build/venv/bin/python -m programs\.soak --seconds \d+ .*",
-     {r"--seconds \d+": "--seconds 3", "program NAME": "program redis", r"allocator NAME \.\.\.": "allocator hslab"}),
+     {r"--seconds \d+": "--seconds 3", "program NAME": "program nginx", r"allocator NAME \.\.\.": "allocator hslab"}),
     (r"PYTHONPATH=tests build/venv/bin/python -m programs\.idle", {"$": " --program lua"}),
     (r"build/bin/mortise layers --markdown > docs/catalogue\.md", {"build/bin/": "", "docs/": ""}),
     (r"(MORTISE_TEST_ALL=1 )?pytest tests/\S+\.py", {"pytest": "build/venv/bin/python -m pytest", "$": " --collect-only -q"}),
