@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import time
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import quantiles
@@ -35,7 +36,8 @@ class Course:
     def third(self, number: int, tenths: int = 5) -> float:
         """The memory that so many tenths of the rounds stay below in one third of the time (0, 1 or 2): the median."""
         begin, end = (self.seconds[-1] * part / 3 for part in (number, number + 1))
-        sizes = [size for at, size in zip(self.seconds, self.memory, strict=True) if begin <= at <= end] or [0]
+        sizes = [size for at, size in zip(self.seconds, self.memory, strict=True) if begin <= at <= end]
+        sizes = sizes or [self.memory[max(bisect_right(self.seconds, end) - 1, 0)]]  # one round took all of it: what was before it
         return quantiles(sizes, n=10, method="inclusive")[tenths - 1] if len(sizes) > 1 else sizes[0]
 
     @property

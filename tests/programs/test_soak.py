@@ -1,7 +1,9 @@
 """If one of these fails, a long run would let a leak or a wrong answer pass, or call a steady program leaking."""
 
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +38,12 @@ def test_a_level_of_crests_and_troughs_passes_wherever_the_readings_fall():
     assert judge(course([60.0 if step % 5 == 0 or step > 22 else 15.0 for step in range(30)]), STEADY) == []
 
 
+def test_a_round_that_takes_a_third_of_the_time_is_no_growth():
+    held_up = course([100.0] * 30)
+    held_up.seconds = [float(second if second < 10 else second + 40) for second in range(30)]
+    assert judge(held_up, STEADY) == []
+
+
 def test_steady_growth_is_told_with_its_size():
     (told,) = judge(course([100.0 + 2 * step for step in range(30)]), STEADY)
     assert "memory grows by 2" in told and "allowed are" in told
@@ -59,6 +67,7 @@ def test_a_planted_leak_is_found(monkeypatch, mode, complaints):
             yield soakers.Load(lambda number: session.ask("same"), lambda: soakers.memory_of(session.process.pid))
 
     monkeypatch.setitem(soakers.SOAKERS, "leak", start)
+    monkeypatch.setattr(soak, "time", SimpleNamespace(monotonic=count().__next__))  # rounds of milliseconds are as long as the machine likes
     with open_theatre() as theatre:
         found = soak.run(theatre, "leak", None, seconds=0)
     assert len(judge(found, STEADY)) == complaints
