@@ -171,6 +171,12 @@ const char* take_output(Text value, char (&to)[256]) noexcept { return keep(valu
 const char* take_limit(Text value, std::uint64_t& to) noexcept {
   return parse_bytes(value, to) ? nullptr : "bytes such as 100M or 2G, a share such as 90%, or none";
 }
+const char* take_soft_limit(Text value) noexcept {
+  if (!Yields<Heap>) return "an allocator that caches spans, such as hslab";
+  const char* const expected = take_limit(value, settings.soft_limit);
+  settings.has_soft_limit |= !expected;
+  return expected;
+}
 const char* take_profile(Text value) noexcept {
   return Profiles<Heap> ? take_output(value, settings.profile) : "an allocator that samples: hslab_profiled";
 }
@@ -240,11 +246,7 @@ const char* take(Text key, Text value) noexcept {
   if (key.is("report_file")) return take_output(value, settings.report_file);
   if (key.is("exceptions")) return take(value, settings.exceptions);
   if (key.is("limit")) return take_limit(value, settings.limit);
-  if (key.is("soft_limit")) {
-    const char* const expected = take_limit(value, settings.soft_limit);
-    settings.has_soft_limit |= !expected;
-    return expected;
-  }
+  if (key.is("soft_limit")) return take_soft_limit(value);
   if (key.is("profile")) return take_profile(value);
   if (key.is("sample_bytes")) return take_sample(value);
   if (key.is("huge")) return take_huge(value);
