@@ -76,7 +76,7 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     if (key.is("affinity_misses")) return unless(number(o.misses_before_look, 1, 1'000'000), "a number of misses, 1 to 1000000");
     if (key.is("affinity_profile")) return unless(number(o.samples_per_second, 0, 10'000), "samples a second, 0 to 10000");
     if (key.is("affinity_sites")) return unless(parse(value, o.patches_sites), "0 or 1");
-    if (key.is("affinity_dump")) return unless(parse(value, o.dump), kPath);
+    if (key.is("affinity_dump")) return unless(keep(value, o.dump), kPath);
     if (key.is("affinity_plan")) return unless(parse(value, o.plan), kPath);
     bool asks;
     if (!parse(value, asks)) return "0 or 1";  // affinity_huge
@@ -90,8 +90,9 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     h.open();
   }
   static void at_exit(H& h) noexcept {
-    const char* const path = affinity_options<H>.dump;
-    if (!*path) return;
+    if (!*affinity_options<H>.dump) return;
+    const PathNow now(affinity_options<H>.dump);
+    const char* const path = now.text;
     const int fd = os::create_file(path);
     if (fd < 0) return warn_of_file("cannot write ", path);
     os::Output out(fd);

@@ -79,6 +79,15 @@ bool parse(Text t, char (&path)[256]) noexcept {
   return true;
 }
 
+/// The path of a file that is written to, as it was given: each %p stands for the process that writes, be it the child of a fork.
+bool keep(Text t, char (&path)[256]) noexcept {
+  char expanded[256];
+  if (!parse(t, expanded)) return false;
+  memcpy(path, t.at, t.length);
+  path[t.length] = 0;
+  return true;
+}
+
 /// The machine's nodes, none, or each one's CPUs.
 bool parse_nodes(Text t, Settings& s) noexcept {
   using Nodes = Settings::Nodes;
@@ -158,11 +167,18 @@ void warn_value(Text key, Text value, const char* expected) noexcept {
 
 const char* take(Text value, bool& to) noexcept { return parse(value, to) ? nullptr : "0 or 1"; }
 const char* take(Text value, char (&to)[256]) noexcept { return parse(value, to) ? nullptr : "a path of at most 200 characters"; }
+const char* take_output(Text value, char (&to)[256]) noexcept { return keep(value, to) ? nullptr : "a path of at most 200 characters"; }
 const char* take_limit(Text value, std::uint64_t& to) noexcept {
   return parse_bytes(value, to) ? nullptr : "bytes such as 100M or 2G, a share such as 90%, or none";
 }
+const char* take_soft_limit(Text value) noexcept {
+  if (!Yields<Heap>) return "an allocator that caches spans, such as hslab";
+  const char* const expected = take_limit(value, settings.soft_limit);
+  settings.has_soft_limit |= !expected;
+  return expected;
+}
 const char* take_profile(Text value) noexcept {
-  return Profiles<Heap> ? take(value, settings.profile) : "an allocator that samples: hslab_profiled";
+  return Profiles<Heap> ? take_output(value, settings.profile) : "an allocator that samples: hslab_profiled";
 }
 const char* take_sample(Text value) noexcept {
   if (!Profiles<Heap>) return "an allocator that samples: hslab_profiled";
@@ -221,20 +237,16 @@ const char* take_reserve(Text key, Text value) noexcept {
 const char* take(Text key, Text value) noexcept {
   if (key.is("purge_ms")) return take_purge(value);
   if (key.is("stats")) return take_stats(value);
-  if (key.is("stats_file")) return take(value, settings.stats_file);
+  if (key.is("stats_file")) return take_output(value, settings.stats_file);
   if (key.is("verbose")) return take(value, settings.verbose);
   if (key.is("only_self")) return take(value, settings.only_self);
   if (key.is("inspect")) return take(value, settings.inspect);
   if (key.is("reserve_mb") || key.is("prefault") || key.is("on_exhausted") || key.is("refill_ahead")) return take_reserve(key, value);
   if (key.is("on_fault")) return take_on_fault(value);
-  if (key.is("report_file")) return take(value, settings.report_file);
+  if (key.is("report_file")) return take_output(value, settings.report_file);
   if (key.is("exceptions")) return take(value, settings.exceptions);
   if (key.is("limit")) return take_limit(value, settings.limit);
-  if (key.is("soft_limit")) {
-    const char* const expected = take_limit(value, settings.soft_limit);
-    settings.has_soft_limit |= !expected;
-    return expected;
-  }
+  if (key.is("soft_limit")) return take_soft_limit(value);
   if (key.is("profile")) return take_profile(value);
   if (key.is("sample_bytes")) return take_sample(value);
   if (key.is("huge")) return take_huge(value);
@@ -259,6 +271,10 @@ void apply_list(const char* list) noexcept {
 }
 
 }  // namespace
+
+PathNow::PathNow(const char* setting) noexcept {
+  if (!parse({setting, strlen(setting)}, text)) text[0] = 0;
+}
 
 char* variable(char** environment, const char* name) noexcept {
   const std::size_t length = strlen(name);

@@ -76,6 +76,8 @@ void* new_failed(std::size_t size, std::size_t align, bool may_throw);
 /// Tells the background purge that memory was freed. (idle.cpp)
 void note_release() noexcept;
 void reset_idle_after_fork() noexcept;
+/// This process is the one whose memory this is, as at start. (idle.cpp)
+void own_memory() noexcept;
 /// Starts the thread that fills the reserve up as the settings say; it does nothing else. (idle.cpp)
 void refill_ahead() noexcept;
 
@@ -109,6 +111,12 @@ struct Settings {
 };
 extern constinit Settings settings [[gnu::visibility("hidden")]];
 void read_settings(char** environment) noexcept;
+
+/// Where a file is that a setting names and this process writes: each %p in it is the process's id. (conf.cpp)
+struct PathNow {
+  explicit PathNow(const char* setting) noexcept;
+  char text[256];
+};
 
 /// One line on standard error: `what` ("cannot write ") of the file at `path`, which a setting names. (report.cpp)
 void warn_of_file(const char* what, const char* path) noexcept;

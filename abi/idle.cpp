@@ -6,9 +6,9 @@
 //
 // The thread is made by clone itself, not by pthread_create: that may allocate, and may run under the loader's locks.
 // It has no libc thread state, so it runs nothing of libc that would need it: our own code and bare system calls. All
-// signals are blocked in it. It does not exist in the child of a fork, which starts its own when it needs one. A
-// program at rest has no thread more than it made itself, and may do what the kernel allows to a single thread only
-// (unshare, setns).
+// signals are blocked in it. It does not exist in the child of a fork, which starts its own when it needs one; the child
+// of a vfork starts none in its parent's memory, since it would end with the child and take a lock along. A program at
+// rest has no thread more than it made itself, and may do what the kernel allows to a single thread only (unshare, setns).
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::size_t kEnoughBytes = 1_MiB;      // less is not worth a thread
 constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much in the caches
+constexpr std::uint32_t kRefusalsMost = 10;      // of a thread; from then on the wait stays the same
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
@@ -42,6 +43,9 @@ constinit Atomic<std::uint32_t> running{0};      // 1 from the decision to start
 constinit Atomic<std::uint32_t> kernels_word{0}; // not 0 while the thread is on its stack; cleared by the kernel
 constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two looks tell whether the program allocates
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
+constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
+constinit Atomic<std::uint32_t> asks_again{0};   // the count of misses before which a thread that was refused is not asked for
+constinit Atomic<std::uint32_t> refusals{0};     // one after the other
 constinit Heap::Thread* own_record = nullptr;    // the thread's record of the stack of layers
 constinit std::byte* own_stack = nullptr;        // kept from one thread to the next
 constinit std::byte* own_thread_pointer = nullptr;
@@ -144,8 +148,26 @@ bool prepare_memory() noexcept {
   return own_record != nullptr;
 }
 
+/// Whether a thread started here lives as long as this memory: in the child of a vfork it would end at the child's exec.
+bool is_in_own_memory() noexcept {
+  const std::int32_t process = owner.load(Order::relaxed);  // 0 before our constructor has run
+  return !process || process == static_cast<std::int32_t>(os::syscall(SYS_getpid));
+}
+
+/// Of the misses before which nobody asks again, each refusal doubles how many.
+bool was_just_refused() noexcept {
+  const std::uint32_t wait = kManyMisses << refusals.load(Order::relaxed);
+  return asks_again.load(Order::relaxed) - misses.load(Order::relaxed) - 1 < wait;
+}
+void refuse_for_a_while() noexcept {
+  const std::uint32_t times = refusals.load(Order::relaxed);
+  asks_again.store(misses.load(Order::relaxed) + (kManyMisses << times), Order::relaxed);
+  if (times < kRefusalsMost) refusals.store(times + 1, Order::relaxed);
+  running.store(0, Order::seq_cst);
+}
+
 [[maybe_unused]] MORTISE_COLD void start(void (*entry)() noexcept) noexcept {
-  if (running.exchange(1, Order::seq_cst)) return;
+  if (was_just_refused() || !is_in_own_memory() || running.exchange(1, Order::seq_cst)) return;
   // The last thread may be about to leave its stack, which is a matter of microseconds.
   for (unsigned tries = 0; kernels_word.load(Order::acquire) != 0; ++tries) {
     if (tries == 100) return running.store(0, Order::seq_cst);
@@ -155,9 +177,9 @@ bool prepare_memory() noexcept {
   if (!prepare_memory()) return running.store(0, Order::seq_cst);
   std::uint64_t all = ~std::uint64_t{0}, before;
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  // Where the system refuses a thread, `running` stays 1: it is not asked again, and memory goes back by malloc_trim
-  // only.
-  start_thread(entry, own_stack + kStackBytes, own_thread_pointer);
+  // Where the system refuses a thread, memory goes back by malloc_trim only until it is asked again.
+  if (start_thread(entry, own_stack + kStackBytes, own_thread_pointer) < 0) refuse_for_a_while();
+  else refusals.store(0, Order::relaxed);
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
 }
 
@@ -191,7 +213,10 @@ void refill_ahead() noexcept {
   if constexpr (Reserves<Heap>) start(run_refill);
 }
 
+void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(SYS_getpid)), Order::relaxed); }
+
 void reset_idle_after_fork() noexcept {
+  own_memory();
   running.store(0, Order::relaxed);
   kernels_word.store(0, Order::relaxed);
   own_record = nullptr;  // the parent's thread may have been using it

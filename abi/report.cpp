@@ -134,12 +134,12 @@ void tell(const Crime& crime) noexcept {
   ReportLine copy = line;
   line.flush();
   if (!abi::settings.report_file[0]) return;
-  const long fd = os::syscall(SYS_openat, AT_FDCWD, abi::settings.report_file,
-                              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return abi::warn_of_file("cannot write ", abi::settings.report_file);
+  const abi::PathNow now(abi::settings.report_file);
+  const long fd = os::syscall(SYS_openat, AT_FDCWD, now.text, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return abi::warn_of_file("cannot write ", now.text);
   os::Output out(static_cast<int>(fd));
   copy.flush(out);
-  if (!out.close()) abi::warn_of_full_file(abi::settings.report_file);
+  if (!out.close()) abi::warn_of_full_file(now.text);
 }
 
 [[noreturn]] void report(Fault fault, Block block) noexcept {

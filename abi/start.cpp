@@ -191,12 +191,14 @@ template <class H> void set_sampling(H& h) noexcept {
 }
 
 /// Writes what `write` says to the file of a setting, or to standard error where it names none.
-template <class Write> void write_at_end(const char* path, Write&& write) noexcept {
-  const int fd = *path ? os::create_file(path) : 2;
+template <class Write> void write_at_end(const char* setting, Write&& write) noexcept {
+  const PathNow now(setting);
+  const char* const path = now.text;
+  const int fd = *setting ? os::create_file(path) : 2;
   if (fd < 0) return warn_of_file("cannot write ", path);
   os::Output out(fd);
   write(out);
-  if (*path && !out.close()) warn_of_full_file(path);
+  if (*setting && !out.close()) warn_of_full_file(path);
 }
 
 void say_hello() noexcept {
@@ -230,6 +232,7 @@ void say_hello() noexcept {
   environment = ::environ;
 #endif
   start();
+  own_memory();
   has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
   read_settings(environment);
   split_by_node(heap);

@@ -33,6 +33,7 @@ app = older.Typer(
     pretty_exceptions_enable=False,
     help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
 )
+NO_FOLDER = "No usable temporary directory found"
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 OTHER_WORDS = {"isolate": "threads", "bench": "compare", "benchmark": "compare"}  # what people try: no spelling is near
 PASS_ON = {"allow_interspersed_args": False}
@@ -91,11 +92,11 @@ def start() -> None:
         drop_output()
         status = 128 + signal.SIGPIPE
     except OSError as e:
-        if e.errno not in UNWRITABLE:
+        line = of_writing(e)
+        if line is None:
             raise
         drop_output()
-        what = f"'{e.filename}'" if e.filename else "standard output"
-        say(f"cannot write {what}: {e.strerror}; expected a place that can be written and has room")
+        say(line)
         status = WRONG_USE
     except Exception as e:
         if not hasattr(e, "format_message"):
@@ -103,6 +104,17 @@ def start() -> None:
         say(complaint(e))
         status = WRONG_USE
     sys.exit(stopping.status(status) if isinstance(status, int) else 0)
+
+
+def of_writing(error: OSError) -> str | None:
+    """What could not be written, in a line; None of all else. Of folders for temporary files tempfile has then tried several."""
+    if str(error.strerror or error).startswith(NO_FOLDER):
+        tried = str(error.strerror or error).removeprefix(NO_FOLDER)
+        return f"no folder for temporary files{tried}: expected one that can be written and has room; name it in TMPDIR"
+    if error.errno not in UNWRITABLE:
+        return None
+    what = f"'{error.filename}'" if error.filename else "standard output"
+    return f"cannot write {what}: {error.strerror}; expected a place that can be written and has room"
 
 
 def drop_output() -> None:

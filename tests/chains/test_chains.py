@@ -20,17 +20,22 @@ ALL = os.environ.get("MORTISE_TEST_ALL") == "1"
 pytestmark = pytest.mark.skipif(NAME not in NAMES, reason="affinity pools are for x86-64 with glibc")
 
 
-def affinity(tmp_path: Path, *words: str, mode: str = "chain", more: str = "") -> tuple[subprocess.CompletedProcess, dict]:
-    """Runs `mortise affinity`; what it printed, and the document of the process with most nodes."""
+def affinity(tmp_path: Path, *words: str, mode: str = "chain", more: str = "", found: bool = True):
+    """Runs `mortise affinity`; what it printed, and, if something was found, the document of the process with most nodes."""
     file = tmp_path / "found.json"
     command = [sys.executable, "-m", "mortise", "affinity", "--mode", mode, "--json", str(file), *(["--conf", more] if more else []), "--", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=600)
     assert done.returncode == 0, done.stderr
-    return done, json.loads(file.read_text())["processes"][0]
+    return (done, json.loads(file.read_text())["processes"][0]) if found else done
 
 
 def conf(mode: str) -> dict[str, str]:
     return {"MORTISE_CONF": f"affinity_mode={mode}"}
+
+
+def test_a_program_that_leaves_nothing_behind_is_told_of(tmp_path):
+    done = affinity(tmp_path, "perl", "-e", "use POSIX; fork and POSIX::_exit(0); POSIX::_exit(0)", found=False)
+    assert "mortise: 'perl': it ended without its destructors (_exit, exec), and what was found in it is lost\n" in done.stderr
 
 
 @pytest.mark.parametrize("way", WAYS)

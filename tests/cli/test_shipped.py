@@ -1,7 +1,10 @@
 """The command line over what was really built: a description that no longer matches its reader breaks here first."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -53,6 +56,19 @@ def test_what_is_no_value_for_the_library_is_none_here(the_build, value, tmp_pat
         said = run(["/bin/true"], name, env={"MORTISE_CONF": every}, cwd=tmp_path).err
         passed_over |= set(re.findall(r"setting '(\w+)=[^']*' is ignored; it takes", said))
     assert {key for key, kind in known.items() if conf.lacks(key, kind, value) is not None} == passed_over
+
+
+@pytest.mark.parametrize("words", (["profile"], ["affinity"], ["latency", "--arms", "hslab"], ["compare", "--arms", "glibc,hslab"], ["threads", "--watch"]))
+def test_no_folder_for_temporary_files_is_a_line(the_build, words, tmp_path, monkeypatch):
+    """As where all of them are read-only, or full."""
+    (tmp_path / "sitecustomize.py").write_text("import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/proc/none', '/proc']\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = subprocess.run([sys.executable, ROOT / "cli", *words, "--", "true"], capture_output=True, text=True, check=False)
+    if words[0] == "latency" and os.access("/dev/shm", os.W_OK):
+        assert "Traceback" not in done.stderr  # its records are in memory
+        return
+    line = "mortise: no folder for temporary files in ['/proc/none', '/proc']: expected one that can be written and has room; name it in TMPDIR\n"
+    assert done.returncode == 2 and done.stderr.endswith(line) and "Traceback" not in done.stderr, done.stderr
 
 
 def test_every_allocator_is_listed_explained_found_and_runs(cli):

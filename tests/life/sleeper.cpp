@@ -1,5 +1,6 @@
 // What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory
 // that is locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start),
+// sleeper crowded (a limit on processes refuses threads, and is lifted), sleeper vforks (children of vfork allocate),
 // sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
 // 1024 is too short).
 #include <linux/filter.h>
@@ -7,7 +8,9 @@
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <string>
 #include <vector>
@@ -35,6 +38,44 @@ int idle() {
     EXPECT(life::wait_for([&] { return life::resident() < before + 12 * kMiB; }));
     EXPECT(life::wait_for([&] { return life::threads() == threads; }));
     printf("%zu: %zu KiB before, %zu after\n", size, before >> 10, life::resident() >> 10);
+  }
+  return 0;
+}
+
+/// Memory goes back in sleep once the limit is lifted, though a thread was refused before.
+int crowded() {
+  if (getuid() == 0) EXPECT(setuid(65534) == 0);  // root may always start one
+  rlimit limit{};
+  EXPECT(getrlimit(RLIMIT_NPROC, &limit) == 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  EXPECT(setrlimit(RLIMIT_NPROC, &none) == 0);
+  const std::size_t before = life::resident();
+  fill_and_free(20'000, 64 * kMiB);
+  EXPECT(life::threads() == 1);
+  EXPECT(setrlimit(RLIMIT_NPROC, &limit) == 0);
+  EXPECT(life::wait_for([&] { return fill_and_free(20'000, 64 * kMiB), life::threads() == 2; }));
+  EXPECT(life::wait_for([&] { return life::resident() < before + 12 * kMiB; }));
+  return 0;
+}
+
+/// A child of vfork lives in its parent's memory: what it frees there may not keep the parent from giving memory back.
+int vforks() {
+  const std::size_t before = life::resident();
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = vfork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+      fill_and_free(20'000, 64 * kMiB);
+      const unsigned threads = life::threads();
+      if (threads != 1) _exit(1);
+      execl("/bin/true", "true", nullptr);
+      _exit(1);
+    }
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    fill_and_free(20'000, 64 * kMiB);
+    EXPECT(life::wait_for([&] { return life::resident() < before + 12 * kMiB; }));
+    EXPECT(life::wait_for([&] { return life::threads() == 1; }));
   }
   return 0;
 }
@@ -116,5 +157,5 @@ int many_cpus(char** command) {
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
   return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
-         : what == "many_cpus" ? many_cpus(argv + 2) : 2;
+         : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

@@ -72,6 +72,13 @@ def test_a_sleeping_program_gives_its_memory_back(name, rseq):
     run([program("life", "sleeper"), "idle"], name, rseq=rseq).ok()
 
 
+@pytest.mark.parametrize("name", PURGING)
+@pytest.mark.parametrize("what", ["crowded", "vforks"])
+def test_memory_goes_back_whatever_befell_the_thread_for_it(name, what):
+    """Refused once, by a limit that was met for a moment; or asked for by a child in its parent's memory, and gone with it."""
+    run([program("life", "sleeper"), what], name).ok()
+
+
 # hslab+affinity keeps pools, guards keep marks (a sixteenth of the heap) and quarantines; segfit gives back whole spans only.
 @pytest.mark.parametrize("low, high", [(16, 512), (1000, 30_000), (100_000, 1_000_000)])
 @pytest.mark.parametrize("what", ["all", "lifo", "random"])

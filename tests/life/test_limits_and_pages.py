@@ -81,11 +81,22 @@ def test_a_limit_that_is_none_is_told(setting, takes):
     assert f"setting '{setting}' is ignored; it takes" in line and takes in line
 
 
-def test_above_the_soft_limit_nothing_stays_dirty():
+@pytest.mark.parametrize("name", NAMES)
+def test_a_soft_limit_holds_wherever_spans_are_cached_and_is_told_of_elsewhere(name):
+    env = {"MORTISE_CONF": "soft_limit=64M", "MORTISE_VERBOSE": "1"}
+    said = run(["/bin/true"], name, env=env).ok().err
+    if has_layer(name, "SpanCache") or has_layer(name, "SpanReserve"):
+        assert said.count("\n") == 1 and f" soft_limit={64 << 20} " in said
+    else:
+        assert "setting 'soft_limit=64M' is ignored; it takes an allocator that caches spans, such as hslab\n" in said
+
+
+@pytest.mark.parametrize("name", ["hslab", "hslab_hardened"])
+def test_above_the_soft_limit_nothing_stays_dirty(name):
     blocks = "for i in range(20): b = [bytearray(3 << 20) for _ in range(10)]; b = None"
     env = {"MORTISE_CONF": "stats=exit,purge_ms=100000", "PYTHONMALLOC": "malloc"}
-    loose = run(["/usr/bin/python3", "-c", blocks], "hslab", env=env).ok().err
-    tight = run(["/usr/bin/python3", "-c", blocks], "hslab", env={**env, "MORTISE_SOFT_LIMIT": "4M"}).ok().err
+    loose = run(["/usr/bin/python3", "-c", blocks], name, env=env).ok().err
+    tight = run(["/usr/bin/python3", "-c", blocks], name, env={**env, "MORTISE_SOFT_LIMIT": "4M"}).ok().err
     dirty = [int(re.search(r"free, resident bytes  = (\d+)", said)[1]) for said in (loose, tight)]
     assert dirty[0] >= 20 << 20 and dirty[1] <= 4 << 20
 

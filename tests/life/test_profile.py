@@ -46,6 +46,13 @@ def files(tmp_path_factory):
     return folder
 
 
+def test_a_folder_for_temporary_files_may_have_commas_in_its_name(tmp_path, monkeypatch):
+    (tmp_path / "a,b").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "a,b"))
+    done = mortise("--leaks", "--", program("life", "planted"))
+    assert done.returncode == 0 and "leak_large" in done.stdout, done.stderr
+
+
 def test_every_planted_leak_is_found_at_its_size(files):
     found = by_function(heapprofile.read_pprof(files / "exact.pb.gz"))
     assert found.pop("churn") == 0

@@ -181,6 +181,15 @@ def test_statistics_at_the_end_go_where_they_are_told(how, tmp_path):
         assert "resident bytes" in file.read_text() and "class" in file.read_text()
 
 
+@pytest.mark.parametrize("name, key", [("hslab", "stats=exit,stats_file"), ("hslab", "stats=json,stats_file"), ("hslab_profiled", "profile"),
+                                       ("hslab+affinity", "affinity_dump")])
+def test_the_child_of_a_fork_writes_a_file_of_its_own(name, key, tmp_path):
+    script = '$| = 1; print "$$\n"; if (my $child = fork) { waitpid $child, 0 } else { print "$$\n" }'
+    done = run(["perl", "-e", script], name, env={"MORTISE_CONF": f"{key}={tmp_path}/heap.%p"}).ok()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"heap.{pid}" for pid in done.out.split()), done.err
+    assert all(path.stat().st_size for path in tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name, key", [("hslab", "stats_file"), ("hslab_profiled", "profile")])
 def test_what_cannot_be_written_at_the_end_is_told_of(name, key, tmp_path):
     done = run(["/bin/true"], name, env={"MORTISE_CONF": f"stats=exit,{key}={tmp_path}/none/file"}).ok()

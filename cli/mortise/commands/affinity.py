@@ -61,14 +61,14 @@ def command(
         affinity_plans.read(plan)
     with tempfile.TemporaryDirectory(prefix="mortise-") as name:
         folder = Path(name)
-        wanted = {"affinity_mode": "graph" if mode is Mode.overhead else mode.value, "affinity_dump": f"{folder}/dump.%p"}
+        wanted = {"affinity_mode": "graph" if mode is Mode.overhead else mode.value}
         if mode is Mode.overhead:
             wanted["affinity_overhead"] = "1"
         if follows:
             wanted["affinity_plan"] = str(plan.absolute())
         if profile:
             wanted["affinity_profile"] = SAMPLES_PER_SECOND
-        status = run(path, program, str(catalogue.built(alloc)), wanted, settings)
+        status = run(path, program, str(catalogue.built(alloc)), wanted, settings, folder)
         found = chains.documents(folder)
     for one in found:
         chains.name_places(one)
@@ -84,15 +84,19 @@ def command(
     raise typer.Exit(status)
 
 
-def run(path: Path, program: list[str], library: str, wanted: dict[str, str], settings: str) -> int:
+def run(path: Path, program: list[str], library: str, wanted: dict[str, str], settings: str, folder: Path) -> int:
     """The program's status, as a shell would say it."""
     environment = dict(os.environ)
     environment["LD_PRELOAD"] = arms.preload(library)
     keys = conf.checked(settings) if settings else ""
     ours = ",".join(f"{key}={value}" for key, value in wanted.items())
     environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), ",".join(filter(None, [ours, keys])))
+    environment["MORTISE_AFFINITY_DUMP"] = f"{folder}/dump.%p"  # its name may have commas in it
     process = starting.run(path, program, environment)
-    if how := starting.killed(process):
+    how = starting.killed(process)
+    if not how and not (folder / f"dump.{process.pid}").is_file():
+        how = "it ended without its destructors (_exit, exec)"
+    if how:
         print(f"mortise: '{program[0]}': {how}, and what was found in it is lost", file=sys.stderr)
     return starting.status_of(process)
 

@@ -63,8 +63,8 @@ def of_run(program: list[str], sample: str) -> tuple[int, heapprofile.Profile]:
     with tempfile.TemporaryDirectory(prefix="mortise-") as folder:
         environment = dict(os.environ)
         environment["LD_PRELOAD"] = arms.preload(str(catalogue.built(ALLOCATOR)))
-        setting = f"profile={folder}/%p.heap,sample_bytes={sample}"
-        environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), conf.checked(setting))
+        conf.checked(f"sample_bytes={sample}")
+        environment |= {"MORTISE_PROFILE": f"{folder}/%p.heap", "MORTISE_SAMPLE_BYTES": sample}  # a folder's name may have commas in it
         process = starting.run(path, program, environment)
         status = starting.status_of(process)
         written = Path(folder) / f"{process.pid}.heap"

@@ -138,7 +138,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     // A kept span is one word: the address of its first granule and, in the bits that are zero there, its granules but for the wall.
     static std::size_t bytes_in(std::uintptr_t span) noexcept { return span % Index::kGranule * Index::kGranule; }
     /// Whether what is free goes back to the system at once.
-    bool is_pressed() noexcept {
+    bool gives_back_at_once() noexcept {
       if constexpr (requires { this->below.is_pressed(); }) return this->below.is_pressed() || this->below.purge_ms() == 0;
       else return false;
     }
@@ -147,7 +147,7 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
       auto& index = this->page_index();
       const Span* const s = index.span_of(p);
       const std::size_t bytes = Index::used_bytes_of(s) - page_;
-      if (kKept == 0 || bytes / Index::kGranule >= Index::kGranule || is_pressed()) return false;
+      if (kKept == 0 || bytes / Index::kGranule >= Index::kGranule || gives_back_at_once()) return false;
       if (kept_bytes_.fetch_add(bytes, Order::relaxed) + bytes <= kKeptBytes) {
         index.set_span(s->head, s->granules, SpanState::none);
         for (auto& kept : kept_) {
