@@ -4,9 +4,11 @@
 // ready, from the loader, or from another library's constructor. Our own constructor, which the loader runs before all
 // others (the link option initfirst), reads the settings. Fork handlers are registered at whichever comes first: those
 // of other libraries may allocate, and must find our locks open, so ours have to be the innermost.
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <new>
@@ -190,10 +192,21 @@ template <class H> void set_sampling(H& h) noexcept {
     if (settings.sample_bytes) h.set_mean(settings.sample_bytes);
 }
 
+constinit struct stat standard_error{};  // as it was at start
+
+/// Whether number 2 may be written to at the end: not a file or a connection that the program opened there since, but for a log.
+bool is_standard_error() noexcept {
+  struct stat now;
+  if (os::syscall(SYS_fstat, 2L, &now) != 0) return false;
+  if (now.st_dev == standard_error.st_dev && now.st_ino == standard_error.st_ino) return true;
+  return !S_ISSOCK(now.st_mode) && !(S_ISREG(now.st_mode) && !(os::syscall(SYS_fcntl, 2L, static_cast<long>(F_GETFL)) & O_APPEND));
+}
+
 /// Writes what `write` says to the file of a setting, or to standard error where it names none.
 template <class Write> void write_at_end(const char* setting, Write&& write) noexcept {
   const PathNow now(setting);
   const char* const path = now.text;
+  if (!*setting && !is_standard_error()) return;
   const int fd = *setting ? os::create_file(path) : 2;
   if (fd < 0) return warn_of_file("cannot write ", path);
   os::Output out(fd);
@@ -235,6 +248,7 @@ void say_hello() noexcept {
   own_memory();
   has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
   read_settings(environment);
+  if (settings.stats_at_exit != Settings::AtExit::nothing) os::syscall(SYS_fstat, 2L, &standard_error);
   split_by_node(heap);
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);
   set_limits(heap);

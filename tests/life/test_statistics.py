@@ -190,6 +190,17 @@ def test_the_child_of_a_fork_writes_a_file_of_its_own(name, key, tmp_path):
     assert all(path.stat().st_size for path in tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("how, is_written", [("+>", False), (">>", True)])
+def test_what_took_the_place_of_standard_error_is_written_to_if_it_is_a_log(how, is_written, tmp_path):
+    """A daemon closes its streams; the first file that it opens may be its data."""
+    script = "close STDERR; open my $file, $ARGV[0], $ARGV[1]; die if fileno $file != 2; syswrite $file, 'data'"
+    for stats in ("exit", "json"):
+        (tmp_path / "file").write_text("")
+        run(["perl", "-e", script, how, tmp_path / "file"], "hslab", env={"MORTISE_STATS": stats}).ok()
+        text = (tmp_path / "file").read_text()
+        assert text.startswith("data") and (len(text) > 100) == is_written, text
+
+
 @pytest.mark.parametrize("name, key", [("hslab", "stats_file"), ("hslab_profiled", "profile")])
 def test_what_cannot_be_written_at_the_end_is_told_of(name, key, tmp_path):
     done = run(["/bin/true"], name, env={"MORTISE_CONF": f"stats=exit,{key}={tmp_path}/none/file"}).ok()
