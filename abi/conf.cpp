@@ -145,16 +145,41 @@ os::Line<>& put(os::Line<>& line, Text text) noexcept {
   return line;
 }
 
-void warn_unknown(Text key) noexcept {
+const char* nearest_to(Text key) noexcept {
   const char* nearest = kKeys[0];
   for (const char* k : kKeys)
     if (distance(key, k) < distance(key, nearest)) nearest = k;
+  return nearest;
+}
+
+void warn_unknown(Text key) noexcept {
+  const char* const nearest = nearest_to(key);
   os::Line<> line;
   line.text("mortise[").text(Card::kName).text("] warning: unknown setting '");
   put(line, key);
   const bool is_near = distance(key, nearest) <= std::min<std::size_t>(key.length + 2, 24) / 3;  // a slip of the finger, not another word
   if (is_near) line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
   else line.text("' is ignored; mortise.conf(7) lists those that there are").flush();
+}
+
+/// Of MORTISE_<KEY> that is none, but nearly one. Variables with other words are the command line's own, or somebody else's.
+void warn_variable(const char* word) noexcept {
+  char small[24];
+  std::size_t n = 0;
+  bool is_large = true;
+  for (; word[n] && word[n] != '='; ++n) {
+    if (n == sizeof small) return;
+    is_large &= word[n] < 'a' || word[n] > 'z';
+    small[n] = word[n] >= 'A' && word[n] <= 'Z' ? static_cast<char>(word[n] - 'A' + 'a') : word[n];
+  }
+  const Text key{small, n};
+  const char* const nearest = nearest_to(key);
+  if ((is_large && is_known(key)) || distance(key, nearest) > (n < 8 ? 1 : 2)) return;
+  os::Line<> line;
+  line.text("mortise[").text(Card::kName).text("] warning: variable 'MORTISE_");
+  put(line, {word, n}).text("' is ignored; did you mean 'MORTISE_");
+  for (const char* c = nearest; *c; ++c) line.put(*c >= 'a' && *c <= 'z' ? static_cast<char>(*c - 'a' + 'A') : *c);
+  line.text("'?").flush();
 }
 
 void warn_value(Text key, Text value, const char* expected) noexcept {
@@ -290,6 +315,8 @@ void read_settings(char** environment) noexcept {
   if (const char* value = variable(environment, "MORTISE_" #name)) apply({#key, strlen(#key)}, {value, strlen(value)});
 #include "variables.inc"
 #undef X
+  for (char** entry = environment; entry && *entry; ++entry)
+    if (strncmp(*entry, "MORTISE_", 8) == 0) warn_variable(*entry + 8);
 }
 
 }  // namespace mortise::abi

@@ -38,13 +38,17 @@ class Json {
     raw("null");
     return *this;
   }
-  /// Control characters become spaces.
+  /// Control characters become spaces, bytes that are not UTF-8 question marks.
   Json& text(const char* name, const char* value) noexcept {
     key(name);
     put('"');
-    for (; *value; ++value) {
+    while (*value) {
       if (*value == '"' || *value == '\\') put('\\');
-      put(static_cast<unsigned char>(*value) < ' ' ? ' ' : *value);
+      const unsigned n = utf8_length(value);
+      if (n == 0) put('?');
+      else if (n == 1) put(static_cast<unsigned char>(*value) < ' ' ? ' ' : *value);
+      else for (unsigned i = 0; i < n; ++i) put(value[i]);
+      value += n ? n : 1;
     }
     put('"');
     return *this;
@@ -60,6 +64,20 @@ class Json {
   }
 
  private:
+  /// How many bytes the character at `s` has; 0: it is none. Neither overlong forms, nor surrogates, nor beyond U+10FFFF.
+  static unsigned utf8_length(const char* s) noexcept {
+    const auto at = [s](unsigned i) { return static_cast<unsigned char>(s[i]); };
+    const unsigned lead = at(0);
+    if (lead < 0x80) return 1;
+    const unsigned n = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4) return 0;
+    for (unsigned i = 1; i < n; ++i)
+      if ((at(i) & 0xC0) != 0x80) return 0;
+    const unsigned second = at(1);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
+    if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+    return n;
+  }
   void key(const char* name) noexcept {
     if (!first_) put(',');
     if (wants_newline_) put('\n');

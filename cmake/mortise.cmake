@@ -123,6 +123,7 @@ function(mortise_archive target shared keep)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} LINKER_LANGUAGE C
     ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
   target_link_libraries(${target} INTERFACE ${CMAKE_DL_LIBS} pthread)
+  target_link_options(${target} INTERFACE -Wl,-z,nodelete)  # a plug-in stays with what is in it, as our libraries do (mortise_versioned)
 endfunction()
 
 # mortise_versioned(TARGET NODE PATTERN...): a library with an interface of its own. Its file carries the whole version, its SONAME

@@ -64,8 +64,13 @@ template <class H> void* reallocate(H& h, void* p, std::size_t size) noexcept {
   if (size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
   if (old.size_class == kNoClass)
     if (const Block b = resize_below(h.stack, t, old, size)) return b.ptr;
+  const int error = errno;
   void* const fresh = allocate(h.stack, {.size = size});
-  if (!fresh) return nullptr;
+  if (!fresh) {  // a smaller block is a gift: at the limit the old one does
+    if (size > old.size) return nullptr;
+    errno = error;
+    return p;
+  }
   memcpy(fresh, p, size < old.size ? size : old.size);
   release(h, p);
   return fresh;

@@ -12,7 +12,7 @@
 
 /// Links are under the registry's lock. All zeros is a heap in spans that nobody started.
 struct mo_heap {
-  enum class Kind : std::uint8_t { spans, range } kind;
+  enum class Kind : std::uint8_t { spans, range, ended } kind;
   char name[32];
   mo_heap *parent, *child;                 ///< its first child
   mo_heap *next, *prev;                    ///< of the registry
@@ -48,7 +48,11 @@ struct ArenaHeap : mo_heap {
 static_assert(sizeof(ArenaHeap) <= 16_KiB, "the smallest arena has room for blocks");
 
 inline SpanHeap* as_spans(mo_heap* h) noexcept { return h->kind == mo_heap::Kind::spans ? static_cast<SpanHeap*>(h) : nullptr; }
-inline ArenaHeap* as_arena(mo_heap* h) noexcept { return static_cast<ArenaHeap*>(h); }
+/// Of one that is not in spans. Destroyed heaps are noticed here, until their memory is used for something else.
+inline ArenaHeap* as_arena(mo_heap* h) noexcept {
+  MORTISE_CHECK(h->kind == mo_heap::Kind::range, Fault::use_after_free, Block(reinterpret_cast<std::byte*>(h), 0));
+  return static_cast<ArenaHeap*>(h);
+}
 
 /// Calls `f(stack)` with the heap's own stack.
 template <class F> MORTISE_HOT decltype(auto) on_stack(mo_heap* h, F&& f) noexcept {

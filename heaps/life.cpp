@@ -65,8 +65,15 @@ bool prepare() noexcept {
   return true;
 }
 
+/// As much of it as there is room for, in whole characters of UTF-8.
+void set_name(mo_heap* h, const char* name) noexcept {
+  std::size_t n = strnlen(name, sizeof h->name - 1);
+  if (name[n])
+    while (n && (name[n] & 0xC0) == 0x80) --n;
+  memcpy(h->name, name, n);
+}
 void enlist(mo_heap* h, const mo_heap_options& options) noexcept {
-  if (options.name) strncpy(h->name, options.name, sizeof h->name - 1);
+  if (options.name) set_name(h, options.name);
   Held held(registry.lock);
   h->next = registry.first;
   if (h->next) h->next->prev = h;
@@ -109,16 +116,33 @@ mo_heap* create_in_memory(const mo_heap_options& options) noexcept {
   return h;
 }
 
+/// Whether a heap that was not destroyed lies in the program's memory: making another there would cut the list of all. O(heaps).
+bool is_lived_in(const mo_heap_options& o) noexcept {
+  bool found = false;
+  Held held(registry.lock);
+  each([&](mo_heap* h) { found |= address_of(h) - address_of(o.memory) < o.bytes; });
+  return found;
+}
+/// Memory that does not run past the end of all addresses; a limit under which a heap could have a block.
+bool makes_sense(const mo_heap_options& o) noexcept {
+  if (o.memory) return o.bytes >= MO_HEAP_BYTES_MIN && o.bytes <= UINTPTR_MAX - address_of(o.memory) && !is_lived_in(o);
+  return o.bytes == 0 && (o.limit == 0 || o.limit >= MO_HEAP_LIMIT_MIN);
+}
+
 void end(mo_heap* h) noexcept {
   delist(h);
-  if (SpanHeap* s = as_spans(h)) {
+  SpanHeap* const s = as_spans(h);
+  h->kind = mo_heap::Kind::ended;
+  if (s) {
     s->lease().give_back_all();
     Store::Thread t;
     abi::heap.release(t, abi::heap.measure(abi::heap.block_of(reinterpret_cast<std::byte*>(s))));
   }
 }
+bool is_listed(mo_heap* h) noexcept { return h->kind != mo_heap::Kind::ended && (h->prev ? h->prev->next : registry.first) == h; }
 /// Those within it first, however deep they lie. O(heaps that end).
 void destroy_locked(mo_heap* h) noexcept {
+  MORTISE_CHECK(is_listed(h), Fault::double_free, Block(reinterpret_cast<std::byte*>(h), 0));
   for (mo_heap* at = h;;) {
     while (at->child) at = at->child;
     mo_heap* const parent = at->parent;
@@ -139,8 +163,7 @@ extern "C" {
 
 MORTISE_EXPORT mo_heap* mo_heap_create(const mo_heap_options* wanted) noexcept {
   const mo_heap_options options = wanted ? *wanted : mo_heap_options{};
-  const bool is_wrong = options.memory ? options.bytes < MO_HEAP_BYTES_MIN : options.bytes != 0;
-  if (is_wrong || (options.parent && options.parent->kind != mo_heap::Kind::spans)) {
+  if (!makes_sense(options) || (options.parent && options.parent->kind != mo_heap::Kind::spans)) {
     errno = EINVAL;
     return nullptr;
   }

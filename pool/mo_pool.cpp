@@ -15,6 +15,7 @@ struct mo_pool {
   mortise::checked_pool checks;
   mo_pool_options options{};
   bool keeps = false;
+  bool watches = false;  ///< something is to be done at a release: checks, or a hook
 };
 
 namespace {
@@ -38,6 +39,13 @@ void give(mo_pool* pool, std::byte* block) noexcept {
     pool->blocks.release_slow(block);
 }
 
+/// Whether the pool may take `block` back; what is done first.
+MORTISE_COLD bool watch_release(mo_pool* pool, void* block, const void* caller) noexcept {
+  if (pool->options.checked && !pool->checks.may_release(pool->blocks.slots(), block, caller)) return false;
+  if (pool->options.reset) pool->options.reset(block, pool->options.context);
+  return true;
+}
+
 void destroy(mo_pool* pool, void* block) noexcept {
   if (pool->options.destroy) pool->options.destroy(block, pool->options.context);
 }
@@ -55,6 +63,7 @@ MORTISE_EXPORT mo_pool* mo_pool_create(const mo_pool_options* options) {
   auto* const pool = ::new (static_cast<void*>(room)) mo_pool;
   pool->options = *options;
   pool->keeps = options->make || options->destroy;
+  pool->watches = options->checked || options->reset;
   mortise::pool_options inner;
   inner.maximum = options->maximum;
   inner.padded = !options->packed;
@@ -94,17 +103,21 @@ MORTISE_EXPORT void* mo_pool_acquire_for(mo_pool* pool, int64_t timeout_ns) {
 }
 
 MORTISE_EXPORT void mo_pool_release(mo_pool* pool, void* block) {
-  if (pool->options.checked && !pool->checks.may_release(pool->blocks.slots(), block, MORTISE_CALLER)) [[unlikely]]
+  if (!block) [[unlikely]]
     return;
-  if (pool->options.reset) [[unlikely]]
-    pool->options.reset(block, pool->options.context);
+  if (pool->watches && !watch_release(pool, block, MORTISE_CALLER)) [[unlikely]]
+    return;
   give(pool, static_cast<std::byte*>(block));
 }
 
 MORTISE_EXPORT uint32_t mo_pool_index_of(const mo_pool* pool, const void* block) {
-  return pool->blocks.slots().index_of(block);
+  const mortise::pools::Slots& slots = pool->blocks.slots();
+  return slots.holds(block) ? slots.index_of(block) : MO_POOL_NO_INDEX;
 }
-MORTISE_EXPORT void* mo_pool_at(const mo_pool* pool, uint32_t index) { return pool->blocks.slots().at(index); }
+MORTISE_EXPORT void* mo_pool_at(const mo_pool* pool, uint32_t index) {
+  const mortise::pools::Slots& slots = pool->blocks.slots();
+  return index < slots.maximum() ? slots.at(index) : nullptr;
+}
 MORTISE_EXPORT int mo_pool_owns(const mo_pool* pool, const void* block) { return pool->blocks.slots().holds(block); }
 
 MORTISE_EXPORT uint32_t mo_pool_prefill(mo_pool* pool, uint32_t n) {

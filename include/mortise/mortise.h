@@ -8,7 +8,8 @@
  * The program's malloc stays what it is. Blocks are aligned to 16. Every call is thread-safe but for two that must be the last
  * on their heap: mo_heap_destroy, and mo_heap_create's failure. Calls that give memory return NULL and set errno to ENOMEM
  * when there is none, or when the heap's limit is met. A hit in the cache of the core is wait-free; a miss takes a lock.
- * Freeing what is not a block of the heap is reported and ends the program. docs/heaps.md is the guide. */
+ * Freeing what lies outside the heap's blocks, and using a heap that was destroyed, is reported and ends the program, as far as
+ * it is noticed; a small block freed twice is not. docs/heaps.md is the guide. */
 #ifndef MORTISE_H
 #define MORTISE_H
 
@@ -27,13 +28,14 @@ typedef struct mo_heap mo_heap;
 /* Zero in any field means the usual. */
 typedef struct mo_heap_options {
   const char* name;  /* in statistics; copied, cut to 31 characters */
-  size_t limit;      /* bytes that its blocks may take from the system; 0: none */
+  size_t limit;      /* bytes that its blocks may take from the system, at least MO_HEAP_LIMIT_MIN; 0: none */
   mo_heap* parent;   /* destroyed with it, and counted towards its limit as well */
   void* memory;      /* memory of the program's to live in, which must outlive the heap; then the fields above but the */
   size_t bytes;      /* name are not used, and every call takes a lock. At least MO_HEAP_BYTES_MIN. */
 } mo_heap_options;
 
 #define MO_HEAP_BYTES_MIN 32768
+#define MO_HEAP_LIMIT_MIN 65536 /* what the first block of a size needs for a moment */
 
 typedef struct mo_heap_stats {
   size_t mapped_bytes;      /* address space in use by the heap */
@@ -46,7 +48,8 @@ typedef struct mo_heap_stats {
   size_t refused;           /* how often the limit refused memory */
 } mo_heap_stats;
 
-/* A new heap, or NULL with errno EINVAL or ENOMEM. `options` may be NULL. Microseconds, a few pages of memory. */
+/* A new heap, or NULL with errno ENOMEM, or EINVAL where the options make no sense: less than the least, a parent in memory of the
+ * program's or destroyed, memory in which another heap still lives. `options` may be NULL. Microseconds, a few pages of memory. */
 mo_heap* mo_heap_create(const mo_heap_options* options) MO_NOEXCEPT;
 
 /* Gives back all memory of the heap, and of the heaps within it. No block of it may be used, and no other thread may be in a
@@ -56,7 +59,7 @@ void mo_heap_destroy(mo_heap* heap) MO_NOEXCEPT;
 void* mo_heap_alloc(mo_heap* heap, size_t size) MO_NOEXCEPT;
 void* mo_heap_alloc_zeroed(mo_heap* heap, size_t count, size_t size) MO_NOEXCEPT;
 void* mo_heap_alloc_aligned(mo_heap* heap, size_t align, size_t size) MO_NOEXCEPT;  /* align: a power of two, else EINVAL */
-/* As realloc, but a size of 0 gives a small block. On failure the old block stays as it is. */
+/* As realloc, but a size of 0 gives a small block. On failure the old block stays as it is; to less it never fails. */
 void* mo_heap_realloc(mo_heap* heap, void* block, size_t size) MO_NOEXCEPT;
 void mo_heap_free(mo_heap* heap, void* block) MO_NOEXCEPT; /* NULL is ignored */
 

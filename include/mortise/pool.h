@@ -59,9 +59,9 @@ void mo_pool_destroy(mo_pool* pool);
 void* mo_pool_try_acquire(mo_pool* pool);
 /* Waits up to `timeout_ns`, or MO_POOL_FOR_EVER. */
 void* mo_pool_acquire_for(mo_pool* pool, int64_t timeout_ns);
-void mo_pool_release(mo_pool* pool, void* block);
+void mo_pool_release(mo_pool* pool, void* block); /* NULL is ignored */
 
-/* Blocks by index, below `maximum`, fixed for the life of the pool. */
+/* Blocks by index, below `maximum`, fixed for the life of the pool. Of what is no block of it: MO_POOL_NO_INDEX, and NULL. */
 uint32_t mo_pool_index_of(const mo_pool* pool, const void* block);
 void* mo_pool_at(const mo_pool* pool, uint32_t index);
 /* Not 0 when `block` is the start of one of this pool's blocks. */

@@ -70,6 +70,16 @@ def test_a_bad_setting_gives_one_line_and_changes_nothing(name, setting, complai
     assert done.out == "ran\n"
 
 
+@EVERY_NAME
+@pytest.mark.parametrize("variable, meant", [
+    ("MORTISE_PURGE_M", "PURGE_MS"), ("MORTISE_purge_ms", "PURGE_MS"), ("MORTISE_STAT", "STATS"), ("MORTISE_REPORT_FIEL", "REPORT_FILE"),
+    ("MORTISE_HOME", None), ("MORTISE_THREADS_MAX", None), ("MORTISE_", None), ("MORTISE_" + "K" * 300, None)])
+def test_a_variable_that_is_nearly_a_setting_is_told_of_and_others_are_not(name, variable, meant):
+    lines = said(run(["/bin/true"], name, env={variable: "1"}).ok().err)
+    expected = [f"mortise[{name}] warning: variable '{variable}' is ignored; did you mean 'MORTISE_{meant}'?"]
+    assert lines == (expected if meant else [])
+
+
 RESERVING = [name for name in NAMES if name.startswith("wfslab")]
 
 

@@ -70,6 +70,21 @@ def test_a_version_that_does_not_fit_is_refused(installed, tmp_path):
     assert ran.status != 0 and "compatible with requested version" in ran.err
 
 
+def test_components_are_targets_by_their_names(installed, tmp_path):
+    project = "cmake_minimum_required(VERSION 3.24)\nproject(p C)\nfind_package(mortise 0.1 REQUIRED COMPONENTS {})\n"
+    (tmp_path / "CMakeLists.txt").write_text(project.format("pool hslab_override OPTIONAL_COMPONENTS no_such"))
+    shell("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}", cwd=tmp_path).ok()
+    (tmp_path / "CMakeLists.txt").write_text(project.format("pool no_such"))
+    ran = shell("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}", cwd=tmp_path)
+    assert ran.status != 0 and "mortise has no target mortise::no_such" in ran.err, ran.err
+
+
+def test_a_project_that_adds_the_checkout_is_told_to_install_it(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(p C CXX)\nadd_subdirectory({ROOT} mortise)\n")
+    ran = shell("cmake", "-B", "build", cwd=tmp_path)
+    assert ran.status != 0 and ran.err.count("CMake Error") == 1 and "find_package(mortise)" in ran.err, ran.err
+
+
 @pytest.mark.parametrize("package, source", [("mortise", "heaps.c"), ("mortise_pool", "pool.c"), ("mortise-wfslab", "malloc.c"), ("mortise-hslab+affinity", "malloc.c")])
 def test_a_program_built_with_pkg_config(installed, libdir, tmp_path, package, source):
     path = {"PKG_CONFIG_PATH": str(libdir / "pkgconfig")}

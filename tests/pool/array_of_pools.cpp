@@ -101,6 +101,23 @@ TEST(ArrayOfPoolsObjects, AreMadeOnceAndDestroyedWithThePool) {
   EXPECT_EQ(alive, 0);
 }
 
+template <std::size_t kAlign> void expect_aligned() {
+  struct alignas(kAlign) Wide {
+    char bytes[kAlign];
+  };
+  array_of_pools<Wide, 2> pools(4);
+  for (int i = 0; i < 4; ++i) {
+    Wide* const wide = pools.try_acquire();
+    ASSERT_NE(wide, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(wide) % kAlign, 0u);
+  }
+}
+TEST(ArrayOfPoolsObjects, AreAlignedBeyondACacheLine) {
+  expect_aligned<8>();
+  expect_aligned<128>();
+  expect_aligned<4096>();
+}
+
 TEST(ArrayOfPoolsMemory, RefusedMemoryIsAnEmptyPool) {
   array_of_pools<char[1 << 20], 2> pool(1u << 31);
   EXPECT_EQ(pool.capacity(), 0u);

@@ -253,6 +253,12 @@ TEST(DistributedPool, HandlesGiveBackOnAnyThread) {
     std::unique_ptr<Message, pool_deleter<Pool>> unique(pool.acquire_raw(), pool.deleter());
     std::shared_ptr<Message> shared(pool.acquire_raw(), pool.deleter());
     EXPECT_EQ(pool.statistics().in_use, 2u);
+    while (pool.acquire_raw()) {
+    }
+    std::shared_ptr<Message> none(pool.acquire_raw(), pool.deleter());
+    EXPECT_EQ(none, nullptr) << "and its deleter is called with null";
+    for (std::uint32_t i = 0; i < pool.maximum(); ++i)
+      if (pool.at(i) != unique.get() && pool.at(i) != shared.get()) pool.release(pool.at(i));
   }
   EXPECT_EQ(pool.statistics().in_use, 0u);
 }

@@ -1,5 +1,7 @@
 // If this fails, a pool seen as indices, bytes or a memory resource is not the same pool, or a checked pool misses a crime.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <list>
 #include <set>
@@ -120,6 +122,25 @@ TEST(CheckedPool, FindsDoubleAndForeignReturnsAndLeaks) {
   pool.release(b);
   EXPECT_EQ(pool.report_leaks([](const char*) {}), 0u);
   EXPECT_EQ(pool.statistics().in_use, 0u);
+}
+
+/// In a process of its own, for the limit.
+[[noreturn]] void make_until_refused() {
+  const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};
+  setrlimit(RLIMIT_AS, &limit);
+  bool wrong = false, refused = false;
+  for (std::uint32_t maximum = 1'000'000; maximum < 50'000'000; maximum += maximum / 16) {
+    distributed_pool<char, constructed_each_time<char>, checked_pool> pool(
+        {.maximum = maximum, .prefill = 1, .padded = false});
+    const bool works = static_cast<bool>(pool);
+    wrong |= works != static_cast<bool>(pool.try_acquire('a'));
+    if (!works) wrong |= pool.maximum() || pool.trim() || pool.prefill(3);
+    refused |= !works;
+  }
+  _exit(wrong ? 1 : refused ? 0 : 2);
+}
+TEST(CheckedPool, WithoutMemoryForItsRecordsIsAPoolThatAlwaysFails) {
+  EXPECT_EXIT(make_until_refused(), testing::ExitedWithCode(0), "") << "1: one that is none gave an object; 2: none was refused";
 }
 
 TEST(CheckedPoolDeathTest, WithoutACallbackAFaultIsOneLineAndTheEnd) {

@@ -89,8 +89,9 @@ class array_of_pools {
 
  private:
   static constexpr std::size_t kPageMax = 65536;
-  static constexpr std::size_t kLine = 64;
-  struct alignas(kLine) Entry {
+  static constexpr std::size_t kLine = 64, kAlignMax = 4096;
+  static_assert(alignof(T) <= kAlignMax, "array_of_pools<T>: memory is aligned to pages of 4 KiB");
+  struct alignas(alignof(T) > kLine ? alignof(T) : kLine) Entry {
     FreeLink link;
     std::uint32_t home = 0;
     T value{};

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "mortise/pool/block_pool.hpp"
@@ -140,6 +142,11 @@ class distributed_pool {
   void start(const pool_options& options) noexcept {
     if (!blocks_.start(options, sizeof(T), alignof(T), Lifetime::kKeeps)) return;
     works_ = checks_.start(options, blocks_.slots());
+    if (!works_) {  // no pool is better than one whose acquisitions look for records that are not there
+      std::destroy_at(&blocks_);
+      ::new (static_cast<void*>(&blocks_)) pools::BlockPool;
+      return;
+    }
     if (options.prefill) prefill(options.prefill);
   }
   static T* object_at(std::byte* block) noexcept { return std::launder(reinterpret_cast<T*>(block)); }

@@ -47,11 +47,13 @@ class [[nodiscard]] pool_handle {
 };
 
 /// For std::unique_ptr and std::shared_ptr: `std::unique_ptr<T, pool_deleter<Pool>> p(pool.acquire_raw(),
-/// pool.deleter());`
+/// pool.deleter());` Null is ignored: a shared_ptr calls its deleter also where the pool had nothing to give.
 template <class Pool>
 struct pool_deleter {
   Pool* pool = nullptr;
-  MORTISE_HOT void operator()(typename Pool::value_type* object) const noexcept { pool->release(object); }
+  MORTISE_HOT void operator()(typename Pool::value_type* object) const noexcept {
+    if (object) pool->release(object);
+  }
 };
 
 }  // namespace mortise

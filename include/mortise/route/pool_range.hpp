@@ -102,7 +102,9 @@ template <std::size_t kSegmentBytes> class PoolRange {
     used_[next_ / kPerChunk] += static_cast<std::uint16_t>(n);
     for (next_ += static_cast<std::uint32_t>(n); n; --n) {
       PoolSegment& s = first[n - 1];
-      s = {.live = 1, .state = SegmentState::full};
+      s = {};
+      s.live = 1;
+      s.state = SegmentState::full;
       show(s.head, &h);
     }
     return memory_of(first);

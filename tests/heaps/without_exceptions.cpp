@@ -1,0 +1,29 @@
+// If this does not compile, or ends otherwise, programs without exceptions and run-time types, as games and firmware are, cannot use
+// heaps from C++.
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "mortise/heap.hpp"
+
+static_assert(!noexcept(mortise::heap{}) && noexcept(mortise::heap::adopt(nullptr)));
+
+int main() {
+  mo_heap_options wrong{};
+  wrong.bytes = 1;
+  mortise::heap none = mortise::heap::adopt(mo_heap_create(&wrong));
+  if (none) return 1;
+  mortise::heap heap;
+  mortise::heap_resource resource(heap), same(heap);
+  std::pmr::vector<int> numbers(&resource);
+  numbers.assign(1000, 7);
+  std::vector<int, mortise::heap_allocator<int>> others(numbers.begin(), numbers.end(), heap);
+  if (others.back() != 7 || heap.stats().live_bytes < 8000) return 2;
+#if defined(__cpp_rtti)
+  if (!resource.is_equal(same)) return 3;
+#else
+  if (!resource.is_equal(resource) || resource.is_equal(same)) return 3;
+#endif
+  none = std::move(heap);
+  return none && !heap ? 0 : 4;
+}
