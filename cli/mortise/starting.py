@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,17 @@ from mortise.errors import WrongUse
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def records() -> Iterator[Path]:
+    """A folder that the program's processes write into; it is gone at the end. A daemon may write later still, so nobody else must be able
+    to put one of that name in its place: where there is no TMPDIR it is not in /tmp, unless there is no folder of this user's own.
+    """
+    own = "/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR")
+    place = own if own and not os.environ.get("TMPDIR") and os.path.isdir(own) and os.access(own, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(prefix="mortise-", dir=place) as name:
+        yield Path(name)
 
 
 def become(path: Path, program: list[str], environment: dict[str, str]) -> NoReturn:

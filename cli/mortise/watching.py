@@ -1,7 +1,6 @@
 """`mortise threads --watch`: runs the program watched; shows the findings as a table, JSON and a page."""
 
 import subprocess
-import tempfile
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ LINE_BYTES = 64
 
 def run(path: Path, program: list[str], environment: dict[str, str]) -> tuple[int, dict[str, Any]]:
     """The program's status, as a shell would say it, and what was found."""
-    with tempfile.TemporaryDirectory(prefix="mortise-") as folder:
-        findings = Path(folder) / "findings.json"
+    with starting.records() as folder:
+        findings = folder / "findings.json"
         process = starting.run(path, program, environment | {"MORTISE_THREADS_WATCH": str(findings)})
         status = starting.status_of(process)
         if not findings.exists():

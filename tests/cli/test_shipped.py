@@ -5,10 +5,11 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import jsonschema
 import pytest
-from mortise import catalogue, conf
+from mortise import catalogue, conf, starting
 
 from cli.conftest import ROOT
 from support.allocators import NAMES, run
@@ -63,12 +64,31 @@ def test_no_folder_for_temporary_files_is_a_line(the_build, words, tmp_path, mon
     """As where all of them are read-only, or full."""
     (tmp_path / "sitecustomize.py").write_text("import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/proc/none', '/proc']\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", "/proc/none")
     done = subprocess.run([sys.executable, ROOT / "cli", *words, "--", "true"], capture_output=True, text=True, check=False)
     if words[0] == "latency" and os.access("/dev/shm", os.W_OK):
         assert "Traceback" not in done.stderr  # its records are in memory
         return
     line = "mortise: no folder for temporary files in ['/proc/none', '/proc']: expected one that can be written and has room; name it in TMPDIR\n"
     assert done.returncode == 2 and done.stderr.endswith(line) and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(("root", "named", "expected"), ((False, False, "own"), (False, True, "named"), (True, True, "named"), (True, False, "/run")))
+def test_records_lie_where_nobody_else_can_put_a_folder_of_that_name(root, named, expected, tmp_path, monkeypatch):
+    """A daemon may write them after the command's end, and would follow what another user had put into /tmp."""
+    for name in ("own", "named"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    monkeypatch.setattr(os, "access", lambda place, mode: True)
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda suffix=None, prefix=None, dir=None: made.append(dir or tempfile.gettempdir()) or str(tmp_path / "x"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "named") if named else "")
+    made: list[str] = []
+    (tmp_path / "x").mkdir()
+    with starting.records() as folder:
+        assert folder == tmp_path / "x"
+    assert made == [str(tmp_path / expected)] and not folder.exists()
 
 
 def test_every_allocator_is_listed_explained_found_and_runs(cli):

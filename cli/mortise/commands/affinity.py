@@ -3,7 +3,6 @@
 import os
 import platform
 import sys
-import tempfile
 from enum import Enum
 from pathlib import Path
 
@@ -59,8 +58,7 @@ def command(
     follows = plan is not None and plan.exists() and plan.stat().st_size > 0
     if follows:
         affinity_plans.read(plan)
-    with tempfile.TemporaryDirectory(prefix="mortise-") as name:
-        folder = Path(name)
+    with starting.records() as folder:
         wanted = {"affinity_mode": "graph" if mode is Mode.overhead else mode.value}
         if mode is Mode.overhead:
             wanted["affinity_overhead"] = "1"

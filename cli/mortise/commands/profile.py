@@ -4,7 +4,6 @@ that runs on it already, or compares two profiles.
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import typer
@@ -60,14 +59,14 @@ def of_run(program: list[str], sample: str) -> tuple[int, heapprofile.Profile]:
     """Runs it to its end. The profile is of the program itself; processes that it starts write theirs beside it."""
     path = elf.resolve(program[0])
     doctor.diagnose(program[0], deep=False).demand()
-    with tempfile.TemporaryDirectory(prefix="mortise-") as folder:
+    with starting.records() as folder:
         environment = dict(os.environ)
         environment["LD_PRELOAD"] = arms.preload(str(catalogue.built(ALLOCATOR)))
         conf.checked(f"sample_bytes={sample}")
         environment |= {"MORTISE_PROFILE": f"{folder}/%p.heap", "MORTISE_SAMPLE_BYTES": sample}  # a folder's name may have commas in it
         process = starting.run(path, program, environment)
         status = starting.status_of(process)
-        written = Path(folder) / f"{process.pid}.heap"
+        written = folder / f"{process.pid}.heap"
         if not written.is_file():
             how = starting.killed(process) or "it ended without its destructors (_exit, exec)"
             line = f"'{program[0]}' wrote no profile: {how}; read it while it runs with 'mortise profile --pid'"
