@@ -78,8 +78,12 @@ void note_release() noexcept;
 void reset_idle_after_fork() noexcept;
 /// This process is the one whose memory this is, as at start. (idle.cpp)
 void own_memory() noexcept;
-/// Starts the thread that fills the reserve up as the settings say; it does nothing else. (idle.cpp)
-void refill_ahead() noexcept;
+/// Starts the thread that fills the reserve up as the settings say; it does nothing else. False where there can be none. (idle.cpp)
+bool refill_ahead() noexcept;
+#if __STDC_HOSTED__
+/// Where threads find their core index. (start.cpp)
+os::RseqArea core_area() noexcept;
+#endif
 
 /// Counts of what happened at the seam between program and heap.
 struct Events {

@@ -2,7 +2,10 @@
 //
 //   free_slow ─► note_release: enough free pages, or many misses? ─► start the thread, unless it is there
 //   the thread: every half delay, purge what has been free for the delay; when the program has made no miss for a
-//   while, empty the caches too; when nothing is left, end.
+//   while, empty the caches too; when nothing is left that the system takes back, end.
+//
+// While the program goes on it is relieved every few seconds by one that the program's next miss starts, which has the user and group
+// that the program has by then: it offers its place and ends when that was taken.
 //
 // The thread is made by clone itself, not by pthread_create: that may allocate, and may run under the loader's locks.
 // It has no libc thread state, so it runs nothing of libc that would need it: our own code and bare system calls. All
@@ -28,7 +31,8 @@ namespace {
 
 constexpr std::size_t kEnoughBytes = 1_MiB;      // less is not worth a thread
 constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much in the caches
-constexpr std::uint32_t kRefusalsMost = 10;      // of a thread; from then on the wait stays the same
+constexpr std::uint64_t kRefusedMs = 1000;       // so long nobody asks for a thread that was refused
+constexpr std::uint64_t kReliefMs = 5000;        // a thread offers its place that often
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
@@ -40,48 +44,70 @@ constinit Atomic<std::uint64_t> yielded_ms{0};
 constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
 constinit Atomic<std::uint32_t> running{0};      // 1 from the decision to start the thread to its decision to end
-constinit Atomic<std::uint32_t> kernels_word{0}; // not 0 while the thread is on its stack; cleared by the kernel
 constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two looks tell whether the program allocates
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
 constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
-constinit Atomic<std::uint32_t> asks_again{0};   // the count of misses before which a thread that was refused is not asked for
-constinit Atomic<std::uint32_t> refusals{0};     // one after the other
-constinit Heap::Thread* own_record = nullptr;    // the thread's record of the stack of layers
-constinit std::byte* own_stack = nullptr;        // kept from one thread to the next
-constinit std::byte* own_thread_pointer = nullptr;
+constinit Atomic<std::uint64_t> asks_again_ms{0}; // when a thread that was refused is asked for again
+constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever has `running` uses it
+
+/// Where a thread runs, kept from one to the next. The last one may be about to leave its own: so there are two.
+struct Place {
+  Atomic<std::uint32_t> kernels_word{0};  ///< not 0 while a thread is on the stack; cleared by the kernel
+  std::byte* stack = nullptr;
+  std::byte* thread_pointer = nullptr;
+};
+constinit Place places[2];
 
 /// Zeroed bookkeeping memory is a record that has not attached: enough to trim with.
 template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   return reinterpret_cast<typename H::Thread*>(h.meta(sizeof(typename H::Thread)));
 }
 
-/// True when the thread has ended its work. Whoever frees takes the heap's lock and then looks at `running`; we clear
-/// `running` and then take the lock: one of us sees the other.
-bool may_end(std::uint32_t seen) noexcept {
+/// True when the thread has ended its work, but for `stuck` bytes that the system does not take back. Whoever frees takes the heap's lock
+/// and then looks at `running`; we clear `running` and then take the lock: one of us sees the other.
+bool may_end(std::uint32_t seen, std::size_t stuck) noexcept {
   misses_seen.store(seen, Order::relaxed);
   running.store(0, Order::seq_cst);
-  return purge_below(heap) == 0 || running.exchange(1, Order::seq_cst) != 0;
+  return purge_below(heap) == stuck || purge_ms_below(heap) < 0 || running.exchange(1, Order::seq_cst) != 0;
+}
+
+void wait_half(std::int64_t delay_ms) noexcept {
+  std::uint32_t never = 0;
+  os::futex_wait(&never, 0, (delay_ms > 0 ? delay_ms / 2 + 1 : 50) * 1'000'000);
+}
+
+/// True when another thread has taken over. Until then the record is nobody's.
+bool is_relieved(std::int64_t delay_ms) noexcept {
+  running.store(0, Order::seq_cst);
+  wait_half(delay_ms);
+  return running.exchange(1, Order::seq_cst) != 0;
 }
 
 [[maybe_unused]] void run() noexcept {
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-idle", 0L, 0L, 0L);
-  thread_record.area.index = os::kCpusMax;  // as of a thread that has ended: no cache is made for it, what it releases goes below
   std::uint32_t seen = misses.load(Order::relaxed);
-  unsigned quiet = 0;
+  std::uint64_t since_ms = os::now_ms();
+  std::size_t left = 0;
+  unsigned quiet = 0, same = 0;  // rounds without a miss; rounds in which what waits has stayed the same
   for (bool trimmed = false;;) {
     const std::int64_t delay = purge_ms_below(heap);
-    std::uint32_t never = 0;
-    os::futex_wait(&never, 0, (delay > 0 ? delay / 2 + 1 : 50) * 1'000'000);
+    wait_half(delay);
     const std::uint32_t now = misses.load(Order::relaxed);
     quiet = now == seen ? quiet + 1 : 0;
     seen = now;
     const std::size_t waiting = purge_below(heap);
+    same = waiting == left ? same + 1 : 0;
+    left = waiting;
     if (quiet == 0) trimmed = false;
     if (quiet >= kQuietRounds && !trimmed && delay >= 0) {
       trim_below(heap, *own_record);
       trimmed = true;
-    } else if (quiet >= kQuietRounds && (delay < 0 || waiting == 0) && may_end(seen)) {
-      os::syscall(SYS_exit, 0L);
+      same = 0;
+    } else if (quiet >= kQuietRounds && (delay < 0 || waiting == 0 || same >= kQuietRounds)) {
+      if (may_end(seen, waiting)) os::syscall(SYS_exit, 0L);
+    } else if (quiet == 0 && os::now_ms() - since_ms >= kReliefMs) {
+      if (is_relieved(delay)) os::syscall(SYS_exit, 0L);
+      since_ms = os::now_ms();
     }
   }
 }
@@ -104,28 +130,29 @@ template <class H> void fill_up(H& h) noexcept {
 }
 
 // Starts `entry` on its own stack, with a thread pointer into its own block of zeros. Returns the kernel's answer.
-long start_thread(void (*entry)() noexcept, std::byte* stack_end, std::byte* thread_pointer) noexcept {
+long start_thread(void (*entry)() noexcept, Place& place) noexcept {
   constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                           CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+  std::byte* const stack_end = place.stack + kStackBytes;
   long result;
 #if defined(__x86_64__)
-  register long tls asm("r8") = reinterpret_cast<long>(thread_pointer);
-  register void* word asm("r10") = &kernels_word;
+  register long tls asm("r8") = reinterpret_cast<long>(place.thread_pointer);
+  register void* word asm("r10") = &place.kernels_word;
   register void (*go)() noexcept asm("r12") = entry;
   asm volatile(
       "syscall\n test %%rax, %%rax\n jnz 1f\n"
       "xorl %%ebp, %%ebp\n call *%%r12\n ud2\n"
       "1:\n"
       : "=a"(result)
-      : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&kernels_word), "r"(word), "r"(tls), "r"(go)
+      : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&place.kernels_word), "r"(word), "r"(tls), "r"(go)
       : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
   register long x8 asm("x8") = SYS_clone;
   register long x0 asm("x0") = kFlags;
   register std::byte* x1 asm("x1") = stack_end;
-  register void* x2 asm("x2") = &kernels_word;
-  register std::byte* x3 asm("x3") = thread_pointer;
-  register void* x4 asm("x4") = &kernels_word;
+  register void* x2 asm("x2") = &place.kernels_word;
+  register std::byte* x3 asm("x3") = place.thread_pointer;
+  register void* x4 asm("x4") = &place.kernels_word;
   register void (*x20)() noexcept asm("x20") = entry;
   asm volatile("svc 0\n cbnz x0, 1f\n mov x29, #0\n blr x20\n brk #0\n 1:\n"
                : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x20) : "memory");
@@ -134,16 +161,24 @@ long start_thread(void (*entry)() noexcept, std::byte* stack_end, std::byte* thr
   return result;
 }
 
-/// A stack and a block of zeros for thread-local memory, as far around the thread pointer as our own lies from it.
-bool prepare_memory() noexcept {
+/// A stack and a block of zeros for thread-local memory, as far around the thread pointer as what is read there lies from our own. The
+/// kernel does not know its areas of restartable sequences: nothing restarts a section of this thread. So wherever layers look
+/// for the core they find one that no cache serves, as of a thread that has ended: what it releases goes below.
+bool prepare_memory(Place& place) noexcept {
   if (!own_record) own_record = make_own_record(heap);
-  if (!own_stack) {
-    const auto own = static_cast<std::size_t>(
-        std::abs(reinterpret_cast<std::byte*>(&thread_record) - static_cast<std::byte*>(__builtin_thread_pointer())));
-    const std::size_t reach = round_up(own + sizeof thread_record + kTlsMargin, kTlsMargin);
-    if (!(own_stack = os::map(kStackBytes + 2 * reach))) return false;
-    own_thread_pointer = own_stack + kStackBytes + reach;
-    *reinterpret_cast<std::byte**>(own_thread_pointer) = own_thread_pointer;  // x86-64: the first word points to itself
+  if (!place.stack) {
+    const os::RseqArea own = os::own_rseq_area(&thread_record.area), cores = core_area();
+    const auto far = [](std::ptrdiff_t offset) { return static_cast<std::size_t>(offset < 0 ? -offset : offset); };
+    const std::size_t record = far(own.offset) + sizeof thread_record, area = far(cores.offset);
+    const std::size_t reach = round_up((record > area ? record : area) + kTlsMargin, kTlsMargin);
+    std::byte* const stack = os::map(kStackBytes + 2 * reach);
+    if (!stack) return false;
+    std::byte* const pointer = place.thread_pointer = stack + kStackBytes + reach;
+    *reinterpret_cast<std::byte**>(pointer) = pointer;  // x86-64: the first word points to itself
+    for (const std::ptrdiff_t at : {own.index_at, cores.index_at, os::indexed_by_cpu(cores).index_at})
+      *reinterpret_cast<std::uint32_t*>(pointer + at) = os::kCpusMax;
+    fence(Order::release);
+    place.stack = stack;  // last: the child of a fork meanwhile finds all of it, or none
   }
   return own_record != nullptr;
 }
@@ -154,33 +189,35 @@ bool is_in_own_memory() noexcept {
   return !process || process == static_cast<std::int32_t>(os::syscall(SYS_getpid));
 }
 
-/// Of the misses before which nobody asks again, each refusal doubles how many.
-bool was_just_refused() noexcept {
-  const std::uint32_t wait = kManyMisses << refusals.load(Order::relaxed);
-  return asks_again.load(Order::relaxed) - misses.load(Order::relaxed) - 1 < wait;
-}
-void refuse_for_a_while() noexcept {
-  const std::uint32_t times = refusals.load(Order::relaxed);
-  asks_again.store(misses.load(Order::relaxed) + (kManyMisses << times), Order::relaxed);
-  if (times < kRefusalsMost) refusals.store(times + 1, Order::relaxed);
-  running.store(0, Order::seq_cst);
-}
-
-[[maybe_unused]] MORTISE_COLD void start(void (*entry)() noexcept) noexcept {
-  if (was_just_refused() || !is_in_own_memory() || running.exchange(1, Order::seq_cst)) return;
-  // The last thread may be about to leave its stack, which is a matter of microseconds.
-  for (unsigned tries = 0; kernels_word.load(Order::acquire) != 0; ++tries) {
-    if (tries == 100) return running.store(0, Order::seq_cst);
-    std::uint32_t never = 0;
-    os::futex_wait(&never, 0, 100'000);
+/// Blocks all signals while it lives: a handler that forks, or that does not return, would leave a start half done.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    std::uint64_t all = ~std::uint64_t{0};
+    os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
   }
-  if (!prepare_memory()) return running.store(0, Order::seq_cst);
-  std::uint64_t all = ~std::uint64_t{0}, before;
-  os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  // Where the system refuses a thread, memory goes back by malloc_trim only until it is asked again.
-  if (start_thread(entry, own_stack + kStackBytes, own_thread_pointer) < 0) refuse_for_a_while();
-  else refusals.store(0, Order::relaxed);
-  os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_); }
+
+ private:
+  std::uint64_t before_ = 0;
+};
+
+/// False when there is none, nor will be for a while: memory then goes back by malloc_trim only.
+[[maybe_unused]] MORTISE_COLD bool start(void (*entry)() noexcept) noexcept {
+  if (!kMayClone || os::may_be_isolated() || !is_in_own_memory()) return false;
+  if (const std::uint64_t then = asks_again_ms.load(Order::relaxed); then && os::now_ms() < then) return false;
+  const SignalsBlocked blocked;
+  if (running.exchange(1, Order::seq_cst)) return true;
+  for (Place& place : places) {
+    if (place.kernels_word.load(Order::acquire) != 0) continue;
+    if (prepare_memory(place) && start_thread(entry, place) >= 0) return true;
+    break;
+  }
+  asks_again_ms.store(os::now_ms() + kRefusedMs, Order::relaxed);
+  running.store(0, Order::seq_cst);
+  return false;
 }
 
 }  // namespace
@@ -205,12 +242,13 @@ void note_release() noexcept {
     misses.store(count, Order::relaxed);  // a lost count is harmless
     if (running.load(Order::seq_cst)) return;
     if (idle_bytes_below(heap) < kEnoughBytes && count - misses_seen.load(Order::relaxed) < kManyMisses) return;
-    if (purge_ms_below(heap) > 0 && !os::may_be_isolated()) start(run);
+    if (purge_ms_below(heap) > 0) start(run);
   }
 }
 
-void refill_ahead() noexcept {
-  if constexpr (Reserves<Heap>) start(run_refill);
+bool refill_ahead() noexcept {
+  if constexpr (Reserves<Heap>) return start(run_refill);
+  else return false;
 }
 
 void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(SYS_getpid)), Order::relaxed); }
@@ -218,7 +256,7 @@ void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(S
 void reset_idle_after_fork() noexcept {
   own_memory();
   running.store(0, Order::relaxed);
-  kernels_word.store(0, Order::relaxed);
+  for (Place& place : places) place.kernels_word.store(0, Order::relaxed);
   own_record = nullptr;  // the parent's thread may have been using it
 }
 

@@ -62,7 +62,10 @@ void* reallocate(void* p, std::size_t size) noexcept {
   if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   if (size <= old.size && size >= old.size / 2) return p;
   if (old.size_class == kNoClass) {
-    if (const Block b = resize_below(heap, thread(), old, size)) return b.ptr;
+    if (const Block b = resize_below(heap, thread(), old, size)) {
+      if (size < old.size) note_release();
+      return b.ptr;
+    }
     if (size > old.size)
       if (const Block b = move_below(heap, thread(), old, size)) return b.ptr;
   }

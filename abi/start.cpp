@@ -87,11 +87,17 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
 constinit pthread_key_t exit_key = 0;
 constinit bool has_exit_key = false;
 
-void detach_thread(void*) noexcept {
+void detach_thread() noexcept {
   Heap::Thread* t = thread_if_ready();
   if (!t) return;
   detach_below(heap, *t);
   retire_record(thread_record);
+}
+
+/// What its caches held may be much, and nobody else may ever free again.
+void end_thread(void*) noexcept {
+  detach_thread();
+  note_release();
 }
 
 void watch_thread() noexcept {
@@ -152,7 +158,10 @@ template <class H> void fill_reserve(H& h) noexcept {
       line.text("mortise[").text(Card::kName).text("] warning: the reserve of ").number(r.bytes >> 20);
       line.text(" MiB is not whole: more than fits, or see the limits on memory (ulimit -l, -v)").flush();
     }
-    if (settings.refill_ahead) refill_ahead();
+    if (settings.refill_ahead && !refill_ahead()) {
+      os::Line<> line;
+      line.text("mortise[").text(Card::kName).text("] warning: refill_ahead: the system refused a thread; nobody fills the reserve up").flush();
+    }
   }
 }
 
@@ -246,7 +255,7 @@ void say_hello() noexcept {
 #endif
   start();
   own_memory();
-  has_exit_key = pthread_key_create(&exit_key, detach_thread) == 0;
+  has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
   read_settings(environment);
   if (settings.stats_at_exit != Settings::AtExit::nothing) os::syscall(SYS_fstat, 2L, &standard_error);
   split_by_node(heap);
@@ -273,8 +282,10 @@ void say_hello() noexcept {
 }  // namespace
 
 void leave_if_ended() noexcept {
-  if (has_ended(thread_record)) [[unlikely]] detach_thread(nullptr);
+  if (has_ended(thread_record)) [[unlikely]] detach_thread();
 }
+
+os::RseqArea core_area() noexcept { return facts.rseq; }
 
 bool prepare_thread() noexcept {
   if (state.load(Order::acquire) <= 0) [[unlikely]]

@@ -63,7 +63,10 @@ template <class H> void* reallocate(H& h, void* p, std::size_t size) noexcept {
   const Block old = measured(h, p);
   if (size <= old.size && size >= old.size / 2 && old.size_class != kNoClass) return p;
   if (old.size_class == kNoClass)
-    if (const Block b = resize_below(h.stack, t, old, size)) return b.ptr;
+    if (const Block b = resize_below(h.stack, t, old, size)) {
+      if (size < old.size) abi::note_release();
+      return b.ptr;
+    }
   const int error = errno;
   void* const fresh = allocate(h.stack, {.size = size});
   if (!fresh) {  // a smaller block is a gift: at the limit the old one does

@@ -195,6 +195,7 @@ MORTISE_EXPORT std::size_t mo_heap_trim(mo_heap* heap) noexcept {
   SpanHeap::Stack::Thread t;
   const std::size_t before = s->lease().taken_bytes();
   trim_below(s->stack, t);
+  abi::note_release();
   const std::size_t after = s->lease().taken_bytes();
   return after < before ? before - after : 0;
 }

@@ -79,6 +79,18 @@ def test_memory_goes_back_whatever_befell_the_thread_for_it(name, what):
     run([program("life", "sleeper"), what], name).ok()
 
 
+@pytest.mark.parametrize("name, rseq", [way for way in WAYS if way[0] in PURGING], ids=str)
+def test_the_thread_that_gives_memory_back_takes_no_block_twice(name, rseq):
+    """The kernel restarts no section of a thread that libc has not made: it may touch no cache of a core that others use."""
+    run([program("life", "idle_thread"), "once"], name, rseq=rseq, env={"MORTISE_PURGE_MS": "2"}).ok()
+
+
+@pytest.mark.parametrize("name, rseq", [way for way in WAYS if way[0] in PURGING], ids=str)
+@pytest.mark.parametrize("what", ["stuck", "ends", "rights"])
+def test_the_thread_that_gives_memory_back_comes_and_goes(name, rseq, what):
+    run([program("life", "idle_thread"), what], name, rseq=rseq).ok()
+
+
 # hslab+affinity keeps pools, guards keep marks (a sixteenth of the heap) and quarantines; segfit gives back whole spans only.
 @pytest.mark.parametrize("low, high", [(16, 512), (1000, 30_000), (100_000, 1_000_000)])
 @pytest.mark.parametrize("what", ["all", "lifo", "random"])

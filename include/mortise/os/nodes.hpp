@@ -26,7 +26,7 @@ struct NodeMap {
 struct HomeNode {
   const std::uint8_t* node_of_cpu;  ///< of kCpusMax
   std::uint8_t number;
-  bool has(std::uint32_t cpu) const noexcept { return node_of_cpu[cpu] == number; }
+  bool has(std::uint32_t cpu) const noexcept { return cpu < kCpusMax && node_of_cpu[cpu] == number; }
 };
 
 namespace detail {

@@ -1,0 +1,126 @@
+// The small thread that gives memory back: idle_thread once (it gives no block out that the program has), idle_thread
+// stuck (it ends although a page that is locked in memory stays), idle_thread ends (what threads leave at their end goes
+// back), idle_thread rights (it does not keep a user that the program has given up).
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "life.hpp"
+
+namespace {
+
+using life::kMiB;
+
+/// So much is free afterwards that the thread starts.
+void free_some() {
+  void* large[4];
+  for (void*& p : large) memset(p = malloc(kMiB), 1, kMiB);
+  for (void* p : large) free(p);
+}
+
+std::uint64_t now_ms() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000 + static_cast<std::uint64_t>(t.tv_nsec) / 1'000'000;
+}
+
+/// Where a quarantine goes down into the cache of a core, the thread does that while the program takes blocks from there. Its malloc
+/// misses do not count as work, so it is emptied in the middle; with purge_ms=2 within some 20 ms.
+int once() {
+  constexpr std::size_t kSize = 64, kMost = 1'000'000;
+  std::vector<std::uint64_t*> taken(kMost);
+  for (int round = 0; round < 60; ++round) {
+    void* waits[600];
+    for (int i = 0; i < 600; ++i) waits[i] = malloc(i % 2 ? kSize : 112);
+    free_some();
+    for (void* p : waits) free(p);
+    std::size_t n = 0;
+    for (const std::uint64_t end = now_ms() + 25; n < kMost && now_ms() < end;)
+      for (int i = 0; i < 64 && n < kMost; ++i) *(taken[n] = static_cast<std::uint64_t*>(malloc(kSize))) = n, ++n;
+    for (std::size_t i = 0; i < n; ++i) EXPECT(*taken[i] == i);
+    for (std::size_t i = 0; i < n; ++i) free(taken[i]);
+  }
+  return 0;
+}
+
+int stuck() {
+  auto* p = static_cast<unsigned char*>(malloc(8 * kMiB));
+  memset(p, 0xcd, 8 * kMiB);
+  EXPECT(mlock(p + 5 * kMiB, 4096) == 0);
+  free(p);
+  EXPECT(life::wait_for([] { return life::threads() == 1; }));
+  return 0;
+}
+
+std::atomic<unsigned> full{0};
+std::atomic<bool> may_end{false};
+
+void* fills_its_caches(void*) {
+  for (int round = 0; round < 4; ++round)
+    for (std::size_t size = 1000; size <= 32'000; size += size / 4) {
+      std::vector<void*> held(size < 16'000 ? 32'000 / size : 2);
+      for (void*& p : held) memset(p = malloc(size), 1, size);
+      for (void* p : held) free(p);
+    }
+  ++full;
+  while (!may_end) usleep(5'000);
+  return nullptr;
+}
+
+/// The caches of threads are full, and the thread that gives memory back has come and gone.
+int ends() {
+  constexpr unsigned kThreads = 48;
+  pthread_t threads[kThreads];
+  const std::size_t before = life::resident();
+  for (pthread_t& t : threads) EXPECT(pthread_create(&t, nullptr, fills_its_caches, nullptr) == 0);
+  EXPECT(life::wait_for([] { return full == kThreads && life::threads() == kThreads + 1; }));
+  may_end = true;
+  for (pthread_t& t : threads) EXPECT(pthread_join(t, nullptr) == 0);
+  EXPECT(life::wait_for([&] { return life::resident() < before + 12 * kMiB; }));
+  return 0;
+}
+
+/// The real user of each thread of this process.
+std::vector<unsigned> users() {
+  std::vector<unsigned> found;
+  DIR* const tasks = opendir("/proc/self/task");
+  EXPECT(tasks);
+  while (const dirent* const one = readdir(tasks)) {
+    if (one->d_name[0] == '.') continue;
+    char text[4096];
+    const int fd = open((std::string("/proc/self/task/") + one->d_name + "/status").c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;  // it has ended
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) continue;
+    text[n] = 0;
+    found.push_back(static_cast<unsigned>(strtoul(strstr(text, "\nUid:") + 5, nullptr, 10)));
+  }
+  closedir(tasks);
+  return found;
+}
+
+int rights() {
+  constexpr unsigned kNobody = 65534;
+  if (getuid() != 0) return 0;  // nobody else may become another user
+  EXPECT(life::wait_for([] { return free_some(), life::threads() == 2; }));
+  EXPECT(setuid(kNobody) == 0);
+  EXPECT(life::wait_for([] {
+    free_some();
+    const std::vector<unsigned> now = users();
+    return now.size() == 2 && now[0] == kNobody && now[1] == kNobody;
+  }));
+  return 0;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string what = argv[1] ? argv[1] : "";
+  return what == "once" ? once() : what == "stuck" ? stuck() : what == "ends" ? ends() : what == "rights" ? rights() : 2;
+}
