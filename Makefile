@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 JOBS ?= $(shell nproc)
 SETUP := packaging/setup.sh
-PYTEST := build/venv/bin/python -m pytest -q
+PYTEST := build/venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 MORTISE := build/bin/mortise
 
 TESTS ?=

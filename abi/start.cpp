@@ -160,7 +160,7 @@ template <class H> void fill_reserve(H& h) noexcept {
     }
     if (settings.refill_ahead && !refill_ahead()) {
       os::Line<> line;
-      line.text("mortise[").text(Card::kName).text("] warning: refill_ahead: the system refused a thread; nobody fills the reserve up").flush();
+      line.text("mortise[").text(Card::kName).text("] warning: refill_ahead: the system refused a thread").flush();
     }
   }
 }

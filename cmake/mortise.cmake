@@ -18,7 +18,7 @@ target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
 target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)
 
 if(MORTISE_SANITIZE)
-  add_compile_options(-fsanitize=${MORTISE_SANITIZE} -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${MORTISE_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MORTISE_SANITIZE})
 endif()
 

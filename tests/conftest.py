@@ -10,6 +10,14 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
+# The files whose tests take longest, first: begun last, one of them would run alone in the end while other cores rest.
+LONGEST = ("test_sanitizers.py", "test_aarch64.py", "test_shipped_seeds.py", "test_programs.py", "test_life.py", "test_command_lines.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def mortise(tmp_path_factory):
     """Runs the command line of this build, with a cache of its own."""
