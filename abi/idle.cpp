@@ -43,7 +43,8 @@ constexpr std::uint64_t kYieldEveryMs = 100;
 constinit Atomic<std::uint64_t> yielded_ms{0};
 constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
-constinit Atomic<std::uint32_t> running{0};      // 1 from the decision to start the thread to its decision to end
+constinit Atomic<std::uint32_t> running{0};      // from the decision to start the thread to its decision to end
+constexpr std::uint32_t kNobody = 0, kRuns = 1, kIsStarted = 2;  // values of `running`; one that is started may be refused
 constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two looks tell whether the program allocates
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
 constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
@@ -63,12 +64,24 @@ template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   return reinterpret_cast<typename H::Thread*>(h.meta(sizeof(typename H::Thread)));
 }
 
+/// True when this thread, which had cleared `running`, goes on: no other has taken its place.
+bool takes_back() noexcept {
+  for (;;) {
+    std::uint32_t now = kNobody;
+    if (running.compare_exchange_strong(now, kRuns, Order::seq_cst)) return true;
+    if (now == kRuns) return false;
+    std::uint32_t never = 0;
+    os::futex_wait(&never, 0, 1'000'000);  // the system may still refuse the one that is started
+  }
+}
+
 /// True when the thread has ended its work, but for `stuck` bytes that the system does not take back. Whoever frees takes the heap's lock
 /// and then looks at `running`; we clear `running` and then take the lock: one of us sees the other.
 bool may_end(std::uint32_t seen, std::size_t stuck) noexcept {
   misses_seen.store(seen, Order::relaxed);
-  running.store(0, Order::seq_cst);
-  return purge_below(heap) == stuck || purge_ms_below(heap) < 0 || running.exchange(1, Order::seq_cst) != 0;
+  running.store(kNobody, Order::seq_cst);
+  const bool is_done = purge_below(heap) == stuck && misses.load(Order::relaxed) == seen;
+  return is_done || purge_ms_below(heap) < 0 || !takes_back();
 }
 
 void wait_half(std::int64_t delay_ms) noexcept {
@@ -78,12 +91,13 @@ void wait_half(std::int64_t delay_ms) noexcept {
 
 /// True when another thread has taken over. Until then the record is nobody's.
 bool is_relieved(std::int64_t delay_ms) noexcept {
-  running.store(0, Order::seq_cst);
+  running.store(kNobody, Order::seq_cst);
   wait_half(delay_ms);
-  return running.exchange(1, Order::seq_cst) != 0;
+  return !takes_back();
 }
 
 [[maybe_unused]] void run() noexcept {
+  running.store(kRuns, Order::seq_cst);
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-idle", 0L, 0L, 0L);
   std::uint32_t seen = misses.load(Order::relaxed);
   std::uint64_t since_ms = os::now_ms();
@@ -120,6 +134,7 @@ template <class H> void fill_up(H& h) noexcept {
 
 /// The other work that the thread may be started for, and then has for ever.
 [[maybe_unused]] void run_refill() noexcept {
+  running.store(kRuns, Order::seq_cst);
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-refill", 0L, 0L, 0L);
   for (;;) {
     std::uint32_t never = 0;
@@ -206,17 +221,18 @@ class SignalsBlocked {
 
 /// False when there is none, nor will be for a while: memory then goes back by malloc_trim only.
 [[maybe_unused]] MORTISE_COLD bool start(void (*entry)() noexcept) noexcept {
-  if (!kMayClone || os::may_be_isolated() || !is_in_own_memory()) return false;
   if (const std::uint64_t then = asks_again_ms.load(Order::relaxed); then && os::now_ms() < then) return false;
+  if (!kMayClone || os::may_be_isolated() || !is_in_own_memory()) return false;
   const SignalsBlocked blocked;
-  if (running.exchange(1, Order::seq_cst)) return true;
+  std::uint32_t now = kNobody;
+  if (!running.compare_exchange_strong(now, kIsStarted, Order::seq_cst)) return true;
   for (Place& place : places) {
     if (place.kernels_word.load(Order::acquire) != 0) continue;
     if (prepare_memory(place) && start_thread(entry, place) >= 0) return true;
     break;
   }
   asks_again_ms.store(os::now_ms() + kRefusedMs, Order::relaxed);
-  running.store(0, Order::seq_cst);
+  running.store(kNobody, Order::seq_cst);
   return false;
 }
 
@@ -246,6 +262,8 @@ void note_release() noexcept {
   }
 }
 
+bool idle_thread_runs() noexcept { return running.load(Order::seq_cst) != kNobody; }
+
 bool refill_ahead() noexcept {
   if constexpr (Reserves<Heap>) return start(run_refill);
   else return false;
@@ -255,7 +273,8 @@ void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(S
 
 void reset_idle_after_fork() noexcept {
   own_memory();
-  running.store(0, Order::relaxed);
+  running.store(kNobody, Order::relaxed);
+  asks_again_ms.store(0, Order::relaxed);  // other limits may be on a child
   for (Place& place : places) place.kernels_word.store(0, Order::relaxed);
   own_record = nullptr;  // the parent's thread may have been using it
 }

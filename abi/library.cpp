@@ -62,12 +62,11 @@ void* reallocate(void* p, std::size_t size) noexcept {
   if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   if (size <= old.size && size >= old.size / 2) return p;
   if (old.size_class == kNoClass) {
-    if (const Block b = resize_below(heap, thread(), old, size)) {
-      if (size < old.size) note_release();
-      return b.ptr;
-    }
-    if (size > old.size)
-      if (const Block b = move_below(heap, thread(), old, size)) return b.ptr;
+    Block b = resize_below(heap, thread(), old, size);
+    if (!b && size > old.size) b = move_below(heap, thread(), old, size);
+    leave_if_ended();
+    if (b && size < old.size) note_release();
+    if (b) return b.ptr;
   }
   void* const fresh = allocate({.size = size});
   if (!fresh) return nullptr;
@@ -79,6 +78,7 @@ void* reallocate(void* p, std::size_t size) noexcept {
 Usage usage() noexcept {
   Usage u;
   if (prepare_thread()) tell_below(heap, u);
+  leave_if_ended();
   return u;
 }
 
@@ -114,7 +114,12 @@ MORTISE_EXPORT void* MORTISE_C(aligned_alloc)(std::size_t align, std::size_t siz
 
 MORTISE_EXPORT std::size_t MORTISE_C(usable_size)(void* p) noexcept { return p ? found(p).size : 0; }
 
-MORTISE_EXPORT std::size_t MORTISE_C(trim)() noexcept { return prepare_thread() ? trim_below(heap, thread()) : 0; }
+MORTISE_EXPORT std::size_t MORTISE_C(trim)() noexcept {
+  if (!prepare_thread()) return 0;
+  const std::size_t given = trim_below(heap, thread());
+  leave_if_ended();
+  return given;
+}
 
 MORTISE_EXPORT std::size_t MORTISE_C(live_bytes)() noexcept { return usage().live; }
 MORTISE_EXPORT std::size_t MORTISE_C(mapped_bytes)() noexcept { return usage().mapped; }

@@ -94,7 +94,9 @@ MORTISE_EXPORT int malloc_info(int options, FILE* out) noexcept {
 /// Empties the caches and gives all free pages back. Returns 1 when there were any.
 MORTISE_EXPORT int malloc_trim(std::size_t) noexcept {
   if (!prepare_thread()) return 0;
-  return trim_below(heap, thread()) > 0;
+  const std::size_t given = trim_below(heap, thread());
+  leave_if_ended();
+  return given > 0;
 }
 
 #ifdef __GLIBC__

@@ -6,6 +6,10 @@
 
 #include "mortise/os/syscall.hpp"
 
+namespace mortise::abi {
+[[gnu::weak, gnu::visibility("hidden")]] bool idle_thread_runs() noexcept;  // libc does not count it, and it unmaps (abi/idle.cpp)
+}
+
 namespace mortise::affinity {
 namespace {
 
@@ -27,7 +31,7 @@ bool is_of_module(std::uintptr_t address) {
 void ForeignMemory::begin(std::uintptr_t stack) noexcept {
   for (Seen& s : seen_) s = {};
   stack_ = stack;
-  alone_ = __libc_single_threaded != 0;
+  alone_ = __libc_single_threaded != 0 && !(abi::idle_thread_runs && abi::idle_thread_runs());
 }
 
 const std::byte* ForeignMemory::ask_for(std::uintptr_t number) noexcept {

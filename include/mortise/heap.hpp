@@ -124,6 +124,7 @@ template <class T> class heap_allocator {
   void deallocate(T* p, std::size_t) noexcept { mo_heap_free(heap_, p); }
   mo_heap* get() const noexcept { return heap_; }
   friend bool operator==(const heap_allocator& a, const heap_allocator& b) noexcept { return a.heap_ == b.heap_; }
+  friend bool operator!=(const heap_allocator& a, const heap_allocator& b) noexcept { return a.heap_ != b.heap_; }  // C++17
 
  private:
   mo_heap* heap_;

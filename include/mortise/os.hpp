@@ -20,4 +20,5 @@
 #include "mortise/os/rseq.hpp"
 #include "mortise/os/syscall.hpp"
 #include "mortise/os/unwind.hpp"
+#include "mortise/os/visits.hpp"
 #include "mortise/os/window.hpp"

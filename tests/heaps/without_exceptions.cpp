@@ -1,6 +1,7 @@
 // If this does not compile, or ends otherwise, programs without exceptions and run-time types, as games and firmware are, cannot use
-// heaps from C++.
+// heaps from C++; nor can those of C++17.
 #include <cstring>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,13 @@ int main() {
 #else
   if (!resource.is_equal(resource) || resource.is_equal(same)) return 3;
 #endif
+  std::vector<int, mortise::heap_allocator<int>> moved(heap);
+  moved = std::move(others);
+  std::map<int, int, std::less<>, mortise::heap_allocator<std::pair<const int, int>>> pairs(heap), copies(heap);
+  pairs[1] = moved.back();
+  copies = pairs;
+  copies = std::move(pairs);
+  if (copies[1] != 7) return 5;
   none = std::move(heap);
   return none && !heap ? 0 : 4;
 }

@@ -91,6 +91,13 @@ def test_the_thread_that_gives_memory_back_comes_and_goes(name, rseq, what):
     run([program("life", "idle_thread"), what], name, rseq=rseq).ok()
 
 
+@pytest.mark.parametrize("name", PURGING)
+def test_blocks_that_grow_take_nobodys_place(name):
+    """Nor does a sample stay behind where a block was whose pages have moved, for another block to be taken for it."""
+    often = {"MORTISE_SAMPLE_BYTES": "16384"} if has_layer(name, "Sampled") else {}
+    run([program("life", "movers")], name, env={"MORTISE_PURGE_MS": "0"} | often).ok()
+
+
 # hslab+affinity keeps pools, guards keep marks (a sixteenth of the heap) and quarantines; segfit gives back whole spans only.
 @pytest.mark.parametrize("low, high", [(16, 512), (1000, 30_000), (100_000, 1_000_000)])
 @pytest.mark.parametrize("what", ["all", "lifo", "random"])

@@ -1,11 +1,15 @@
 // If this fails, a pool seen as indices, bytes or a memory resource is not the same pool, or a checked pool misses a crime.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <list>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "mortise/pool.hpp"
@@ -51,6 +55,49 @@ TEST(Views, AMemoryResourceServesNodesFromThePoolAndTheRestFromUpstream) {
     EXPECT_EQ(sum, 150 * 149 / 2);
   }
   EXPECT_EQ(pool.blocks().statistics().in_use, 0u);
+}
+
+TEST(Views, AMemoryResourceHandsOnWhatItsBlocksAreNotAlignedFor) {
+  constexpr std::size_t kLarge = 1 << 20;
+  bytes_pool pool(kLarge, 65536, {.maximum = 16});
+  pool_resource resource(pool);
+  for (int i = 0; i < 8; ++i)
+    for (std::size_t align = 64; align <= kLarge; align *= 2) {
+      void* const p = resource.allocate(1000, align);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0u) << align;
+      resource.deallocate(p, 1000, align);
+    }
+}
+
+std::atomic<int> in_hook{0};
+std::atomic<bool> leaves_hook{false};
+
+/// Its end takes long, and is seen.
+struct Slow : kept_constructed<int> {
+  int* make(void* at) noexcept { return ::new (at) int{7}; }
+  void destroy(int& n) noexcept {
+    if (n != 7) _exit(1);
+    n = 0;
+    ++in_hook;
+    while (!leaves_hook) sched_yield();
+  }
+};
+
+TEST(Fork, AChildDestroysNothingThatIsBeingDestroyed) {
+  distributed_pool<int, Slow> pool{{.maximum = 8, .prefill = 4}};
+  std::thread trimmer([&] { pool.trim(0); });
+  while (!in_hook) sched_yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    leaves_hook = true;
+    pool.trim(0);
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  leaves_hook = true;
+  trimmer.join();
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Options, SizesAndAlignmentsOfAllKindsAreServed) {

@@ -76,7 +76,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         else keep_first(s, need);
         mark_large(s, r.size, was_clean);
       }
-      if (is_pressed()) purge_older_than(~std::uint64_t{0});
+      if (is_pressed()) purge_older_than(~std::uint64_t{0}, 0, 1);
       if (r.zeroed && !was_clean) std::memset(index().base_of(s), 0, r.size);
       return {index().base_of(s), Index::used_bytes_of(s), kNoClass};
     }
@@ -92,7 +92,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         insert(s, is_clean ? SpanState::clean : SpanState::dirty);
       }
       if constexpr (requires { Purge::kKeptBytesMax; })
-        if (idle_bytes() > Purge::kKeptBytesMax) purge_older_than(~std::uint64_t{0}, Purge::kKeptBytesMax);
+        if (idle_bytes() > Purge::kKeptBytesMax) purge_older_than(~std::uint64_t{0}, Purge::kKeptBytesMax, 1);
     }
 
     /// Tells that `n` large blocks, side by side, are one from now on.
@@ -160,14 +160,15 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
 
     /// Gives back pages of spans free since before `deadline_ms` until `kept` bytes are left; returns the bytes. The lock is not held.
-    std::size_t purge_older_than(std::uint64_t deadline_ms, std::size_t kept = 0) noexcept {
+    /// Spans that the system does not take (locked in memory) stay dirty and are not tried again at once; after `refusals` it gives up.
+    std::size_t purge_older_than(std::uint64_t deadline_ms, std::size_t kept = 0, unsigned refusals = 64) noexcept {
       std::size_t given = 0;
       for (;;) {
         Span* s;
         {
           Held held(this->lock_);
-          s = idle_bytes() > kept ? dirty_.free_since(deadline_ms) : nullptr;
-          if (!s) return given;
+          s = refusals && idle_bytes() > kept ? dirty_.free_since(deadline_ms) : nullptr;
+          if (!s) return keep_refused(), given;
           remove(s);
           constexpr std::uint32_t piece = kPurgePieceBytes / kGranule;
           if (s->granules > piece) put(s->head + piece, s->granules - piece, SpanState::dirty, s->since_ms);  // usable meanwhile
@@ -178,13 +179,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         const bool is_clean = purge_span(s);
         Held held(this->lock_);
         purging_.remove(s);
-        purging_bytes_ -= Index::bytes_of(s);
-        if (!is_clean) {  // locked in memory (mlock): its bytes are still there, so it stays dirty, and is not tried again at once
-          s->since_ms = os::now_ms();
-          insert(s, SpanState::dirty);
-          return given;
-        }
-        given += Index::bytes_of(s);
+        if (!is_clean) { refused_.push(s), --refusals; continue; }
+        given += Index::bytes_of(s), purging_bytes_ -= Index::bytes_of(s);
         insert(s, SpanState::clean);
       }
     }
@@ -214,8 +210,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// In the child nobody goes on with what other threads were purging: it is taken back as dirty.
     void reset_after_fork() noexcept {
       Locked<Below, Sync>::reset_after_fork();
-      while (Span* s = purging_.pop()) insert(s, SpanState::dirty);
-      purging_bytes_ = 0;
+      while (Span* s = purging_.pop()) refused_.push(s);
+      keep_refused();
     }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
@@ -257,6 +253,9 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     bool purge_span(Span* s) noexcept {
       if constexpr (PurgesPages<Below>) return this->below.purge_pages(index().base_of(s), Index::bytes_of(s));
       else return false;
+    }
+    void keep_refused() noexcept {
+      for (Span* s; (s = refused_.pop()); insert(s, SpanState::dirty)) s->since_ms = os::now_ms(), purging_bytes_ -= Index::bytes_of(s);
     }
     static bool is_free(const Span* s) noexcept { return s->state == SpanState::dirty || s->state == SpanState::clean; }
     /// Free granules, in their list as they are.
@@ -394,6 +393,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     HugeAdvice<Huge, Below> advice_;
     Bins dirty_, clean_;
     List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock
+    List<Span> refused_;  ///< spans whose pages the system did not take; both are in purging_bytes_
   };
 };
 

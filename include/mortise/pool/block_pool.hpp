@@ -45,6 +45,7 @@ struct Taken {
 
 class BlockPool {
  public:
+  static constexpr std::size_t kAlignMax = 65536;  ///< where slots begin, whatever their size
   BlockPool() = default;
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
@@ -92,7 +93,6 @@ class BlockPool {
     Doorbell bell;
   };
   static constexpr std::size_t kControlBytes = 65536;  // a page, however large pages are
-  static constexpr std::size_t kAlignMax = 65536;
   static constexpr std::uint32_t kIdleMark = UINT32_MAX, kBareMark = UINT32_MAX - 1;
 
   Taken take_shared() noexcept;
@@ -101,7 +101,7 @@ class BlockPool {
   void give_chain(std::byte* const* blocks, unsigned n) noexcept;
   void keep(std::byte* const* blocks, unsigned n) noexcept;
   void ring(unsigned n) noexcept;
-  void collect_magazines() noexcept;
+  void collect_magazines(bool at_rest = false) noexcept;
   void note_high_water() noexcept;
   void note_wait(std::int64_t ns, bool got) noexcept;
   bool make_own() noexcept;

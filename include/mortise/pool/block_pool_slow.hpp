@@ -130,8 +130,8 @@ inline Taken BlockPool::sweep() noexcept {
 }
 
 /// Under the lock. Leaves the magazines shut.
-inline void BlockPool::collect_magazines() noexcept {
-  magazines_.shut_all([this](std::byte* const* blocks, unsigned n) { give_chain(blocks, n); });
+inline void BlockPool::collect_magazines(bool at_rest) noexcept {
+  magazines_.shut_all([this](std::byte* const* blocks, unsigned n) { give_chain(blocks, n); }, at_rest);
 }
 
 inline void BlockPool::release_slow(std::byte* block) noexcept {
@@ -200,7 +200,7 @@ void BlockPool::drain(Destroy&& destroy) noexcept {
   if (!region_) return;
   heal_if_forked();
   Held held(control_->lock);
-  collect_magazines();
+  collect_magazines(true);
   std::byte* blocks[kChainMax];
   while (const unsigned n = shared_.pop(slots_, 0, blocks))
     for (unsigned i = 0; i < n; ++i) destroy(blocks[i]);
@@ -233,9 +233,10 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   if (keeps_) {
     for (std::uint32_t i = 0; i < carved; ++i) {
       if (mark_of(i) != kIdleMark) continue;
-      destroy(slots_.at(i));
-      mark(i, kBareMark);
+      mark(i, kBareMark);  // first: the child of a fork meanwhile must not find an object here to destroy again
       bare_count_.fetch_add(1, Order::relaxed);
+      compiler_fence();
+      destroy(slots_.at(i));
     }
   }
   const std::size_t bytes = purge_marked(carved);

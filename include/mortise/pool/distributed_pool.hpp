@@ -37,7 +37,7 @@ class distributed_pool {
   }
   distributed_pool(const pool_options& options, Lifetime life) noexcept : life_(std::move(life)) { start(options); }
   /// Ends all idle objects. No object may be out any more: its memory goes. Checked pools say which are, on standard
-  /// error.
+  /// error. No other thread may be in a call on the pool, be it the release of its last object.
   ~distributed_pool() {
     if constexpr (Checks::kChecks) report_leaks();
     if constexpr (Lifetime::kKeeps) blocks_.drain([this](std::byte* block) { life_.destroy(*object_at(block)); });

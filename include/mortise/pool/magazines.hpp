@@ -21,6 +21,7 @@
 
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/rseq.hpp"
+#include "mortise/os/visits.hpp"
 #include "mortise/pool/locked_magazine.hpp"
 #include "mortise/pool/transfer.hpp"
 #include "mortise/pool/options.hpp"
@@ -115,13 +116,15 @@ class Magazines {
   }
 
   /// Calls `collect(blocks, n)` with what each magazine held. Afterwards all calls miss, until open_all.
+  /// When the system will not restart sections any more (a seccomp filter since the start), what lies in the magazines of
+  /// cores stays there: a section may be running on it. `at_rest`: none is.
   template <class Collect>
-  void shut_all(Collect&& collect) noexcept {
+  void shut_all(Collect&& collect, bool at_rest = false) noexcept {
     std::byte* blocks[kBlocksMax];
     const unsigned used = used_.load(Order::acquire);
     if (front_ == pool_front::cores) {
       for (unsigned i = 0; i < used; ++i) store_table(i, closed());
-      os::rseq_restart_all();  // sections that still saw the old entries have ended or start again
+      if (!os::rseq_restart_all() && !at_rest && !os::rseq_restart_by_visits()) return;
       for (unsigned i = 0; i < used; ++i) {
         Rack& rack = set(i).rack;
         const unsigned n = rack.count(0);

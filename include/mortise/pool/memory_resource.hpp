@@ -18,7 +18,7 @@ class pool_resource final : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t align) override {
-    if (bytes <= blocks_.slot_bytes() && blocks_.slot_bytes() % align == 0)
+    if (bytes <= blocks_.slot_bytes() && blocks_.slot_bytes() % align == 0 && align <= pools::BlockPool::kAlignMax)
       if (std::byte* const block = blocks_.try_acquire()) return block;
     return upstream_->allocate(bytes, align);
   }

@@ -93,7 +93,13 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
       Inside inside(t);
       if (is_in_chunk(b)) return {};
-      return resized(t, b, n, this->below.resize_by_moving(t.below, b, n));
+      Block after;
+      {
+        Held held(lock_);  // until its sample has gone along nobody else's may lie where it lay
+        after = this->below.resize_by_moving(t.below, b, n);
+        if (after && profile_.change(b.ptr, after.ptr, n)) return after;
+      }
+      return grown(t, b, n, after);
     }
 
     bool start(const os::Facts& facts) noexcept {
@@ -260,6 +266,12 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
         Held held(lock_);
         if (profile_.change(before.ptr, after.ptr, n)) return after;
       }
+      return grown(t, before, n, after);
+    }
+    /// Of a block that is no sample yet.
+    Block grown(Thread& t, Block before, std::size_t n, Block after) noexcept {
+      if (!after) return after;
+      const bool looks = after.size_class == kNoClass || is_exact_;
       if (after.size > before.size) t.left -= static_cast<std::int64_t>(after.size - before.size);
       if (t.left < 0 && looks) {
         t.left = distance(t);
