@@ -95,7 +95,7 @@ int cancel_thread(pthread_t handle) noexcept {
     if (act_at_once(before | kCancelled)) original_exit(PTHREAD_CANCELED);
     return 0;
   }
-  if (t->ended.load() == 0 && t->pid.load() > 0) raw_syscall(SYS_tgkill, t->pid.load(), t->pid.load(), kSignal);
+  if (!(before & kDisabled) && t->ended.load() == 0 && t->pid.load() > 0) raw_syscall(SYS_tgkill, t->pid.load(), t->pid.load(), kSignal);
   return 0;
 }
 
@@ -103,7 +103,7 @@ void install_cancellation() noexcept {
   original_exit = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_NEXT, "pthread_exit"));
   KernelAction action{};
   action.handler = reinterpret_cast<void*>(&on_signal);
-  action.flags = SA_SIGINFO | SA_NODEFER;  // without SA_RESTART: a cancellable sleep is to come back
+  action.flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;  // calls that are no cancellation points go on
   set_action(kSignal, &action, nullptr);
 }
 

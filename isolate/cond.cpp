@@ -46,7 +46,7 @@ int wait_until(CondBytes& c, pthread_mutex_t* m, clockid_t clock, const timespec
   const long slept = cancellable_wait(&c.sequence, seen, deadline, clock);
   leave(c);
   const int locked = lock_mutex(m);
-  pthread_testcancel();  // with the mutex held, as clean-up handlers expect
+  if (slept != 0) pthread_testcancel();  // with the mutex held, as clean-up handlers expect; who took a signal must not take it away
   if (locked != 0) return locked;
   return slept == -ETIMEDOUT ? ETIMEDOUT : 0;
 }

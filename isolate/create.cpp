@@ -108,6 +108,8 @@ int start_process(Thread& t) noexcept {
   const int error = errno;
   rseq_on();
   if (pid < 0) return error;
+  tid_field(t.tcb) = pid;  // libc's calls that name a thread read it: they may come before the thread runs
+  let_go(t, kMade);
   helper_notice();
   return 0;
 }

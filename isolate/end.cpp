@@ -10,6 +10,7 @@
 #include "keys.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
+#include "tls.hpp"
 #include "watch.hpp"
 
 namespace mortise::isolate {
@@ -74,6 +75,7 @@ void finish_thread(Thread& t) noexcept {
     wait_for_other_threads();
     std::exit(0);
   }
+  t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
   live_threads.fetch_sub(1);
   futex_wake(&live_threads, kEveryone);
   t.ended.store(1, std::memory_order_release);

@@ -6,6 +6,7 @@
 #include "fault.hpp"
 
 #include <csignal>
+#include <cstring>
 #include <ucontext.h>
 
 #include "file_maps.hpp"
@@ -60,7 +61,11 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void install_fault_handler() noexcept {
-  ::sigaction(SIGSEGV, nullptr, &program_action);
+  KernelAction before{};  // by the kernel's own call: libc's is ours by now
+  set_action(SIGSEGV, nullptr, &before);
+  program_action.sa_handler = reinterpret_cast<void (*)(int)>(before.handler);
+  program_action.sa_flags = static_cast<int>(before.flags & ~0x04000000ul);
+  std::memcpy(&program_action.sa_mask, &before.mask, sizeof before.mask);
   KernelAction ours{};
   ours.handler = reinterpret_cast<void*>(&on_fault);
   ours.flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;

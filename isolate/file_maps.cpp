@@ -17,6 +17,7 @@
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "region.hpp"
+#include "rendezvous.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -43,6 +44,12 @@ Record* find(std::uintptr_t address) noexcept {
   return nullptr;
 }
 
+Record* meets(std::uintptr_t low, std::uintptr_t high) noexcept {
+  for (std::size_t i = 0; i < top; ++i)
+    if (records[i].low < high && low < records[i].high) return &records[i];
+  return nullptr;
+}
+
 Record* unused() noexcept {
   for (std::size_t i = 0; i < top; ++i)
     if (records[i].low == records[i].high) return &records[i];
@@ -61,6 +68,30 @@ int keep_descriptor(int fd) noexcept {
 long make(const Record& r) noexcept {
   return raw_syscall(SYS_mmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low), r.protection,
                      (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, r.fd, r.offset);
+}
+
+/// Takes [from, high) out of the record. The lock is held.
+void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
+  for (Record* r; (r = meets(from, high)) != nullptr;) {
+    const std::uintptr_t low = r->low < from ? from : r->low, end = r->high < high ? r->high : high;
+    if (r->low == low && r->high == end) {
+      raw_syscall(SYS_close, r->fd);
+      *r = Record{};
+    } else if (r->high == end) {
+      r->high = low;
+    } else {
+      Record rest = *r;
+      rest.offset += static_cast<off_t>(end - rest.low);
+      rest.low = end;
+      if (r->low == low) {
+        *r = rest;
+      } else {
+        r->high = low;
+        rest.fd = keep_descriptor(rest.fd);
+        if (Record* place = unused()) *place = rest;
+      }
+    }
+  }
 }
 
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
@@ -110,7 +141,12 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   Held held(lock);
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : window_next;
   r.high = r.low + page_ceil(bytes);
-  const long mapped = fixed && !(flags & MAP_FIXED) && find(r.low) ? -EEXIST : make(r);
+  long mapped = fixed && !(flags & MAP_FIXED) && find(r.low) ? -EEXIST : make(r);
+  if (flags & MAP_FIXED && !failed(mapped)) {  // others may have what lay there before
+    cut_records(r.low, r.high);
+    if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
+    everywhere([](void* record) { make(*static_cast<const Record*>(record)); }, &r);
+  }
   Record* place = failed(mapped) ? nullptr : unused();
   if (!place) {
     raw_syscall(SYS_close, r.fd);
@@ -127,33 +163,16 @@ bool is_mapped_file(std::uintptr_t address) noexcept {
   return find(address) != nullptr;
 }
 
+bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Held held(lock);
+  return meets(low, high) != nullptr;
+}
+
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   forget_lazy_file(low, low + bytes);
   Held held(lock);
-  const std::uintptr_t high = low + bytes;
-  for (Record* r; low < high && (r = find(low)) != nullptr;) {
-    const std::uintptr_t end = r->high < high ? r->high : high;
-    raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(end - low));
-    if (r->low == low && r->high == end) {
-      raw_syscall(SYS_close, r->fd);
-      *r = Record{};
-    } else if (r->high == end) {
-      r->high = low;
-    } else {
-      Record rest = *r;
-      rest.offset += static_cast<off_t>(end - rest.low);
-      rest.low = end;
-      if (r->low == low) {
-        *r = rest;
-      } else {
-        r->high = low;
-        rest.fd = keep_descriptor(rest.fd);
-        if (Record* place = unused()) *place = rest;
-      }
-    }
-    low = end;
-  }
-  return 0;
+  cut_records(low, low + bytes);
+  return raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
 }
 
 bool catch_up_file(std::uintptr_t address) noexcept {

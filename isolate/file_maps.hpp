@@ -15,6 +15,9 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
 /// Whether `address` lies in a recorded mapping.
 bool is_mapped_file(std::uintptr_t address) noexcept;
 
+/// Whether a recorded mapping has a part in [low, high).
+bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// munmap of recorded mappings, whole or in part. 0 or -errno.
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
 

@@ -33,7 +33,8 @@ int join(pthread_t handle, void** result, clockid_t clock, const timespec* deadl
     pthread_testcancel();
   }
   // The program may reuse its own stack memory at once: then nobody may be running on it any more.
-  if (t->stack.from_program)
+  // And robust mutexes that it held must have been handed on.
+  if (t->stack.from_program || t->held_robust)
     for (std::uint32_t gone; !((gone = t->gone.load()) & kReaped);) futex_wait(&t->gone, gone);
   if (result) *result = t->result;
   let_go(*t, kReleased);
@@ -127,7 +128,8 @@ int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
 int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept {
   const int pid = alive_pid(find_thread(handle));
   if (pid == 0) return ESRCH;
-  *out = (~pid << 3) | 6;  // the kernel's encoding of "CPU time of kernel thread pid"
+  // The kernel's encodings of "CPU time of kernel thread pid", and of a process, for another process's threads are not to be asked.
+  *out = (~pid << 3) | (pid == raw_getpid() ? 6 : 2);
   return 0;
 }
 

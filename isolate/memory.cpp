@@ -19,6 +19,7 @@
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
+#include "rendezvous.hpp"
 #include "share.hpp"
 #include "thread.hpp"
 #include "windows.hpp"
@@ -52,9 +53,40 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
   return reinterpret_cast<void*>(low);
 }
 
+struct Fresh {
+  std::uintptr_t low;
+  std::size_t bytes;
+  long file;
+};
+void map_fresh(void* argument) noexcept {
+  const Fresh f = *static_cast<const Fresh*>(argument);
+  raw_syscall(SYS_mmap, static_cast<long>(f.low), static_cast<long>(f.bytes), PROT_READ | PROT_WRITE,
+              MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f.file, 0);
+}
+/// A file lies there, or shared memory from before the first create: punching would reach what is not the program's memory alone.
+bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
+  if (has_mapped_file(low, low + bytes)) return true;
+  if (in_region(low) || find_shared_range(low)) return false;
+  constexpr long kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;  // refused where anything is
+  const long nothing = raw_syscall(SYS_mmap, static_cast<long>(low), static_cast<long>(bytes), PROT_NONE, kFlags, -1, 0);
+  if (failed(nothing)) return true;
+  raw_syscall(SYS_munmap, nothing, static_cast<long>(bytes));
+  return static_cast<std::uintptr_t>(nothing) != low;
+}
+void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  unmap_file(low, bytes);
+  Fresh f{low, bytes, raw_syscall(SYS_memfd_create, as_long("mortise-fixed"), 1 /* MFD_CLOEXEC */)};
+  if (failed(f.file) || failed(raw_syscall(SYS_ftruncate, f.file, static_cast<long>(bytes)))) return fail_map(ENOMEM);
+  everywhere(&map_fresh, &f);
+  raw_syscall(SYS_close, f.file);
+  if (!in_region(low)) note_shared_range(low, low + bytes);
+  if (protection != PROT_NONE) protect(low, bytes, protection);
+  return reinterpret_cast<void*>(low);
+}
+
 /// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
 void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
-  if (in_region(low)) take_pages_at(low, bytes);
+  if (in_region(low)) claim_pages(low, bytes);
   drop_contents(low, page_ceil(bytes));
   if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
   return reinterpret_cast<void*>(low);
@@ -68,6 +100,8 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
   if (anonymous_private && !fixed) return map_anonymous(bytes, protection, flags);
+  if (anonymous_private && (flags & MAP_FIXED) && is_foreign(address_of(where), page_ceil(bytes)))
+    return replace_everywhere(address_of(where), page_ceil(bytes), protection);
   if (anonymous_private && (flags & MAP_FIXED) && is_shared(address_of(where)) && !in_window(address_of(where)))
     return map_anonymous_over(address_of(where), bytes, protection);
   if (anonymous_private) {
@@ -82,7 +116,7 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
   if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t at = address_of(low);
   bytes = page_ceil(bytes);
-  if (in_region(at)) {
+  if (in_region(at) && !is_mapped_file(at)) {  // the place of a file is not used again: others still have it mapped
     unprotect(at, bytes);
     give_pages(at, bytes);
     return 0;
@@ -176,6 +210,9 @@ extern "C" __attribute__((visibility("default"))) long mortise_isolate_memory_ca
       break;
     case SYS_munmap:
       result = unmap_memory(low, bytes);
+      break;
+    case SYS_mprotect:
+      result = protect_memory(low, bytes, static_cast<int>(c));
       break;
     case SYS_madvise:
       result = advise_memory(low, bytes, static_cast<int>(c));

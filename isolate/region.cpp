@@ -53,6 +53,8 @@ struct Arena {
   bool take(std::uint32_t pages, std::uint32_t& first) noexcept;
   bool take_at(std::uint32_t first, std::uint32_t pages) noexcept;
   void give(Extent e) noexcept;
+  void give_used(Extent e) noexcept;
+  void claim(Extent e) noexcept;
 };
 
 constinit Arena arenas[kArenaCount];
@@ -101,6 +103,33 @@ void Arena::give(Extent e) noexcept {
   }
 }
 
+/// Gives what of `e` is not free already: a program may unmap what it has unmapped before.
+void Arena::give_used(Extent e) noexcept {
+  const std::uint32_t end = e.end() < fresh ? e.end() : fresh;
+  for (std::uint32_t at = e.first; at < end;) {
+    const std::uint32_t i = search(at);
+    const bool is_free = i < count && free[i].first <= at;
+    const std::uint32_t next = is_free ? free[i].end() : i < count && free[i].first < end ? free[i].first : end;
+    if (!is_free) give({at, next - at});
+    at = next;
+  }
+}
+
+/// Makes all of `e` taken.
+void Arena::claim(Extent e) noexcept {
+  if (e.end() > fresh) {
+    const std::uint32_t before = fresh;
+    fresh = e.end();
+    if (e.first > before) give({before, e.first - before});
+  }
+  for (std::uint32_t i = search(e.first); i < count && free[i].first < e.end();) {
+    const Extent had = free[i];
+    remove(i);
+    if (had.first < e.first) insert(i++, {had.first, e.first - had.first});
+    if (had.end() > e.end() && count < kExtentsMax) insert(i, {e.end(), had.end() - e.end()});
+  }
+}
+
 /// Whether the system backs shared memory with 2 MB pages where asked: then each further thread's first touch of
 /// memory that another one has written costs a fiftieth. Debian's default is "never", under which asking has no effect.
 bool huge_pages_permitted() noexcept {
@@ -133,9 +162,17 @@ void bring_in(std::uintptr_t low, std::size_t bytes) noexcept {
   os::prefault(reinterpret_cast<std::byte*>(low), bytes < kAheadBytes ? bytes : kAheadBytes);
 }
 
+/// Makes the range read as zeros. Locked memory cannot be punched.
+void punch(std::uintptr_t low, std::size_t bytes) noexcept {
+  const long at = static_cast<long>(low), length = static_cast<long>(bytes);
+  if (raw_syscall(SYS_madvise, at, length, MADV_REMOVE) != -EINVAL) return;
+  raw_syscall(SYS_munlock, at, length);
+  raw_syscall(SYS_madvise, at, length, MADV_REMOVE);
+}
+
 /// Drops the contents and makes the range free. The arena's lock is held.
 void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
-  raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
+  punch(low, bytes);
   arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
 }
 
@@ -210,16 +247,33 @@ bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
 
 void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
   Arena& arena = arena_of(low);
-  MapCache<>::Mapping out{low, page_ceil(bytes)};
-  if (cache_wanted()) {
+  bytes = page_ceil(bytes);
+  const Extent e{page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)};
+  MapCache<>::Mapping out{low, bytes};
+  {
     Held held(arena.lock);
-    out = arena.kept.put(out);
+    while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
+    const std::uint32_t i = arena.search(e.first);
+    const bool is_partly_free = e.end() > arena.fresh || (i < arena.count && arena.free[i].first < e.end());
+    if (is_partly_free) {
+      punch(low, bytes);
+      return arena.give_used(e);
+    }
+    if (cache_wanted()) out = arena.kept.put(out);
   }
   if (!out) return;
   // The kernel's work is done without the lock; nobody can be given the range before it is free.
-  raw_syscall(SYS_madvise, static_cast<long>(out.low), static_cast<long>(out.bytes), MADV_REMOVE);
+  punch(out.low, out.bytes);
   Held held(arena.lock);
   arena.give({page_in_arena(out.low), static_cast<std::uint32_t>(out.bytes / kPage)});
+}
+
+void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept {
+  Arena& arena = arena_of(low);
+  bytes = page_ceil(bytes);
+  Held held(arena.lock);
+  while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
+  arena.claim({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
 }
 
 std::uintptr_t arena_low(int index) noexcept { return kRegionLow + static_cast<std::uintptr_t>(index) * kArenaBytes; }

@@ -43,6 +43,9 @@ void give_pages(std::uintptr_t low, std::size_t bytes) noexcept;
 /// Takes [low, low + bytes) itself, to grow a range in place. False when some of it is taken.
 bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept;
 
+/// Takes [low, low + bytes) itself, whatever of it was taken before: MAP_FIXED.
+void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept;
+
 /// The end of what was ever given out in the arena at `index`; fork copies up to here.
 std::uintptr_t arena_low(int index) noexcept;
 std::uintptr_t arena_touched_end(int index) noexcept;

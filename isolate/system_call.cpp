@@ -9,6 +9,8 @@
 #include "refuse.hpp"
 #include "thread.hpp"
 
+extern "C" long mortise_isolate_memory_call(long, long, long, long, long, long, long);
+
 namespace mortise::isolate {
 namespace {
 
@@ -32,6 +34,10 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_futex) b &= ~static_cast<long>(FUTEX_PRIVATE_FLAG);
   if (number == SYS_membarrier) a = global_barrier(a);
   if (number == SYS_clone && (a & CLONE_VM) && !(a & CLONE_VFORK)) refuse_own_thread();
+  if (number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_madvise || number == SYS_mprotect) {
+    const long result = mortise_isolate_memory_call(number, a, b, c, d, e, f);
+    return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
+  }
   if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
   if (number == SYS_io_setup) refuse_kernel_object("libaio context");
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");

@@ -51,7 +51,8 @@ Thread* take_thread() noexcept {
 
 void let_go(Thread& t, ThreadFlag flag) noexcept {
   const std::uint32_t before = t.gone.fetch_or(flag, std::memory_order_acq_rel);
-  if ((before | flag) == (kReleased | kReaped) && before != (kReleased | kReaped))
+  constexpr std::uint32_t kAll = kReleased | kReaped | kMade;
+  if ((before | flag) == kAll && before != kAll)
     t.in_use.store(false, std::memory_order_release);
 }
 

@@ -22,7 +22,7 @@ namespace mortise::isolate {
 
 inline constexpr int kThreadsMax = 1024;
 
-enum ThreadFlag : std::uint32_t { kReleased = 1, kReaped = 2 };  // Thread::gone; both set: the record is free
+enum ThreadFlag : std::uint32_t { kReleased = 1, kReaped = 2, kMade = 4 };  // Thread::gone; all set: the record is free
 
 struct Stack {
   std::byte* low = nullptr;
@@ -46,6 +46,7 @@ struct Thread {
   void* argument = nullptr;
   void* result = nullptr;
   bool returns_int = false;  // made by C11 thrd_create
+  bool held_robust = false;  // ended with robust mutexes: the kernel sees to them when the process ends
   bool exits_early = false;  // pthread_exit recorded `result`
   std::atomic<bool> detached{false};
   std::atomic<std::uint32_t> ended{0};  // futex of join: 1 when the thread's last line has run

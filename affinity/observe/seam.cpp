@@ -131,7 +131,7 @@ void Observer::divide_from_size_class(NodeId id) noexcept {
 void Observer::fold_back(NodeId id) noexcept {
   if (!node(id)) return;
   Node& r = root(id);
-  if (!r.has_own_pool) return;
+  if (!r.has_own_pool || is_mixed(r)) return;  // of several sizes: no class's pool serves them
   r.has_own_pool = false;
   if (!r.pool) return;
   Pool* const own = r.pool;

@@ -13,8 +13,6 @@ namespace mortise::abi {
 namespace mortise::affinity {
 namespace {
 
-constexpr std::uintptr_t kOwnStackBytes = 128 * 1024;
-
 // The kernel copies the signal set before it looks at the operation, which is none: EINVAL says that the page is there.
 bool is_readable(std::uintptr_t address) {
   constexpr long kNoSuchOperation = -1, kEinval = -22;
@@ -41,7 +39,7 @@ const std::byte* ForeignMemory::ask_for(std::uintptr_t number) noexcept {
   const std::uintptr_t address = number * kPageBytes;
   const auto in_place = reinterpret_cast<const std::byte*>(address);
   if (number == 0 || address >> 47) return nullptr;
-  const bool stays = alone_ || (address + kPageBytes > stack_ && address < stack_ + kOwnStackBytes);
+  const bool stays = alone_ || number == stack_ / kPageBytes;  // where the stack ends nobody knows: it may be a coroutine's
   if (stays) {
     if (is_readable(address)) s.bytes = in_place;
     return s.bytes;

@@ -71,6 +71,19 @@ Shard& shard() noexcept {
   return shards[own_shard - 1];
 }
 
+/// The program uses [low, low + bytes) otherwise from now on, or unmaps it once more: nothing of it is plain, and what is kept of it goes.
+void forget(std::uintptr_t low, std::size_t bytes) noexcept {
+  plain.forget(low, bytes);
+  for (Shard& s : shards)
+    for (Mapping kept;;) {
+      s.lock.lock();
+      kept = s.cache.take_touching(low, bytes);
+      s.lock.unlock();
+      if (!kept) break;
+      mortise::os::syscall(SYS_munmap, kept.low, kept.bytes);
+    }
+}
+
 std::size_t whole_pages(std::size_t bytes) noexcept { return (bytes + 4095) & ~std::size_t{4095}; }
 std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -86,7 +99,7 @@ MORTISE_MAPCACHE_EXPORT void* mmap(void* where, std::size_t bytes, int protectio
                                    off_t offset) noexcept {
   const bool is_plain = !where && protection == (PROT_READ | PROT_WRITE) && flags == (MAP_PRIVATE | MAP_ANONYMOUS) &&
                         bytes && bytes <= mortise::MapCache<>::kMappingBytesMax;
-  if (flags & MAP_FIXED) plain.forget(address_of(where), bytes);
+  if (flags & MAP_FIXED) forget(address_of(where), bytes);
   if (is_plain) {
     Shard& s = shard();
     s.lock.lock();
@@ -115,7 +128,7 @@ MORTISE_MAPCACHE_EXPORT int munmap(void* low, std::size_t bytes) noexcept {
     s.lock.unlock();
     if (!m) return 0;
   } else {
-    plain.forget(m.low, m.bytes);
+    forget(m.low, m.bytes);
   }
   return static_cast<int>(result_or_errno(mortise::os::syscall(SYS_munmap, m.low, m.bytes)));
 }
@@ -137,7 +150,7 @@ MORTISE_MAPCACHE_EXPORT void* mremap(void* low, std::size_t old_bytes, std::size
     va_start(rest, flags);
     target = va_arg(rest, void*);
     va_end(rest);
-    plain.forget(address_of(target), new_bytes);
+    forget(address_of(target), new_bytes);
   }
   plain.forget(address_of(low), old_bytes);
   return reinterpret_cast<void*>(

@@ -55,6 +55,11 @@ def test_an_unrolled_tree_is_one_pool_and_lists_behind_a_wrapper_are_two(watch):
     assert len(pools(watch(program("affinity", "unrolled"), conf="affinity_mode=chain")[1])) > 8, "it is the graph that joins them"
 
 
+def test_callers_are_looked_for_on_a_coroutines_stack_and_not_behind_it():
+    for _ in range(3):
+        assert run([program("affinity", "coroutines")], NAME).ok().out == "back\n"
+
+
 def test_a_short_program_is_not_looked_at_and_a_long_one_is(watch):
     objects = "local t = {{}} for i = 1, {} do t[i] = {{}} end"
     done, found = watch("lua", "-e", objects.format(100), conf="affinity_misses=33")

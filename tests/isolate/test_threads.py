@@ -74,6 +74,15 @@ def test_exec_keeps_the_process(program, same_both_ways, who):
     assert same_both_ways([program("exec"), who]).status == 11
 
 
+def test_places_that_are_used_again(program, same_both_ways):
+    """Unmapped twice, mapped over, over a file: nobody gets another's pages, and no file is emptied."""
+    assert same_both_ways([program("places")], times=3).out == "apart\n"
+
+
+def test_threads_that_are_asked_for_by_name(program, same_both_ways):
+    assert same_both_ways([program("named")], times=3).out == "as asked\n"
+
+
 def test_memory_calls_after_create(program, same_both_ways):
     same_both_ways([program("memory")], times=5)
 
@@ -104,7 +113,7 @@ def test_allocators_preloaded_beside_it(program, isolated, runtime, name):
 
 
 def test_cache_of_unmapped_memory_for_ordinary_threads(program, runtime, tmp_path):
-    for command in ([program("memory")], [program("files"), tmp_path / "file"], [program("family")]):
+    for command in ([program("memory")], [program("places")], [program("files"), tmp_path / "file"], [program("family")]):
         ordinary = run(command)
         cached = run(command, preload=[runtime.with_name("libmortise-mapcache.so")])
         assert (cached.status, cached.out) == (ordinary.status, ordinary.out)

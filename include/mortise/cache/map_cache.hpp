@@ -48,6 +48,13 @@ template <unsigned kEntriesMax = 64, std::size_t kBytesMax = 32u << 20> class Ma
   /// The oldest mapping, or an empty one: to empty the cache one by one.
   Mapping take_oldest() noexcept { return count_ ? remove(0) : Mapping{}; }
 
+  /// A mapping that [low, low + bytes) touches, or an empty one: what the program names again must not be handed out.
+  Mapping take_touching(std::uintptr_t low, std::size_t bytes) noexcept {
+    for (unsigned i = 0; i < count_; ++i)
+      if (entries_[i].low < low + bytes && low < entries_[i].low + entries_[i].bytes) return remove(i);
+    return {};
+  }
+
   std::size_t kept_bytes() const noexcept { return kept_; }
 
  private:

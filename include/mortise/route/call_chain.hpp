@@ -53,6 +53,7 @@ template <unsigned kWaysLog2 = 10> class CallWays {
   /// no code was unloaded since the step was set. O(levels).
   MORTISE_HOT std::uintptr_t climb(std::uintptr_t step, std::uintptr_t sp, std::uintptr_t stack_end) const noexcept {
     for (;;) {
+      if (step & 2) return 0;  // kOtherStep: from a coroutine's stack, 4 GiB on need not be off the thread's
       sp += static_cast<std::uint32_t>(step) - std::uintptr_t{1};
       if (sp > stack_end) return 0;
       const CallKey key = reinterpret_cast<const std::uintptr_t*>(sp)[-1] | (step & kIdMask);
