@@ -22,7 +22,7 @@ NAMES = SHIPPED if WHOLE else ["hslab", "tlsfcc", "wfslab"]
 CONTRACTS = ["sizes", "errors", "resizing", "operators", "introspection", "foreign", "exports"]
 IN_PROCESS = ["test-property-threads", "test-life-in_process"] + ["test-conformance-stacks"] * WHOLE
 PROPERTY = [] if WHOLE else ["--seed=1", "--operations=50000"]  # five seeds of a million take the emulator half an hour
-LIVES = ["forks", "threads", "signals", "late"]
+LIVES = ["forks", "threads", "signals", "late", "movers"]
 # What needs the machine itself: single steps, limits of the address space, resident memory; and to fork a program with threads,
 # which makes qemu-user 7.2 fail an assertion of its own.
 NOT_EMULATED = "churn or handoff or forks or step or trap or memory or address_space or overcommit or locked or before or plugins or sleeping or idle or burst"
