@@ -53,8 +53,7 @@ typedef struct mo_pool_statistics {
 
 /* NULL when the options make no sense or the system refuses the memory. */
 mo_pool* mo_pool_create(const mo_pool_options* options);
-/* Runs `destroy` on idle blocks. No block may be in use (a checked pool prints those that are), and no other thread may be in a call on
-   the pool, be it the release of its last block. NULL is fine. */
+/* Runs `destroy` on idle blocks. None may be in use (a checked pool prints those that are), no other thread in a call. NULL is fine. */
 void mo_pool_destroy(mo_pool* pool);
 
 void* mo_pool_try_acquire(mo_pool* pool);
