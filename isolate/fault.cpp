@@ -64,7 +64,7 @@ void install_fault_handler() noexcept {
   KernelAction before{};  // by the kernel's own call: libc's is ours by now
   set_action(SIGSEGV, nullptr, &before);
   program_action.sa_handler = reinterpret_cast<void (*)(int)>(before.handler);
-  program_action.sa_flags = static_cast<int>(before.flags & ~0x04000000ul);
+  program_action.sa_flags = static_cast<int>(before.flags & ~0x04000000ul);  // SA_RESTORER: libc adds it itself
   std::memcpy(&program_action.sa_mask, &before.mask, sizeof before.mask);
   KernelAction ours{};
   ours.handler = reinterpret_cast<void*>(&on_fault);

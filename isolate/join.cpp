@@ -128,7 +128,7 @@ int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
 int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept {
   const int pid = alive_pid(find_thread(handle));
   if (pid == 0) return ESRCH;
-  // The kernel's encodings of "CPU time of kernel thread pid", and of a process, for another process's threads are not to be asked.
+  // The kernel's encodings of the CPU time of a kernel thread, and of a process: of a thread's, another process may not ask.
   *out = (~pid << 3) | (pid == raw_getpid() ? 6 : 2);
   return 0;
 }
