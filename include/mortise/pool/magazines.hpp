@@ -116,8 +116,9 @@ class Magazines {
   }
 
   /// Calls `collect(blocks, n)` with what each magazine held. Afterwards all calls miss, until open_all.
-  /// Sections that still saw the old entries have ended or start again: by membarrier, or by visits to every CPU where that is refused since
-  /// the start (a seccomp filter). Where visits are refused too, what lies in the magazines of cores stays. `at_rest`: no section runs.
+  /// Sections that still saw the old entries have ended or start again: by membarrier, or by visits to every CPU where that
+  /// is refused since the start (a seccomp filter). Where visits are refused too, what lies in the magazines of cores stays.
+  /// `at_rest`: no section runs.
   template <class Collect>
   void shut_all(Collect&& collect, bool at_rest = false) noexcept {
     std::byte* blocks[kBlocksMax];
