@@ -5,11 +5,10 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 
+#include "memory.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "thread.hpp"
-
-extern "C" long mortise_isolate_memory_call(long, long, long, long, long, long, long);
 
 namespace mortise::isolate {
 namespace {
