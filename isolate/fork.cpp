@@ -25,6 +25,7 @@
 #include "on_stack.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
+#include "record_locks.hpp"
 #include "region.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -98,6 +99,7 @@ void become_program() noexcept {
   reset_window_lock();
   reset_share_lock();
   reset_lazy_lock();
+  forget_record_locks();
   reset_ending();
   forget_helper();
   forget_watchdog();
