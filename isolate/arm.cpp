@@ -24,6 +24,7 @@
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "raw.hpp"
+#include "record_locks.hpp"
 #include "refuse.hpp"
 #include "rendezvous.hpp"
 #include "region.hpp"
@@ -136,6 +137,7 @@ State try_to_arm() noexcept {
     refuse("glibc %s: the entry of %s cannot be replaced; run it with ordinary threads", glibc.version, reason);
     return State::declined;
   }
+  find_locked_files();
   install_fault_handler();
   let_faults_through();
   install_rendezvous();

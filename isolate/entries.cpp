@@ -18,6 +18,7 @@
 #include "memory.hpp"
 #include "mutex.hpp"
 #include "patch.hpp"
+#include "record_locks.hpp"
 #include "rwlock.hpp"
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
@@ -110,6 +111,9 @@ const Replacement kEntries[] = {
     {"mremap", at(&remap_memory), true},
     {"brk", at(&set_break), true},
     {"sbrk", at(&move_break), true},
+    // files
+    {"fcntl", at(&control_file), true},
+    {"fcntl64", at(&control_file), false},
     // libc's own locks, and system calls made through libc
     {"__lll_lock_wait_private", at(&libc_lock_wait), true},
     {"__lll_lock_wake_private", at(&libc_lock_wake), true},

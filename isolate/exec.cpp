@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "descriptors.hpp"
 #include "end.hpp"
 #include "lock.hpp"
 #include "raw.hpp"
+#include "record_locks.hpp"
 #include "rendezvous.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -32,6 +34,8 @@ void exec_in_leader(void* argument) {
   if (!is_leader()) return;
   const Request r = *static_cast<const Request*>(argument);
   stop_other_threads();
+  reset_record_lock();
+  keep_locks_over_exec(true);
   restore_signals(r.mask);
   exec_now(r);
   raw_syscall(SYS_exit_group, 127);  // the file could be executed a moment ago
@@ -46,7 +50,9 @@ int execute(const char* path, char* const* arguments, char* const* environment) 
   // A file that cannot be executed must leave the program as it is: searches along PATH try many.
   const bool possible = !failed(raw_syscall(SYS_faccessat, AT_FDCWD, as_long(path), X_OK));
   if (!a_thread || alone || !possible) {
+    if (alone && possible) keep_locks_over_exec(true);
     const long error = exec_now(r);
+    if (alone && possible) keep_locks_over_exec(false);
     return errno = static_cast<int>(-error), -1;
   }
   r.mask = block_signals();

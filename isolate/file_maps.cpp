@@ -10,8 +10,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
+#include "descriptors.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
 #include "raw.hpp"
@@ -28,7 +28,7 @@ constexpr std::size_t kRecordsMax = 4096;
 struct Record {
   std::uintptr_t low, high;  // low == high: unused
   off_t offset;
-  int fd;  // a duplicate, far from the program's numbers
+  int fd;  // held (descriptors.hpp)
   int protection;
   int flags;
 };
@@ -56,15 +56,6 @@ Record* unused() noexcept {
   return top < kRecordsMax ? &records[top++] : nullptr;
 }
 
-/// A duplicate near the end of the descriptor table: programs close or count the low numbers.
-int keep_descriptor(int fd) noexcept {
-  rlimit limit{};
-  raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, as_long(&limit));
-  const long high = limit.rlim_cur > 128 ? static_cast<long>(limit.rlim_cur < 65536 ? limit.rlim_cur : 65536) - 96 : 3;
-  const long kept = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high);
-  return static_cast<int>(failed(kept) ? raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3) : kept);
-}
-
 long make(const Record& r) noexcept {
   return raw_syscall(SYS_mmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low), r.protection,
                      (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, r.fd, r.offset);
@@ -75,7 +66,7 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
   for (Record* r; (r = meets(from, high)) != nullptr;) {
     const std::uintptr_t low = r->low < from ? from : r->low, end = r->high < high ? r->high : high;
     if (r->low == low && r->high == end) {
-      raw_syscall(SYS_close, r->fd);
+      let_go_descriptor(r->fd);
       *r = Record{};
     } else if (r->high == end) {
       r->high = low;
@@ -87,8 +78,10 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
         *r = rest;
       } else {
         r->high = low;
-        rest.fd = keep_descriptor(rest.fd);
-        if (Record* place = unused()) *place = rest;
+        if (Record* place = unused()) {
+          share_descriptor(rest.fd);
+          *place = rest;
+        }
       }
     }
   }
@@ -124,19 +117,17 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
     return copy_private(fixed ? where : nullptr, bytes, fd, offset);
   Record r{};
   if (anonymous) {  // shared between address spaces means: through a file
-    r.fd = static_cast<int>(raw_syscall(SYS_memfd_create, as_long("mortise-shared"), 1 /* MFD_CLOEXEC */));
-    if (r.fd < 0) return fail(ENOMEM);
-    const int kept = keep_descriptor(r.fd);
-    raw_syscall(SYS_close, r.fd);
-    r.fd = kept;
-    raw_syscall(SYS_ftruncate, r.fd, static_cast<long>(page_ceil(bytes)));
+    const long file = open_memory_file("mortise-shared", page_ceil(bytes));
+    if (failed(file)) return fail(ENOMEM);
+    r.fd = hold_descriptor(static_cast<int>(file));
+    raw_syscall(SYS_close, file);
     r.flags = MAP_SHARED;
   } else {
-    r.fd = keep_descriptor(fd);
-    if (r.fd < 0) return fail(r.fd);
+    r.fd = hold_descriptor(fd);
     r.flags = flags;
     r.offset = offset;
   }
+  if (r.fd < 0) return fail(r.fd);
   r.protection = private_writable ? PROT_READ : protection;
   Held held(lock);
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : window_next;
@@ -149,7 +140,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   }
   Record* place = failed(mapped) ? nullptr : unused();
   if (!place) {
-    raw_syscall(SYS_close, r.fd);
+    let_go_descriptor(r.fd);
     return fail(failed(mapped) ? mapped : ENOMEM);
   }
   *place = r;

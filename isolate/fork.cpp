@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "descriptors.hpp"
 #include "end.hpp"
 #include "file_maps.hpp"
 #include "helper.hpp"
@@ -24,6 +25,7 @@
 #include "on_stack.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
+#include "record_locks.hpp"
 #include "region.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -38,12 +40,6 @@ namespace mortise::isolate {
 namespace {
 
 constexpr std::size_t kTemporaryStack = 64u << 10;
-
-long make_file(std::size_t bytes) noexcept {
-  const long file = raw_syscall(SYS_memfd_create, as_long("mortise-forked"), 1 /* MFD_CLOEXEC */);
-  if (!failed(file) && failed(raw_syscall(SYS_ftruncate, file, static_cast<long>(bytes)))) return -ENOMEM;
-  return file;
-}
 
 /// Writes the pages of [low, high) that exist in the file behind them; mincore tells without touching any.
 bool copy_existing(std::uintptr_t low, std::uintptr_t high, long file, std::uint64_t at) noexcept {
@@ -70,7 +66,7 @@ bool copy_existing(std::uintptr_t low, std::uintptr_t high, long file, std::uint
 
 /// Replaces [low, low + whole) by a copy of its own, of which [low, low + used) may hold something.
 bool unshare(std::uintptr_t low, std::size_t used, std::size_t whole) noexcept {
-  const long file = make_file(whole);
+  const long file = open_memory_file("mortise-forked", whole);
   if (failed(file)) return false;
   raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(used), PROT_READ | PROT_WRITE);
   const bool copied = copy_existing(low, low + used, file, 0);
@@ -103,6 +99,7 @@ void become_program() noexcept {
   reset_window_lock();
   reset_share_lock();
   reset_lazy_lock();
+  forget_record_locks();
   reset_ending();
   forget_helper();
   forget_watchdog();

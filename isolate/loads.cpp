@@ -10,6 +10,7 @@
 #include <link.h>
 #include <sys/mman.h>
 
+#include "descriptors.hpp"
 #include "end.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
@@ -132,7 +133,8 @@ void* load_everywhere(const char* file, int mode, Load original) noexcept {
   dl_iterate_phdr(&note_new_object, nullptr);
   everywhere(&map_pieces, nullptr);
   for (int i = 0; i < loading.piece_count; ++i)
-    if (loading.pieces[i].fd >= 0 && loading.pieces[i].fd != loading.data) raw_syscall(SYS_close, loading.pieces[i].fd);
+    if (loading.pieces[i].fd >= 0 && loading.pieces[i].fd != loading.data)
+      close_descriptor(static_cast<int>(loading.pieces[i].fd));
   raw_syscall(SYS_close, loading.data);
   return handle;
 }

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "arm.hpp"
+#include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "protection.hpp"
@@ -74,9 +75,9 @@ bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
   return static_cast<std::uintptr_t>(nothing) != low;
 }
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes)};
+  if (failed(f.file)) return fail_map(ENOMEM);
   unmap_file(low, bytes);
-  Fresh f{low, bytes, raw_syscall(SYS_memfd_create, as_long("mortise-fixed"), 1 /* MFD_CLOEXEC */)};
-  if (failed(f.file) || failed(raw_syscall(SYS_ftruncate, f.file, static_cast<long>(bytes)))) return fail_map(ENOMEM);
   everywhere(&map_fresh, &f);
   raw_syscall(SYS_close, f.file);
   if (!in_region(low)) note_shared_range(low, low + bytes);
@@ -195,9 +196,7 @@ void* move_break(std::intptr_t by) noexcept {
 
 }  // namespace mortise::isolate
 
-/// What our own allocators call instead of the kernel (include/mortise/os/isolation.hpp).
-extern "C" __attribute__((visibility("default"))) long mortise_isolate_memory_call(long number, long a, long b, long c,
-                                                                                   long d, long e, long f) {
+long mortise_isolate_memory_call(long number, long a, long b, long c, long d, long e, long f) {
   using namespace mortise::isolate;
   if (!armed()) return raw_syscall(number, a, b, c, d, e, f);
   const auto low = reinterpret_cast<void*>(a);

@@ -17,3 +17,7 @@ int set_break(void* end) noexcept;
 void* move_break(std::intptr_t by) noexcept;
 
 }  // namespace mortise::isolate
+
+/// What our own allocators call instead of the kernel (include/mortise/os/isolation.hpp): the kernel's answer.
+extern "C" __attribute__((visibility("default"))) long mortise_isolate_memory_call(long number, long a, long b, long c,
+                                                                                   long d, long e, long f);

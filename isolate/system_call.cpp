@@ -5,11 +5,11 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 
+#include "memory.hpp"
 #include "raw.hpp"
+#include "record_locks.hpp"
 #include "refuse.hpp"
 #include "thread.hpp"
-
-extern "C" long mortise_isolate_memory_call(long, long, long, long, long, long, long);
 
 namespace mortise::isolate {
 namespace {
@@ -41,9 +41,10 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
   if (number == SYS_io_setup) refuse_kernel_object("libaio context");
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
-  const long result = number == SYS_getpid && self && raw_getpid() == self->pid.load()
-                          ? leader->pid.load()
-                          : raw_syscall(number, a, b, c, d, e, f);
+  const bool asks_for_program = number == SYS_getpid && is_thread();
+  const long result = asks_for_program      ? leader->pid.load()
+                      : number == SYS_fcntl ? control_file_raw(static_cast<int>(a), static_cast<int>(b), c)
+                                            : raw_syscall(number, a, b, c, d, e, f);
   if (!failed(result)) return result;
   errno = static_cast<int>(-result);
   return -1;

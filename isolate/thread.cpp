@@ -16,8 +16,10 @@ constinit std::atomic<bool> limit_told{false};
 constinit Lock table_lock;
 }  // namespace
 
+int thread_records() noexcept { return shared(top_index).load(std::memory_order_acquire); }
+
 Thread* find_thread(pthread_t handle) noexcept {
-  for (int i = 0; i < shared(top_index).load(std::memory_order_acquire); ++i) {
+  for (int i = 0; i < thread_records(); ++i) {
     Thread& t = threads[i];
     if (t.in_use.load(std::memory_order_acquire) && handle_of(t) == handle &&
         !(t.gone.load() & kReleased && t.ended.load()))
@@ -27,7 +29,7 @@ Thread* find_thread(pthread_t handle) noexcept {
 }
 
 Thread* find_thread_by_pid(int pid) noexcept {
-  for (int i = 0; i < shared(top_index).load(std::memory_order_acquire); ++i)
+  for (int i = 0; i < thread_records(); ++i)
     if (threads[i].in_use.load(std::memory_order_acquire) && threads[i].pid.load() == pid) return &threads[i];
   return nullptr;
 }

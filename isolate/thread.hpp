@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "lock.hpp"
+#include "raw.hpp"
 
 namespace mortise::isolate {
 
@@ -55,7 +56,8 @@ struct Thread {
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
-  std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
+  std::atomic<std::uint64_t> awaits{0};         // signals it waits for in sigwait
+  std::atomic<std::uint64_t> takes_lock_of{0};  // key of the file (record_locks.hpp)
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)
 };
@@ -69,7 +71,12 @@ extern Thread threads[kThreadsMax];  // [0] is the main thread
 /// The thread whose process is the program's for everyone outside: main, or in a forked child the one that forked.
 extern Thread* leader;
 inline bool is_leader() noexcept { return self == leader; }
+/// And not a child about to exec, or one that the program cloned by itself: these have descriptors of their own.
+inline bool is_thread() noexcept { return self && raw_getpid() == self->pid.load(); }
 inline pthread_t handle_of(const Thread& t) noexcept { return reinterpret_cast<pthread_t>(t.tcb); }
+
+/// Records [0, this) have been used.
+int thread_records() noexcept;
 
 /// The live or unjoined thread behind a pthread_t, or null.
 Thread* find_thread(pthread_t handle) noexcept;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <sys/mman.h>
 
+#include "descriptors.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
 #include "raw.hpp"
@@ -68,8 +69,8 @@ void map_gaps(void* argument) {
 
 Window* adopt(std::uintptr_t low) noexcept {
   if (count == kWindowsMax) return nullptr;
-  Adoption a{low, raw_syscall(SYS_memfd_create, as_long("mortise-window"), 1 /* MFD_CLOEXEC */)};
-  if (failed(a.file) || failed(raw_syscall(SYS_ftruncate, a.file, kWindow))) return nullptr;
+  Adoption a{low, open_memory_file("mortise-window", kWindow)};
+  if (failed(a.file)) return nullptr;
   Window& w = windows[count];
   w.low = low;
   {

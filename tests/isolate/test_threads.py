@@ -91,6 +91,12 @@ def test_files_and_streams(program, same_both_ways, tmp_path):
     same_both_ways([program("files"), tmp_path / "file"], times=5)
 
 
+def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
+    """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
+    done = same_both_ways([program("record_locks"), tmp_path], times=5)
+    assert "after exec: 1" in done.out and not done.said
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 

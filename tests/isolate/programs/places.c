@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -123,6 +125,23 @@ static void by_the_system_call(void) {
   EXPECT(seen_by_other(p + 9) == 'S' && syscall(SYS_munmap, p, (size_t)kBytes) == 0);
 }
 
+/* Whether or not memory can be mapped over the file where files may not grow: no descriptor stays behind. */
+static void refused_over_a_file(int fd) {
+  struct rlimit before;
+  EXPECT(getrlimit(RLIMIT_FSIZE, &before) == 0 && signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+  int next[2];
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){kPage, before.rlim_max}) == 0);
+    for (int k = 0; k < 10; ++k) {
+      char* const p = map(NULL, kBytes, PROT_READ, MAP_SHARED, fd);
+      mmap(p, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      EXPECT(munmap(p, kBytes) == 0);
+    }
+    EXPECT(setrlimit(RLIMIT_FSIZE, &before) == 0 && (next[i] = dup(fd)) >= 0 && close(next[i]) == 0);
+  }
+  EXPECT(next[0] == next[1]);
+}
+
 int main(void) {
   char* const reserved_before = map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   const int fd_before = file_of('F'), fd = file_of('F');
@@ -139,6 +158,7 @@ int main(void) {
   files_over_memory(map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
   locked_in_memory();
   by_the_system_call();
+  refused_over_a_file(fd);
   place = NULL;
   pthread_barrier_wait(&asked);
   EXPECT(pthread_join(thread, NULL) == 0);

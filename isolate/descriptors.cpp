@@ -1,0 +1,183 @@
+// descriptors.cpp: the table of duplicates.
+//
+// Two descriptors of one file need not be alike: one reads only, one was opened before a layered file system copied the
+// file. So a duplicate serves what was opened by the same call, and nothing else; kernels before 6.10 do not tell, and
+// there it serves what differs in nothing that matters.
+//
+// How many stay without users: while the program has a lock, one for each open file that was mapped; it has these open
+// itself, for closing one ends its locks. After that they go, unless other processes lock the file all the time: the
+// kernel's quick answer does not tell these from the program. When kMoreAtLocks or kMoreAtMaps have come together since
+// it was done last, who has a lock is found out exactly: before the program takes one, when those of files that it has
+// closed can all go, and when mappings are made and end.
+#include "descriptors.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "raw.hpp"
+#include "record_locks.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::size_t kFilesMax = 4096, kMoreAtLocks = 32, kMoreAtMaps = 64;
+
+struct File {
+  std::uint64_t key;
+  int fd;  // far from the program's numbers; 0: unused
+  int users;
+};
+
+constinit File files[kFilesMax];  // changed inside NoNewLocks only
+constinit std::size_t top = 0;    // entries above were never used
+constinit std::size_t kept = 0;   // without users
+constinit std::size_t left_at_locks = 0, left_at_maps = 0;  // by the last exact look
+
+/// A duplicate near the end of the descriptor table: programs close or count the low numbers.
+int duplicate(int fd) noexcept {
+  rlimit limit{};
+  raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, as_long(&limit));
+  const long high = limit.rlim_cur > 128 ? static_cast<long>(limit.rlim_cur < 65536 ? limit.rlim_cur : 65536) - 96 : 3;
+  const long made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high);
+  return static_cast<int>(failed(made) ? raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3) : made);
+}
+
+/// Whether a mapping made with one is a mapping made with the other.
+bool is_alike(int a, int b) noexcept {
+  struct stat first, second;
+  struct statfs system;
+  if (failed(raw_syscall(SYS_fstat, a, as_long(&first)))) return false;
+  if (failed(raw_syscall(SYS_fstat, b, as_long(&second)))) return false;
+  if (first.st_dev != second.st_dev || first.st_ino != second.st_ino) return false;
+  const long mode = raw_syscall(SYS_fcntl, a, F_GETFL) & O_ACCMODE;
+  if ((raw_syscall(SYS_fcntl, b, F_GETFL) & O_ACCMODE) != mode) return false;
+  if (mode == O_RDWR) return true;
+  return !failed(raw_syscall(SYS_fstatfs, a, as_long(&system))) && system.f_type != OVERLAYFS_SUPER_MAGIC;
+}
+
+bool is_same_open_file(int a, int b) noexcept {
+  constexpr long kQuery = 1024 + 3;  // F_DUPFD_QUERY
+  const long same = raw_syscall(SYS_fcntl, a, kQuery, b);
+  return failed(same) ? is_alike(a, b) : same == 1;
+}
+
+File* find(int fd) noexcept {
+  for (std::size_t i = 0; i < top; ++i)
+    if (files[i].fd == fd) return &files[i];
+  return nullptr;
+}
+
+File* unused() noexcept {
+  if (File* f = find(0)) return f;
+  return top < kFilesMax ? &files[top++] : nullptr;
+}
+
+void close_if_unlocked(File& f) noexcept {
+  if (may_hold_lock(f.fd, f.key)) return;
+  raw_syscall(SYS_close, f.fd);
+  f = {};
+  --kept;
+}
+
+/// `key` 0: of every file.
+void close_what_may_go(std::uint64_t key) noexcept {
+  if (kept == 0 || !is_thread()) return;
+  for (std::size_t i = 0; i < top; ++i)
+    if (files[i].fd && files[i].users == 0 && (key == 0 || files[i].key == key)) close_if_unlocked(files[i]);
+}
+
+void look_again(std::size_t& left, std::size_t more) noexcept {
+  if (kept > left + more) {
+    if (renew_locked_files()) close_what_may_go(0);
+    left = kept;
+  }
+  if (left > kept) left = kept;
+}
+
+void clear_up() noexcept {
+  close_what_may_go(0);
+  look_again(left_at_maps, kMoreAtMaps);
+}
+
+}  // namespace
+
+int hold_descriptor(int fd) noexcept {
+  const std::uint64_t key = key_of_file(fd);
+  if (!key) return -EBADF;
+  const NoNewLocks quiet;
+  for (std::size_t i = 0; i < top; ++i) {
+    File& f = files[i];
+    if (!f.fd || f.key != key || !is_same_open_file(f.fd, fd)) continue;
+    if (f.users++ == 0) --kept;
+    return f.fd;
+  }
+  clear_up();
+  File* const place = unused();
+  const int made = place ? duplicate(fd) : -ENOMEM;
+  if (made < 0) return made;
+  if (File* closed = find(made)) {  // by the program: what had this number is not there any more
+    closed->key = key;
+    if (closed->users++ == 0) --kept;
+  } else {
+    *place = {key, made, 1};
+  }
+  return made;
+}
+
+void share_descriptor(int held) noexcept {
+  const NoNewLocks quiet;
+  if (File* f = find(held)) ++f->users;
+}
+
+void let_go_descriptor(int held) noexcept {
+  const NoNewLocks quiet;
+  File* const f = find(held);
+  if (!f || --f->users > 0) return;
+  ++kept;
+  clear_up();
+}
+
+void close_descriptor(int fd) noexcept {
+  const NoNewLocks quiet;
+  const std::uint64_t key = key_of_file(fd);
+  File* const place = may_hold_lock(fd, key) ? unused() : nullptr;
+  if (!place) {
+    raw_syscall(SYS_close, fd);
+    return;
+  }
+  *place = {key, fd, 0};
+  ++kept;
+}
+
+void close_unlocked(std::uint64_t key) noexcept {
+  if (kept == 0 || key == 0) return;
+  const NoNewLocks quiet;
+  close_what_may_go(key);
+}
+
+void clear_up_before_lock() noexcept { look_again(left_at_locks, kMoreAtLocks); }
+
+void keep_locks_over_exec(bool keep) noexcept {
+  if (top == 0) return;
+  const NoNewLocks quiet;
+  if (keep && !renew_locked_files()) return;
+  for (std::size_t i = 0; i < top; ++i)
+    if (files[i].fd && (!keep || may_hold_lock(files[i].fd, files[i].key)))
+      raw_syscall(SYS_fcntl, files[i].fd, F_SETFD, keep ? 0 : FD_CLOEXEC);
+}
+
+long open_memory_file(const char* name, std::size_t bytes) noexcept {
+  const long file = raw_syscall(SYS_memfd_create, as_long(name), 1 /* MFD_CLOEXEC */);
+  if (failed(file)) return file;
+  const long sized = raw_syscall(SYS_ftruncate, file, static_cast<long>(bytes));
+  if (!failed(sized)) return file;
+  raw_syscall(SYS_close, file);
+  return sized;
+}
+
+}  // namespace mortise::isolate

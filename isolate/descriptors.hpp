@@ -1,0 +1,38 @@
+// descriptors.hpp: the runtime's own duplicates of the program's descriptors.
+//
+// One for each open file, whatever number of mappings is made of it. It is closed with the last of them, unless that
+// would take a record lock of the program's away (record_locks.hpp): then it stays until nobody has a lock on the file,
+// and the next mapping of the same open file uses it again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::isolate {
+
+/// The duplicate of what `fd` has open, for one user more; or -errno.
+int hold_descriptor(int fd) noexcept;
+
+/// One user more of a duplicate that is held already.
+void share_descriptor(int held) noexcept;
+
+/// One user less.
+void let_go_descriptor(int held) noexcept;
+
+/// Closes a descriptor that the runtime has opened by a name, or keeps it as above.
+void close_descriptor(int fd) noexcept;
+
+/// Closes what was kept of the file `key` for a lock's sake, if there is none any more.
+void close_unlocked(std::uint64_t key) noexcept;
+
+/// When the program is about to take a lock: what stayed for others' locks may go, if it has become much. Inside
+/// NoNewLocks.
+void clear_up_before_lock() noexcept;
+
+/// Before an exec: what must not be closed for a lock's sake stays open in the new program. `false`: the exec failed.
+void keep_locks_over_exec(bool keep) noexcept;
+
+/// A file in memory of `bytes`, or -errno.
+long open_memory_file(const char* name, std::size_t bytes) noexcept;
+
+}  // namespace mortise::isolate
