@@ -27,12 +27,6 @@ class Json {
     digits(n);
     return *this;
   }
-  Json& signed_number(const char* name, std::int64_t n) noexcept {
-    key(name);
-    if (n < 0) put('-');
-    digits(n < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n));
-    return *this;
-  }
   Json& null(const char* name) noexcept {
     key(name);
     raw("null");

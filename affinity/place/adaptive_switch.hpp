@@ -72,8 +72,7 @@ class AdaptiveSwitch {
     if (!rules.together(first.node, node)) first.divided = true;
     return !first.divided;
   }
-  /// Whether the class has two heavy groups or more.
-  bool is_divided(std::uint32_t size_class) const noexcept { return size_class < kClasses && first_[size_class].divided; }
+  /// How many classes have two heavy groups or more.
   unsigned divided() const noexcept {
     unsigned count = 0;
     for (const First& f : first_) count += f.divided;

@@ -10,7 +10,6 @@ import argparse
 import glob
 import hashlib
 import json
-import os
 import random
 import re
 import resource

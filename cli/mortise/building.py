@@ -55,7 +55,7 @@ def build(spec: Path, wanted: Wanted) -> Composition:
             described = cores.submit(describe, parts, made, room)
             code = list(cores.map(lambda name: compile_file(parts, made, wanted, room, name), files_of(parts, wanted)))
             description = described.result()
-        target = pack(parts, made, wanted, room, code) if wanted.is_static else link(parts, wanted, room, code)
+        target = pack(made, wanted, room, code) if wanted.is_static else link(parts, wanted, room, code)
         put_in(room, target, description)
         try:
             if wanted.is_static:
@@ -247,7 +247,7 @@ def link(parts: kit.Kit, wanted: Wanted, room: Path, code: list[Path]) -> Path:
     return target
 
 
-def pack(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, code: list[Path]) -> Path:
+def pack(made: Composition, wanted: Wanted, room: Path, code: list[Path]) -> Path:
     """One object in which only the C interface is global, so that several such libraries go into one program."""
     whole, target = room / f"{made.name}.o", room / "library.a"
     run([beside(wanted.compiler, "ld"), "-r", "--force-group-allocation", *map(str, code), "-o", str(whole)], None)

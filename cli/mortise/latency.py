@@ -22,7 +22,6 @@ from mortise.latency_file import KINDS, Process
 from mortise.launching import Launcher, Request
 
 SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
-SAMPLED = 64
 SLOW_S = 5e-6  # from here on a call may have been torn: no preemption was seen to take less
 WINDOW_S = 10e-6  # what the kernel did in so long before a call may be taken for its doing
 PAIRS = 200_000

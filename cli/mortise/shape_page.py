@@ -54,7 +54,7 @@ def one_process(process: dict[str, Any], number: int) -> dict[str, Any]:
         "number": number,
         "width": WIDTH,
         "height": HEIGHT,
-        "sentence": sentence(process, whole),
+        "sentence": sentence(whole),
         "left_out": len(whole["nodes"]) - len(nodes),
         "nodes": nodes,
         "variables": [{**v, "x": at[v["id"]][0], "y": at[v["id"]][1]} for v in part["variables"]],
@@ -86,7 +86,7 @@ def line(what: dict[str, Any], source: int, target: int, at: dict[int, Any], rad
     return {**what, "path": path, "mx": cx, "my": cy}
 
 
-def sentence(process: dict[str, Any], whole: dict[str, Any]) -> str:
+def sentence(whole: dict[str, Any]) -> str:
     analysis = whole["analysis"]
     pooled = [n for n in whole["nodes"] if n["pool"]]
     said = (

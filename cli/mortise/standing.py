@@ -75,13 +75,13 @@ def curve_lines(document: Document) -> list[str]:
     reference, seed = document["reference"], document["settings"]["seed"]
     said = []
     for name, shape in shapes.items():
-        said.append(f"{name}: {reach(document, name, shape)}")
+        said.append(f"{name}: {reach(document, shape)}")
         if name != reference and shape and shapes[reference]:
             said += curve_report.verdict_lines(document, name, curve_report.comparison(shape, shapes[reference], seed))
     return said
 
 
-def reach(document: Document, name: str, shape: list[curves.Point]) -> str:
+def reach(document: Document, shape: list[curves.Point]) -> str:
     if not shape:
         return "no point has both time and memory yet"
     times, memories = zip(*(point.median for point in shape), strict=True)

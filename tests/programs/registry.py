@@ -13,10 +13,6 @@ class Program:
     name: str
     play: Callable[[Stage], None]
 
-    @property
-    def stresses(self) -> str:
-        return (self.play.__doc__ or "").strip()
-
 
 PROGRAMS: dict[str, Program] = {}
 

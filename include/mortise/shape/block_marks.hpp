@@ -35,7 +35,6 @@ template <unsigned kPlanes = 1> struct BlockMarks {
     using typename Passthrough<Below>::Thread;
     static constexpr std::size_t kGranule = Below::kGranule;
     static constexpr std::size_t kReach = Below::kReach;
-    static constexpr unsigned kPlaneCount = kPlanes;
 
     std::byte* origin() noexcept { return this->below.origin(); }
     std::byte* side(std::size_t n) noexcept { return this->below.side(n); }

@@ -50,11 +50,6 @@ template <std::size_t kGranuleBytes = 64> class RangeHeap {
     Held held(lock_);
     if (b.end() == low_) low_ = b.ptr;
   }
-  /// All that is left, as one block.
-  std::size_t left_bytes() noexcept {
-    Held held(lock_);
-    return low_ < high_ ? round_down(static_cast<std::size_t>(high_ - low_), kGranule) : 0;
-  }
 
   std::byte* meta(std::size_t bytes) noexcept { return side(bytes); }
   std::byte* side(std::size_t bytes) noexcept {
