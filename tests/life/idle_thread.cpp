@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <atomic>
 #include <string>
@@ -14,19 +13,13 @@
 
 namespace {
 
-using life::kMiB;
+using life::kMiB, life::now_ms;
 
 /// So much is free afterwards that the thread starts.
 void free_some() {
   void* large[4];
   for (void*& p : large) memset(p = malloc(kMiB), 1, kMiB);
   for (void* p : large) free(p);
-}
-
-std::uint64_t now_ms() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1000 + static_cast<std::uint64_t>(t.tv_nsec) / 1'000'000;
 }
 
 /// Where a quarantine goes down into the cache of a core, the thread does that while the program takes blocks from there. Its malloc

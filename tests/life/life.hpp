@@ -1,5 +1,5 @@
-// What the programs of this folder share: a check that ends the program with a line, sizes in memory, a small random
-// source.
+// What the programs of this folder share: a check that ends the program with a line, what the kernel says of the process, the time,
+// a small random source, and blocks that come and go.
 #pragma once
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -25,27 +26,33 @@ namespace life {
 
 constexpr std::size_t kMiB = 1 << 20;
 
-/// Resident bytes of this process; asks the kernel without touching the heap.
-inline std::size_t resident() {
-  char text[128];
-  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+inline std::uint64_t now_ms() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000 + static_cast<std::uint64_t>(t.tv_nsec) / 1'000'000;
+}
+
+/// The beginning of a file of /proc, read without touching the heap.
+template <std::size_t kBytes> void read_start(const char* path, char (&text)[kBytes]) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
   EXPECT(fd >= 0);
-  const ssize_t n = read(fd, text, sizeof text - 1);
+  const ssize_t n = read(fd, text, kBytes - 1);
   close(fd);
   EXPECT(n > 0);
   text[n] = 0;
+}
+
+/// Resident bytes of this process.
+inline std::size_t resident() {
+  char text[128];
+  read_start("/proc/self/statm", text);
   return strtoul(strchr(text, ' '), nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 /// How many threads the kernel counts in this process.
 inline unsigned threads() {
   char text[4096];
-  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  EXPECT(fd >= 0);
-  const ssize_t n = read(fd, text, sizeof text - 1);
-  close(fd);
-  EXPECT(n > 0);
-  text[n] = 0;
+  read_start("/proc/self/status", text);
   return static_cast<unsigned>(strtoul(strstr(text, "Threads:") + 8, nullptr, 10));
 }
 

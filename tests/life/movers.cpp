@@ -1,7 +1,6 @@
 // Blocks that grow by moving their pages, beside threads that take what the pages have left at once: every block keeps
 // what was written to its ends. For a few seconds.
 #include <pthread.h>
-#include <time.h>
 
 #include <atomic>
 
@@ -9,14 +8,10 @@
 
 namespace {
 
+using life::now_ms;
+
 std::atomic<std::uint64_t> stamps{1};
 std::uint64_t end_ms = 0;
-
-std::uint64_t now_ms() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1000 + static_cast<std::uint64_t>(t.tv_nsec) / 1'000'000;
-}
 
 /// A block whose first and last word are its own.
 struct Stamped {
