@@ -7,8 +7,8 @@
 
 #include <cstring>
 
-#include "explorer/explorer.hpp"
 #include "explorer/hooks.hpp"
+#include "running.hpp"
 
 /// Time stands still: an execution is the same when it is repeated.
 extern "C" int clock_gettime(clockid_t, timespec* ts) noexcept {
@@ -132,23 +132,19 @@ template <bool kKeeps, Comes kComes, unsigned kKeep> struct TrimAgainstWait : Of
   }
 };
 
-template <class Scenario> void run(const char* what) {
-  const Report report = explore<Scenario>({.aborts_max = 1, .steps_max = 1000});
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
+const Options kOnce{.aborts_max = 1, .steps_max = 1000};
 
 TEST(BlockPool, WaitAgainstRelease) {
-  run<WaitAgainstRelease<pool_front::cores>>("a wait against a release");
-  run<WaitAgainstRelease<pool_front::cpus>>("... locked magazines");
+  run<WaitAgainstRelease<pool_front::cores>>("a wait against a release", kOnce);
+  run<WaitAgainstRelease<pool_front::cpus>>("... locked magazines", kOnce);
 }
-TEST(BlockPool, AcquireAgainstTwoReleases) { run<AcquireAgainstTwoReleases<pool_front::cores>>("an acquisition against two releases"); }
-TEST(BlockPool, FirstAcquisitions) { run<FirstAcquisitions<pool_front::cores>>("two first acquisitions"); }
+TEST(BlockPool, AcquireAgainstTwoReleases) { run<AcquireAgainstTwoReleases<pool_front::cores>>("an acquisition against two releases", kOnce); }
+TEST(BlockPool, FirstAcquisitions) { run<FirstAcquisitions<pool_front::cores>>("two first acquisitions", kOnce); }
 TEST(BlockPool, TrimAgainstWait) {
-  run<TrimAgainstWait<false, Comes::idle, 0>>("a trim against a wait");
-  run<TrimAgainstWait<false, Comes::idle, 1>>("... that keeps the object");
-  run<TrimAgainstWait<true, Comes::before, 0>>("a release and a trim that destroys the object against a wait");
-  run<TrimAgainstWait<false, Comes::behind, 0>>("a trim and a release against a wait");
+  run<TrimAgainstWait<false, Comes::idle, 0>>("a trim against a wait", kOnce);
+  run<TrimAgainstWait<false, Comes::idle, 1>>("... that keeps the object", kOnce);
+  run<TrimAgainstWait<true, Comes::before, 0>>("a release and a trim that destroys the object against a wait", kOnce);
+  run<TrimAgainstWait<false, Comes::behind, 0>>("a trim and a release against a wait", kOnce);
 }
 
 }  // namespace

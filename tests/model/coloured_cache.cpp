@@ -7,7 +7,8 @@
 
 #include "mortise/backbone/slab.hpp"
 #include "mortise/cache/core_cache.hpp"
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
+#include "running.hpp"
 
 namespace mortise {
 
@@ -237,14 +238,6 @@ struct HitsAgainstAll : InWant {
   }
 };
 
-template <class Scenario>
-void run(const char* what, Options options = {}) {
-  const Report report = explore<Scenario>(options);
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
-
-const bool kAll = std::getenv("MORTISE_TEST_ALL") != nullptr;
 const Options kOnce{.aborts_max = kAll ? 2u : 1u};
 
 TEST(ColouredCache, ForeignFree) { run<ForeignFree>("a foreign free against a take", kOnce); }

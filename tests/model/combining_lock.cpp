@@ -5,58 +5,21 @@
 
 #include <gtest/gtest.h>
 
-#include "shipped.hpp"
+#include "combining.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
 
-template <unsigned Threads, unsigned Served, unsigned Spins>
-struct Adds {
-  static constexpr unsigned kThreads = Threads;
-  CombiningLock<Served, Spins> lock;
-  Shared<int> total;
-  void run(unsigned) {
-    auto work = [this]() noexcept { total.set(total.get() + 1); };
-    lock.with(work);
-  }
-  void finish() { require(total.get() == static_cast<int>(Threads), "work was lost or done twice"); }
-};
-
-/// One thread takes the lock as fork does, while others give it work.
-template <unsigned Threads>
-struct LockAmongAdds : Adds<Threads, 64, 0> {
-  using Base = Adds<Threads, 64, 0>;
-  void run(unsigned thread) {
-    if (thread != 0) return Base::run(thread);
-    this->lock.lock();
-    this->total.set(this->total.get() + 1);
-    this->lock.unlock();
-  }
-};
-
-/// Two calls each, so that nodes come back at the same place on a stack.
-struct TwoAddsEach : Adds<2, 64, 0> {
-  void run(unsigned thread) {
-    Adds::run(thread);
-    Adds::run(thread);
-  }
-  void finish() { require(total.get() == 4, "work was lost or done twice"); }
-};
-
-template <class Scenario>
-void run(const char* what) {
-  const Report report = explore<Scenario>();
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
+template <unsigned Threads, unsigned Served, unsigned Spins> using Adds = AddsThrough<CombiningLock<Served, Spins>, Threads>;
 
 TEST(CombiningLock, TwoThreadsThatSleep) { run<Adds<2, 64, 0>>("two threads, sleeping"); }
 TEST(CombiningLock, TwoThreadsThatSpin) { run<Adds<2, 64, 2>>("two threads, spinning"); }
 TEST(CombiningLock, ThreeThreadsThatSleep) { run<Adds<3, 64, 0>>("three threads, sleeping"); }
 TEST(CombiningLock, ThreeThreadsOneServedAtATime) { run<Adds<3, 1, 0>>("three threads, one request a holder"); }
-TEST(CombiningLock, TwoCallsEach) { run<TwoAddsEach>("two calls each"); }
-TEST(CombiningLock, PlainLockAmongRequests) { run<LockAmongAdds<2>>("lock() and unlock() against a request"); }
-TEST(CombiningLock, PlainLockAmongTwoRequests) { run<LockAmongAdds<3>>("lock() and unlock() against two requests"); }
+TEST(CombiningLock, TwoCallsEach) { run<TwiceEach<Adds<2, 64, 0>>>("two calls each"); }
+TEST(CombiningLock, PlainLockAmongRequests) { run<LockAmong<Adds<2, 64, 0>>>("lock() and unlock() against a request"); }
+TEST(CombiningLock, PlainLockAmongTwoRequests) { run<LockAmong<Adds<3, 64, 0>>>("lock() and unlock() against two requests"); }
 
 }  // namespace
 }  // namespace mortise::model

@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
+#include "running.hpp"
 
 namespace mortise {
 
@@ -257,14 +258,6 @@ struct LimitsGrowAtOnce : CoresWith<10> {  // both double the limit of one magaz
   }
 };
 
-template <class Scenario>
-void run(const char* what, Options options = {}) {
-  const Report report = explore<Scenario>(options);
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
-
-const bool kAll = std::getenv("MORTISE_TEST_ALL") != nullptr;
 const Options kOnce{.aborts_max = kAll ? 2u : 1u};
 
 TEST(CoreCache, TwoThreadsOfOneCore) { run<TwoThreadsOfOneCore>("two threads of one core", kOnce); }

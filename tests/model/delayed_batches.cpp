@@ -8,7 +8,8 @@
 
 #include <cstdlib>
 
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
+#include "running.hpp"
 
 namespace mortise {
 
@@ -206,21 +207,17 @@ template <bool kEnds> struct EmptiedFromOutside : Quarantine {
   }
 };
 
-template <class Scenario> void run(const char* what) {
-  const Report report = explore<Scenario>({.steps_max = 2000});
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
+const Options kLong{.steps_max = 2000};
 
-TEST(DelayedBatches, InterruptedWhileReleasing) { run<WhileReleasing>("a handler releases while its thread releases"); }
-TEST(DelayedBatches, InterruptedWhileTrimming) { run<WhileTrimming>("... trims"); }
-TEST(DelayedBatches, InterruptedWhileLooking) { run<WhileLooking>("... is counted and looked at"); }
-TEST(DelayedBatches, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends"); }
-TEST(DelayedBatches, EmptiedWhileReleasing) { run<EmptiedFromOutside<false>>("emptied from outside while its thread releases"); }
-TEST(DelayedBatches, EmptiedWhileEnding) { run<EmptiedFromOutside<true>>("... and ends"); }
-TEST(DelayedBatches, LookedAt) { run<LookedAt>("looked at while a thread releases and ends"); }
+TEST(DelayedBatches, InterruptedWhileReleasing) { run<WhileReleasing>("a handler releases while its thread releases", kLong); }
+TEST(DelayedBatches, InterruptedWhileTrimming) { run<WhileTrimming>("... trims", kLong); }
+TEST(DelayedBatches, InterruptedWhileLooking) { run<WhileLooking>("... is counted and looked at", kLong); }
+TEST(DelayedBatches, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends", kLong); }
+TEST(DelayedBatches, EmptiedWhileReleasing) { run<EmptiedFromOutside<false>>("emptied from outside while its thread releases", kLong); }
+TEST(DelayedBatches, EmptiedWhileEnding) { run<EmptiedFromOutside<true>>("... and ends", kLong); }
+TEST(DelayedBatches, LookedAt) { run<LookedAt>("looked at while a thread releases and ends", kLong); }
 TEST(DelayedBatches, TwoThreadsComeAndGo) {  // the longest comes last
-  run<TwoThreadsComeAndGo>("two threads come and go");
+  run<TwoThreadsComeAndGo>("two threads come and go", kLong);
 }
 
 }  // namespace

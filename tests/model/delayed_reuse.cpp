@@ -7,7 +7,8 @@
 
 #include <cstdlib>
 
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
+#include "running.hpp"
 
 namespace mortise {
 
@@ -203,19 +204,15 @@ struct TwoThreadsComeAndGo : Quarantine {
   }
 };
 
-template <class Scenario> void run(const char* what) {
-  const Report report = explore<Scenario>({.steps_max = 2000});
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
+const Options kLong{.steps_max = 2000};
 
-TEST(DelayedReuse, InterruptedWhileReleasing) { run<WhileReleasing>("a handler takes and releases while its thread releases"); }
-TEST(DelayedReuse, InterruptedWhileTaking) { run<WhileTaking>("... takes"); }
-TEST(DelayedReuse, InterruptedWhileTrimming) { run<WhileTrimming>("... trims"); }
-TEST(DelayedReuse, InterruptedWhileLooking) { run<WhileLooking>("... is counted and looked at"); }
-TEST(DelayedReuse, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends"); }
-TEST(DelayedReuse, TwoThreadsComeAndGo) { run<TwoThreadsComeAndGo>("two threads come and go"); }
-TEST(DelayedReuse, LookedAt) { run<LookedAt>("looked at while a thread releases and ends"); }
+TEST(DelayedReuse, InterruptedWhileReleasing) { run<WhileReleasing>("a handler takes and releases while its thread releases", kLong); }
+TEST(DelayedReuse, InterruptedWhileTaking) { run<WhileTaking>("... takes", kLong); }
+TEST(DelayedReuse, InterruptedWhileTrimming) { run<WhileTrimming>("... trims", kLong); }
+TEST(DelayedReuse, InterruptedWhileLooking) { run<WhileLooking>("... is counted and looked at", kLong); }
+TEST(DelayedReuse, InterruptedWhileBeginningAndEnding) { run<WhileBeginningAndEnding>("... begins and ends", kLong); }
+TEST(DelayedReuse, TwoThreadsComeAndGo) { run<TwoThreadsComeAndGo>("two threads come and go", kLong); }
+TEST(DelayedReuse, LookedAt) { run<LookedAt>("looked at while a thread releases and ends", kLong); }
 
 /// What waits is given out oldest first, and not before kBytes of later releases.
 TEST(DelayedReuse, NothingIsGivenOutEarly) {

@@ -5,9 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "shipped.hpp"
+#include "combining.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -28,44 +27,17 @@ struct Adds {
   void finish() { require(total.get() == static_cast<int>(Threads), "work was lost or done twice"); }
 };
 
-/// One thread takes the lock as fork does, while another gives it work.
-struct LockAmongAdds : Adds<2, 0, 0> {
-  void run(unsigned thread) {
-    if (thread != 0) return Adds::run(thread);
-    this->lock.lock();
-    this->total.set(this->total.get() + 1);
-    this->lock.unlock();
-  }
-};
-
-/// Two calls each, so that requests come back at the same place on a stack.
-template <unsigned Burst> struct TwoAddsEach : Adds<2, Burst, 0> {
-  using Base = Adds<2, Burst, 0>;
-  void run(unsigned thread) {
-    Base::run(thread);
-    Base::run(thread);
-  }
-  void finish() { require(this->total.get() == 4, "work was lost or done twice"); }
-};
-
-template <class Scenario>
-void run(const char* what) {
-  const Report report = explore<Scenario>();
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
-
 TEST(FlatCombiningLock, TwoThreadsThatNap) { run<Adds<2, 0, 0>>("two threads, napping"); }
 TEST(FlatCombiningLock, TwoThreadsThatSpin) { run<Adds<2, 0, 1000>>("two threads, spinning"); }
 TEST(FlatCombiningLock, RequestsLeftToWait) { run<Adds<2, 1, 0>>("two threads, left to wait once"); }
 TEST(FlatCombiningLock, ThreeThreads) {
-  if (std::getenv("MORTISE_TEST_ALL")) run<Adds<3, 0, 0>>("three threads");  // 26 million steps
+  if (kAll) run<Adds<3, 0, 0>>("three threads");  // 26 million steps
 }
 TEST(FlatCombiningLock, ThreeThreadsLeftToWait) { run<Adds<3, 1, 1000>>("three threads, left to wait once"); }
 TEST(FlatCombiningLock, ThreeThreadsThatNapLeftToWait) { run<Adds<3, 1, 0>>("three threads, napping, left to wait once"); }
-TEST(FlatCombiningLock, TwoCallsEach) { run<TwoAddsEach<0>>("two calls each"); }
-TEST(FlatCombiningLock, TwoCallsEachLeftToWait) { run<TwoAddsEach<1>>("two calls each, left to wait once"); }
-TEST(FlatCombiningLock, PlainLockAmongRequests) { run<LockAmongAdds>("lock() and unlock() against a request"); }
+TEST(FlatCombiningLock, TwoCallsEach) { run<TwiceEach<Adds<2, 0, 0>>>("two calls each"); }
+TEST(FlatCombiningLock, TwoCallsEachLeftToWait) { run<TwiceEach<Adds<2, 1, 0>>>("two calls each, left to wait once"); }
+TEST(FlatCombiningLock, PlainLockAmongRequests) { run<LockAmong<Adds<2, 0, 0>>>("lock() and unlock() against a request"); }
 
 }  // namespace
 }  // namespace mortise::model

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdlib>
 
-#include "shipped.hpp"
+#include "running.hpp"
 
 namespace mortise {
 
@@ -264,28 +264,22 @@ struct ForkDuringATrim : Slabs<> {
   }
 };
 
-/// Of scenarios with two who take the lock: whoever is stopped in it keeps the other waiting, as locks do.
-template <class Scenario> void check_running(const char* what) {
-  const Report report = explore<Scenario>();
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
-
 TEST(GuardPages, TwoTakeWhatWaits) { check<TwoTakeWhatWaits>("two take what waits"); }
 TEST(GuardPages, KeepAgainstTake) { check<KeepAgainstTake>("a keep against a take and a keep"); }
 TEST(GuardPages, ItComesBack) { check<ItComesBack>("a take against takes and keeps"); }
 TEST(GuardPages, ALargerComesBack) { check<ALargerComesBack>("a take against keeps of two sizes"); }
 TEST(GuardPages, ThereIsRoomForTwo) { check<ThereIsRoomForTwo>("three keeps of half of what may wait"); }
 TEST(GuardPages, TrimAgainstTakeAndKeep) { check<TrimAgainstTakeAndKeep>("a trim against a take and a keep"); }
-TEST(GuardPages, TwoTrim) { check_running<TwoTrim>("two trims"); }
-TEST(GuardPages, ForkDuringATrim) { check_running<ForkDuringATrim>("a fork during a trim"); }
+// Two take the lock: whoever is stopped in it keeps the other waiting, as locks do.
+TEST(GuardPages, TwoTrim) { run<TwoTrim>("two trims"); }
+TEST(GuardPages, ForkDuringATrim) { run<ForkDuringATrim>("a fork during a trim"); }
 TEST(GuardPages, NoMemory) { check<NoMemory>("no memory but what waits"); }
 TEST(GuardPages, OneWall) { check<OneWall>("one wall for two"); }
 TEST(GuardPages, TheLastWall) { check<TheLastWall>("two want the last wall"); }
 TEST(GuardPages, Three) {
   check<Three<true, true>>("a keep, a take and a trim");
   check<Three<true, false>>("a keep and two takes");
-  if (std::getenv("MORTISE_TEST_ALL")) check<Three<false, true>>("a keep, a take and a keep, and a trim");
+  if (kAll) check<Three<false, true>>("a keep, a take and a keep, and a trim");
 }
 TEST(GuardPages, EveryOrderIsNeeded) {
   EXPECT_EQ((needless_orders<TwoTakeWhatWaits, KeepAgainstTake, ItComesBack>("GuardPages")), std::vector<std::string>{});

@@ -6,7 +6,7 @@
 #include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/spin_lock.hpp"
 #include "mortise/sync/ticket_lock.hpp"
-#include "shipped.hpp"
+#include "explorer/explorer.hpp"
 
 namespace mortise::model {
 namespace {

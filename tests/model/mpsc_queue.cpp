@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {

@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "explorer/explorer.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -108,20 +106,6 @@ struct TwoPushesAgainstPop : Pool<Head> {
   void finish() { this->check_each_once(3); }
 };
 
-/// `stopping`: also with each thread stopped for ever at each of its steps, which multiplies the executions.
-template <class Scenario>
-void check(const char* what, bool stopping = true) {
-  Options options;
-  const Report plain = explore<Scenario>(options);
-  EXPECT_TRUE(plain.passed()) << what << ": " << plain.text();
-  std::printf("%s: %s", what, plain.text().c_str());
-  if (!stopping) return;
-  options.freeze = true;
-  const Report stopped = explore<Scenario>(options);
-  EXPECT_TRUE(stopped.passed()) << what << ", a thread stopped: " << stopped.text();
-  std::printf("%s, each thread stopped at each step: %s", what, stopped.text().c_str());
-}
-
 template <class Head>
 class PoolHead : public testing::Test {};
 using Heads = testing::Types<pools::AsymmetricHead, pools::IndexHead>;
@@ -130,7 +114,8 @@ TYPED_TEST_SUITE(PoolHead, Heads);
 TYPED_TEST(PoolHead, PushAgainstPops) { check<PushAgainstPops<TypeParam>>(TypeParam::kName); }
 TYPED_TEST(PoolHead, PopAgainstPopPopPush) { check<PopAgainstPopPopPush<TypeParam>>(TypeParam::kName); }
 TYPED_TEST(PoolHead, PopAgainstTwoOthers) {
-  check<PopAgainstTwoOthers<TypeParam>>(TypeParam::kName, std::getenv("MORTISE_TEST_ALL") != nullptr);
+  if (kAll) check<PopAgainstTwoOthers<TypeParam>>(TypeParam::kName);
+  else run<PopAgainstTwoOthers<TypeParam>>(TypeParam::kName);
 }
 TYPED_TEST(PoolHead, TwoPushesAgainstPop) { check<TwoPushesAgainstPop<TypeParam>>(TypeParam::kName); }
 

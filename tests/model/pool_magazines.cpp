@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "explorer/explorer.hpp"
 #include "explorer/hooks.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -102,17 +102,12 @@ struct KeepWhileTwoShareACore : Cores {
   }
 };
 
-template <class Scenario>
-void run(const char* what) {
-  const Report report = explore<Scenario>({.aborts_max = 1});
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
+const Options kOnce{.aborts_max = 1};
 
-TEST(PoolMagazines, CollectAgainstUse) { run<CollectAgainstUse>("a core collects what another uses"); }
-TEST(PoolMagazines, CollectWhileTwoShareACore) { run<CollectWhileTwoShareACore>("the same, used by two threads"); }
+TEST(PoolMagazines, CollectAgainstUse) { run<CollectAgainstUse>("a core collects what another uses", kOnce); }
+TEST(PoolMagazines, CollectWhileTwoShareACore) { run<CollectWhileTwoShareACore>("the same, used by two threads", kOnce); }
 
-TEST(PoolMagazines, KeepWhileTwoShareACore) { run<KeepWhileTwoShareACore>("a chain is kept while another thread of the core frees"); }
+TEST(PoolMagazines, KeepWhileTwoShareACore) { run<KeepWhileTwoShareACore>("a chain is kept while another thread of the core frees", kOnce); }
 
 }  // namespace
 }  // namespace mortise::model

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mortise/route/pool_segment.hpp"
-#include "shipped.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {

@@ -2,11 +2,9 @@
 // a magazine: the pool's doorbell and its locked magazine are run in every interleaving that matters.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "explorer/explorer.hpp"
 #include "mortise/pool/doorbell.hpp"
 #include "mortise/pool/locked_magazine.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -165,28 +163,15 @@ struct GiveAgainstTakeAndPush : Magazine {
   void finish() { check_each_once(4); }
 };
 
-template <class Scenario>
-void check(const char* what, bool stopping) {
-  Options options;
-  for (const bool freeze : {false, true}) {
-    if (freeze && !stopping) break;
-    options.freeze = freeze;
-    const Report report = explore<Scenario>(options);
-    EXPECT_TRUE(report.passed()) << what << ": " << report.text();
-    std::printf("%s%s: %s", what, freeze ? ", each thread stopped at each step" : "", report.text().c_str());
-  }
-}
-
 TEST(Doorbell, NoRingIsLost) {
-  check<WaitAgainstGive<pools::Doorbell>>("a waiter and a giver",
-                                          false);  // a waiter whose giver stops waits, as it must
-  check<TwoWaitersAgainstGive>("two waiters and a giver", true);
+  run<WaitAgainstGive<pools::Doorbell>>("a waiter and a giver");  // a waiter whose giver stops waits, as it must
+  check<TwoWaitersAgainstGive>("two waiters and a giver");
 }
 TEST(Doorbell, ItsFencesAreNeeded) { EXPECT_FALSE(explore<WaitAgainstGive<SilentBell>>().failure.empty()); }
 
-TEST(LockedMagazine, PushAgainstPops) { check<PushAgainstPops>("push against two pops", true); }
-TEST(LockedMagazine, GiveAgainstTakeAndPush) { check<GiveAgainstTakeAndPush>("two given, two taken and one pushed", true); }
-TEST(LockedMagazine, ShutAgainstPushAndPop) { check<ShutAgainstPushAndPop>("shut, push and pop", false); }
+TEST(LockedMagazine, PushAgainstPops) { check<PushAgainstPops>("push against two pops"); }
+TEST(LockedMagazine, GiveAgainstTakeAndPush) { check<GiveAgainstTakeAndPush>("two given, two taken and one pushed"); }
+TEST(LockedMagazine, ShutAgainstPushAndPop) { run<ShutAgainstPushAndPop>("shut, push and pop"); }
 
 }  // namespace
 }  // namespace mortise::model

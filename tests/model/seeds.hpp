@@ -6,7 +6,7 @@
 #include "explorer/hooks.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/sync/atomics.hpp"
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
 
 namespace mortise::model {
 

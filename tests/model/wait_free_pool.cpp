@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "shipped.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -139,7 +137,7 @@ TEST(WaitFreePool, HandedOn) {
   const Report report = explore<HandedOn<3, 1>>();
   EXPECT_TRUE(report.passed()) << report.text();
   std::printf("one number, three threads, one puts it back: %s", report.text().c_str());
-  if (!std::getenv("MORTISE_TEST_ALL")) return;
+  if (!kAll) return;
   const Report whole = explore<HandedOn<3, 3>>({.executions_max = 4'000'000});
   EXPECT_EQ(whole.failure, "") << whole.text();  // the first four million orders: there are more than can be tried
   std::printf("one number, three threads: %s", whole.text().c_str());

@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "mortise/policy/size_classes.hpp"
-#include "shipped.hpp"
+#include "owned_blocks.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
