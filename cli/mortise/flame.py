@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mortise import formats
-from mortise.heapprofile import Profile
+from mortise.heap_profile import Profile
 
 SMALLEST = 1e-4  # of the whole: narrower frames would not be seen
 

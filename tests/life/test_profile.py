@@ -12,7 +12,7 @@ import pytest
 from support.allocators import BUILD, CARDS, ROOT, environment, library, program, run
 
 sys.path.insert(0, str(ROOT / "cli"))
-from mortise import heapprofile  # noqa: E402
+from mortise import heap_profile  # noqa: E402
 
 PLANTED = {"leak_small": 6_000_000, "leak_objects": 8_000_000, "leak_large": 16_000_000, "leak_by_growing": 6_000_000,
            "leak_in_thread": 9_000_000}
@@ -54,18 +54,18 @@ def test_a_folder_for_temporary_files_may_have_commas_in_its_name(tmp_path, monk
 
 
 def test_every_planted_leak_is_found_at_its_size(files):
-    found = by_function(heapprofile.read_pprof(files / "exact.pb.gz"))
+    found = by_function(heap_profile.read_pprof(files / "exact.pb.gz"))
     assert found.pop("churn") == 0
     assert found == PLANTED
 
 
 def test_samples_find_each_place_too(files):
     """At one sample in 64 KiB some 90 blocks and more of each place are: within a factor of three in all but one run of billions."""
-    found = by_function(heapprofile.read_pprof(files / "sampled.pb.gz"))
+    found = by_function(heap_profile.read_pprof(files / "sampled.pb.gz"))
     for name, size in PLANTED.items():
         assert size / 3 <= found[name] <= size * 3, (name, found)
     assert found["churn"] == 0, "all of it was freed, and no sample may outlive its block"
-    asked = by_function(heapprofile.read_pprof(files / "sampled.pb.gz"), "alloc_space")["churn"]
+    asked = by_function(heap_profile.read_pprof(files / "sampled.pb.gz"), "alloc_space")["churn"]
     assert 0.9 * CHURNED <= asked <= 1.1 * CHURNED, "some 9000 samples of it"
 
 
@@ -73,10 +73,10 @@ def test_a_profile_says_the_same_when_it_is_read_again(tmp_path):
     """Estimates are no whole numbers, and the file holds nothing else: a count that changes looks like a block that was lost."""
     sizes = range(100_000, 800_000, 7_000)
     lines = [f"  1: {size} [ 1: {size}] @ {0x1000 + size:#x}" for size in sizes]
-    written = heapprofile.parse("\n".join(["heap profile: 1: 1 [ 1: 1] @ heap_v2/524288", *lines]))
-    heapprofile.write_pprof(written, tmp_path / "p.pb.gz")
-    assert heapprofile.read_pprof(tmp_path / "p.pb.gz").stacks == written.stacks
-    blocks = sum(heapprofile.scale(1, size, 524_288)[0] for size in sizes)
+    written = heap_profile.parse("\n".join(["heap profile: 1: 1 [ 1: 1] @ heap_v2/524288", *lines]))
+    heap_profile.write_pprof(written, tmp_path / "p.pb.gz")
+    assert heap_profile.read_pprof(tmp_path / "p.pb.gz").stacks == written.stacks
+    blocks = sum(heap_profile.scale(1, size, 524_288)[0] for size in sizes)
     assert written.total().inuse_objects == round(blocks), "the rounding of many stacks does not add up"
 
 
@@ -92,7 +92,7 @@ def test_no_sample_outlives_its_block_at_any_rate(tmp_path):
             out = tmp_path / f"{sample_bytes}-{run_number}.pb.gz"
             done = mortise("-o", out, "--sample", sample_bytes, "--", program("life", "planted"))
             assert done.returncode == 0, done.stderr
-            found = by_function(heapprofile.read_pprof(out))
+            found = by_function(heap_profile.read_pprof(out))
             assert found["churn"] == 0 and found["leak_large"] > 0, (sample_bytes, found)
 
 
@@ -112,7 +112,7 @@ def test_the_flame_graph_is_one_file_that_fetches_nothing(files):
 def test_a_leak_is_found_below_more_stacks_and_blocks_than_the_tables_begin_with(tmp_path):
     done = mortise("-o", tmp_path / "crowded.pb.gz", "--leaks", "--", program("life", "crowded"))
     assert done.returncode == 0 and "missing" not in done.stderr, done.stderr
-    profile = heapprofile.read_pprof(tmp_path / "crowded.pb.gz")
+    profile = heap_profile.read_pprof(tmp_path / "crowded.pb.gz")
     of = {name: [(stack, counts) for stack, counts in profile.stacks.items() if any(frame.function == name for frame in stack)]
           for name in ("leak_crowd", "leak_last", "walk")}
     assert [counts.inuse_objects for _, counts in of["leak_crowd"]] == [1_700_000]
@@ -122,7 +122,7 @@ def test_a_leak_is_found_below_more_stacks_and_blocks_than_the_tables_begin_with
 
 def test_samples_that_the_library_could_not_keep_are_told():
     text = "heap profile: 1: 10 [ 1: 10] @ heap_v2/1\n1: 10 [ 1: 10] @\n# 7 samples could not be recorded\n\nMAPPED_LIBRARIES:\n"
-    assert heapprofile.parse(text).dropped == 7
+    assert heap_profile.parse(text).dropped == 7
 
 
 def test_pprof_reads_it(files):
@@ -133,9 +133,9 @@ def test_pprof_reads_it(files):
 
 
 def test_what_was_written_is_read_back(files):
-    profile = heapprofile.read_pprof(files / "exact.pb.gz")
-    heapprofile.write_pprof(profile, files / "again.pb.gz")
-    again = heapprofile.read_pprof(files / "again.pb.gz")
+    profile = heap_profile.read_pprof(files / "exact.pb.gz")
+    heap_profile.write_pprof(profile, files / "again.pb.gz")
+    again = heap_profile.read_pprof(files / "again.pb.gz")
     assert again.stacks == profile.stacks and again.period == profile.period == 1
 
 
@@ -147,8 +147,8 @@ def test_growth_between_two_moments(tmp_path):
     second = mortise("--pid", process.pid, "--base", tmp_path / "first.pb.gz", "-o", tmp_path / "growth.pb.gz")
     process.communicate("\n", timeout=600)
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
-    assert by_function(heapprofile.read_pprof(tmp_path / "first.pb.gz")) == {**PLANTED, "churn": 0}
-    assert not any(by_function(heapprofile.read_pprof(tmp_path / "growth.pb.gz")).values())
+    assert by_function(heap_profile.read_pprof(tmp_path / "first.pb.gz")) == {**PLANTED, "churn": 0}
+    assert not any(by_function(heap_profile.read_pprof(tmp_path / "growth.pb.gz")).values())
     longer = mortise("--leaks", "--base", tmp_path / "first.pb.gz", "--", program("life", "planted"))
     assert re.match(r"(0 B|-?\d.* B) in -?\d+ blocks grown", longer.stdout.splitlines()[1])
 

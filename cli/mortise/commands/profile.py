@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from mortise import arms, catalogue, conf, doctor, elf, flame, formats, heapprofile, inspecting, screen, starting
+from mortise import arms, catalogue, conf, doctor, elf, flame, formats, heap_profile, inspecting, screen, starting
 from mortise.errors import CannotWork, WrongUse
 
 ALLOCATOR = "hslab_profiled"
@@ -34,16 +34,16 @@ def command(
         formats.check_writable(path)
     status = 0
     if profile_file is not None:
-        found = heapprofile.read_pprof(profile_file)
+        found = heap_profile.read_pprof(profile_file)
     elif pid is not None:
         found = of_process(pid)
     else:
         assert program is not None
         status, found = of_run(program, "1" if leaks else sample)
     if base is not None:
-        found = found.minus(heapprofile.read_pprof(base))
+        found = found.minus(heap_profile.read_pprof(base))
     if out is not None:
-        heapprofile.write_pprof(found, out)
+        heap_profile.write_pprof(found, out)
     if html is not None:
         formats.write(html, flame.page(found, title(program, pid, profile_file, base)))
     show(found, top, depth, "grown" if base is not None else "live at the end" if program else "live")
@@ -55,7 +55,7 @@ def title(program: list[str] | None, pid: int | None, profile_file: Path | None,
     return f"{of}, grown since {base}" if base is not None else of
 
 
-def of_run(program: list[str], sample: str) -> tuple[int, heapprofile.Profile]:
+def of_run(program: list[str], sample: str) -> tuple[int, heap_profile.Profile]:
     """Runs it to its end. The profile is of the program itself; processes that it starts write theirs beside it."""
     path = elf.resolve(program[0])
     doctor.diagnose(program[0], deep=False).demand()
@@ -71,16 +71,16 @@ def of_run(program: list[str], sample: str) -> tuple[int, heapprofile.Profile]:
             how = starting.killed(process) or "it ended without its destructors (_exit, exec)"
             line = f"'{program[0]}' wrote no profile: {how}; read it while it runs with 'mortise profile --pid'"
             raise CannotWork(line, status or None)
-        return status, heapprofile.parse(written.read_text())
+        return status, heap_profile.parse(written.read_text())
 
 
-def of_process(pid: int) -> heapprofile.Profile:
-    return heapprofile.parse(
+def of_process(pid: int) -> heap_profile.Profile:
+    return heap_profile.parse(
         inspecting.profile_text(pid), Path(f"/proc/{pid}/maps").read_text(), Path(f"/proc/{pid}/root")
     )
 
 
-def show(profile: heapprofile.Profile, top: int, depth: int, what: str) -> None:
+def show(profile: heap_profile.Profile, top: int, depth: int, what: str) -> None:
     total = profile.total()
     how = "every allocation" if profile.period <= 1 else f"one sample in {formats.size(profile.period)}"
     print(
