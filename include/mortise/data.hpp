@@ -11,6 +11,7 @@
 #include "mortise/data/preset.hpp"
 #include "mortise/data/side_tables.hpp"
 #include "mortise/data/strided.hpp"
+#include "mortise/data/thread_list.hpp"
 #include "mortise/data/treap.hpp"
 #include "mortise/data/two_level_lists.hpp"
 #include "mortise/data/waiting_batch.hpp"

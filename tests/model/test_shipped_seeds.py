@@ -70,7 +70,7 @@ SEEDS = {
                   ("        t.idle = nullptr;\n        Held held(this->lock_);", "        set_state(t, kClosed);\n        t.idle = nullptr;\n        Held held(this->lock_);")],
         "lost|twice|wrong", "delayed_batches"),
     "a thread that ends is found while it empties its quarantine": (
-        BATCHES, [("        {\n          Held held(this->lock_);\n          (t.prev", "        empty(t, t);\n        {\n          Held held(this->lock_);\n          (t.prev"),
+        BATCHES, [("        {\n          Held held(this->lock_);\n          threads_.remove", "        empty(t, t);\n        {\n          Held held(this->lock_);\n          threads_.remove"),
                   ("        empty(t, t);  // nobody finds", "        // nobody finds")], "race|lost|twice|wrong", "delayed_batches"),
     "batches are shared out without the quarantine's lock": (
         BATCHES, [("if (!this->lock_.try_lock()) return;\n", "\n"), ("      this->lock_.unlock();\n    }\n", "    }\n")], "race", "delayed_batches"),

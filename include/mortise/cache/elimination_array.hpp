@@ -28,6 +28,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/thread_list.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/sync/atomics.hpp"
@@ -121,9 +122,7 @@ struct EliminationArray {
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       Held held(this->lock_);
-      t.next = first_.get();
-      if (first_) first_->prev = &t;
-      first_ = &t;
+      threads_.push(&t);
       t.is_attached = true;
     }
     /// What the thread keeps goes below; its record may be used for another thread.
@@ -133,10 +132,7 @@ struct EliminationArray {
         empty_waiting(t, t, nullptr);
         empty_slots(t, t);
         Held held(this->lock_);
-        (t.prev ? t.prev->next : first_) = t.next.get();
-        if (t.next) t.next->prev = t.prev.get();
-        t.next = nullptr;
-        t.prev = nullptr;
+        threads_.remove(&t);
       }
       detach_below(this->below, t.below);
     }
@@ -149,7 +145,7 @@ struct EliminationArray {
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(this->lock_);
-      for (const Thread* t = first_; t; t = t->next) {
+      for (const Thread* t = threads_.first(); t; t = t->next) {
         for (unsigned c = 1; c <= kClasses; ++c)
           for (const auto& slot : t->slot[c])
             if (slot.load(Order::relaxed)) u.move_to_cache(Map::size_of(c));
@@ -226,11 +222,11 @@ struct EliminationArray {
     MORTISE_COLD unsigned empty_all(Thread& t) noexcept {
       Held held(this->lock_);
       unsigned total = 0;
-      for (Thread* of = first_; of; of = of->next) total += empty_waiting(t, *of, nullptr) + empty_slots(t, *of);
+      for (Thread* of = threads_.first(); of; of = of->next) total += empty_waiting(t, *of, nullptr) + empty_slots(t, *of);
       return total;
     }
 
-    Shared<Thread*> first_;
+    ThreadList<Thread> threads_;
   };
 };
 

@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/thread_list.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
@@ -50,8 +51,8 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     };
     /// All zero: a thread that has not attached. Every call is a miss then, and is served.
     struct Thread {
-      Thread* next = nullptr;  ///< in the list of attached threads; under the lock
-      Thread* prev = nullptr;
+      Shared<Thread*> next;  ///< in the list of attached threads; under the lock
+      Shared<Thread*> prev;
       bool is_attached = false;
       Magazine magazine[Classes::kCount + 1] = {};
       [[no_unique_address]] typename Below::Thread below{};
@@ -101,9 +102,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       Held held(this->lock_);
-      t.next = first_;
-      if (first_) first_->prev = &t;
-      first_ = &t;
+      threads_.push(&t);
       t.is_attached = true;
     }
     /// The thread's blocks go below; its record may be used for another thread.
@@ -111,9 +110,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
       drain(t, 0);
       if (t.is_attached) {
         Held held(this->lock_);
-        (t.prev ? t.prev->next : first_) = t.next;
-        if (t.next) t.next->prev = t.prev;
-        t.next = t.prev = nullptr;
+        threads_.remove(&t);
         t.is_attached = false;
       }
       detach_below(this->below, t.below);
@@ -130,7 +127,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
       tell_below(this->below, u);
       Held held(this->lock_);
       unsigned number = 0;
-      for (const Thread* t = first_; t; t = t->next, ++number) {
+      for (const Thread* t = threads_.first(); t; t = t->next, ++number) {
         for (unsigned c = 1; c <= Classes::kCount; ++c)
           u.in_cache(number, c, Classes::size_of(c), __atomic_load_n(&t->magazine[c].count, __ATOMIC_RELAXED));
       }
@@ -187,7 +184,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
       }
     }
 
-    Thread* first_ = nullptr;
+    ThreadList<Thread> threads_;
   };
 };
 

@@ -25,6 +25,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/thread_list.hpp"
 #include "mortise/data/waiting_batch.hpp"
 #include "mortise/guard/noted_crimes.hpp"
 #include "mortise/guard/quarantine_lines.hpp"
@@ -137,7 +138,7 @@ struct DelayedBatches {
     const void* freed_at(const std::byte* p) noexcept {
       if (!this->lock_.try_lock()) return nullptr;
       const void* place = nullptr;
-      for (const Thread* t = first_; t && !place; t = t->next)
+      for (const Thread* t = threads_.first(); t && !place; t = t->next)
         each_waiting(*t, [&](const Batch& batch, unsigned i) {
           if (batch.block(i) == p) place = batch.freed_at(i);
         });
@@ -168,9 +169,7 @@ struct DelayedBatches {
       show(t.open, &none_);
       {
         Held held(this->lock_);
-        t.next = first_.get();
-        if (first_) first_->prev = &t;
-        first_ = &t;
+        threads_.push(&t);
       }
       set_state(t, kOpen);
     }
@@ -180,10 +179,7 @@ struct DelayedBatches {
         set_state(t, kClosed);  // first: what a signal handler releases from here on goes below
         {
           Held held(this->lock_);
-          (t.prev ? t.prev->next : first_) = t.next.get();
-          if (t.next) t.next->prev = t.prev.get();
-          t.next = nullptr;
-          t.prev = nullptr;
+          threads_.remove(&t);
         }
         empty(t, t);  // nobody finds it to claim it; a fault is answered without the lock, which a handler's fork would wait for
         t.idle = nullptr;
@@ -199,7 +195,7 @@ struct DelayedBatches {
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(this->lock_);
-      for (const Thread* t = first_; t; t = t->next)
+      for (const Thread* t = threads_.first(); t; t = t->next)
         each_waiting(*t, [&u](const Batch& batch, unsigned i) {
           const unsigned c = batch.size_class(i);
           u.in_transit(plain_class<Classes>(c), Classes::size_of(c), 1);
@@ -346,9 +342,9 @@ struct DelayedBatches {
     /// Calls `see` of the quarantine of each thread but `by` that is not at work, under the lock; its open batch may leave earlier than it
     /// would have.
     template <class See> void each_other(Thread& by, See&& see) noexcept {
-      if (!first_ || (first_ == &by && !by.next)) return;
+      if (!threads_.first() || (threads_.first() == &by && !by.next)) return;
       const auto each_claimed = [&](auto&& act) {
-        for (Thread* t = first_; t; t = t->next)
+        for (Thread* t = threads_.first(); t; t = t->next)
           if (t->is_claimed) act(*t);
       };
       const auto give_up_at_work = [&] {
@@ -356,7 +352,7 @@ struct DelayedBatches {
           if (glance(t.state) != kOpen) show(t.is_claimed, false);
         });
       };
-      for (Thread* t = first_; t; t = t->next) show(t->is_claimed, t != &by);
+      for (Thread* t = threads_.first(); t; t = t->next) show(t->is_claimed, t != &by);
       // Each barrier orders what is above it, here and there, before what is below. Twice: claims before looking, and what was done
       // by threads that were seen to have ended their work before taking it over.
       bool is_ordered = os::order_all_threads();
@@ -391,7 +387,7 @@ struct DelayedBatches {
 
     bool can_claim_ = false;
     Batch none_ = {};  ///< what is open where no batch is: it has no room; never written
-    Shared<Thread*> first_;
+    ThreadList<Thread> threads_;
     Shared<Group*> spare_;
   };
 };

@@ -20,6 +20,7 @@
 #include <array>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/thread_list.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/coloured.hpp"
@@ -70,8 +71,8 @@ struct DelayedFree {
       std::uint32_t newest = 0;  ///< where the next one goes; counts on and on
       std::uint32_t oldest = 0;
       std::uint64_t random = 0;
-      Thread* next = nullptr;  ///< in the list of attached threads; under lock_
-      Thread* prev = nullptr;
+      Shared<Thread*> next;  ///< in the list of attached threads; under lock_
+      Shared<Thread*> prev;
       Entry entry[kBlocks] = {};
       [[no_unique_address]] typename Below::Thread below{};
     };
@@ -107,7 +108,7 @@ struct DelayedFree {
     const void* freed_at(const std::byte* p) noexcept {
       if (!this->lock_.try_lock()) return nullptr;
       const void* place = nullptr;
-      for (const Thread* t = first_; t && !place; t = t->next)
+      for (const Thread* t = threads_.first(); t && !place; t = t->next)
         for (const Entry& e : t->entry)
           if (pointer_in(glance(e.block)) == p) place = glance(e.freed_at);
       this->lock_.unlock();
@@ -122,9 +123,7 @@ struct DelayedFree {
     void attach(Thread& t) noexcept {
       attach_below(this->below, t.below);
       Held held(this->lock_);
-      t.next = first_;
-      if (first_) first_->prev = &t;
-      first_ = &t;
+      threads_.push(&t);
       if constexpr (Order::kDraws) t.random = os::entropy() | 1;
       t.room = kBytes;
       t.is_open = true;
@@ -136,16 +135,14 @@ struct DelayedFree {
         drain(t, INT64_MAX / 2);
         t.room = 0;
         Held held(this->lock_);
-        (t.prev ? t.prev->next : first_) = t.next;
-        if (t.next) t.next->prev = t.prev;
-        t.next = t.prev = nullptr;
+        threads_.remove(&t);
       }
       detach_below(this->below, t.below);
     }
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(this->lock_);
-      for (Thread* t = first_; t; t = t->next) {
+      for (Thread* t = threads_.first(); t; t = t->next) {
         if constexpr (Classed<Below>)
           for (const Entry& e : t->entry)
             if (const Block b = block_in(glance(e.block)); b.size_class != kNoClass)
@@ -338,7 +335,7 @@ struct DelayedFree {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});
     }
 
-    Thread* first_ = nullptr;
+    ThreadList<Thread> threads_;
   };
 };
 

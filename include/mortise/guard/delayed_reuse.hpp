@@ -29,6 +29,7 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/thread_list.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/sync/atomics.hpp"
@@ -141,7 +142,7 @@ struct DelayedReuse {
     const void* freed_at(const std::byte* p) noexcept {
       if (!this->lock_.try_lock()) return nullptr;
       const void* place = nullptr;
-      for (const Thread* t = first_; t && !place; t = t->next)
+      for (const Thread* t = threads_.first(); t && !place; t = t->next)
         for (const Entry& e : t->entry)
           if (glance(e.block) == p) place = glance(e.freed_at);
       this->lock_.unlock();
@@ -157,9 +158,7 @@ struct DelayedReuse {
       t.room = kRoom;
       {
         Held held(this->lock_);
-        t.next = first_.get();
-        if (first_) first_->prev = &t;
-        first_ = &t;
+        threads_.push(&t);
       }
       set_state(t, kOpen);
     }
@@ -170,10 +169,7 @@ struct DelayedReuse {
         pass_on(t, kBlocks);
         set_state(t, kClosed);
         Held held(this->lock_);
-        (t.prev ? t.prev->next : first_) = t.next.get();
-        if (t.next) t.next->prev = t.prev.get();
-        t.next = nullptr;
-        t.prev = nullptr;
+        threads_.remove(&t);
       }
       detach_below(this->below, t.below);
     }
@@ -186,7 +182,7 @@ struct DelayedReuse {
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(this->lock_);
-      for (const Thread* t = first_; t; t = t->next)
+      for (const Thread* t = threads_.first(); t; t = t->next)
         for (const Entry& e : t->entry)
           if (glance(e.block)) u.move_to_cache(std::size_t{glance(e.units)} << kUnitLog2);
     }
@@ -275,7 +271,7 @@ struct DelayedReuse {
       return total;
     }
 
-    Shared<Thread*> first_;
+    ThreadList<Thread> threads_;
   };
 };
 
