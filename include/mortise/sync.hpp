@@ -4,6 +4,7 @@
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
+#include "mortise/sync/delegation.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
 #include "mortise/sync/free_link.hpp"
 #include "mortise/sync/futex_lock.hpp"

@@ -21,10 +21,10 @@
 
 #include <bit>
 #include <cstdint>
-#include <type_traits>
 
 #include "mortise/os/futex.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/delegation.hpp"
 #include "mortise/sync/sync.hpp"
 
 namespace mortise {
@@ -42,18 +42,7 @@ template <unsigned kServedMax = 64, unsigned kSpins = 200, unsigned kNodes = 64>
 
   /// Runs `work` in the critical section, perhaps on another thread, and returns what it returns.
   template <class Work> auto with(Work& work) noexcept {
-    using Result = std::invoke_result_t<Work&>;
-    if constexpr (std::is_void_v<Result>) {
-      run(work);
-    } else {
-      struct {
-        Work& work;
-        Result result{};
-        void operator()() noexcept { result = work(); }
-      } keep{work};
-      run(keep);
-      return keep.result;
-    }
+    return result_of(work, [this](auto& w) noexcept { run(w); });
   }
 
   /// The plain form: a request that nobody else can do. Who comes to it gives it the turn; unlock() serves those behind.
@@ -76,16 +65,15 @@ template <unsigned kServedMax = 64, unsigned kSpins = 200, unsigned kNodes = 64>
 
  private:
   enum : std::uint32_t { kTurn, kWaiting, kAsleep, kDone };
-  using Call = void (*)(void*) noexcept;
   struct Node {
     Atomic<Node*> next;
     Atomic<std::uint32_t> state;  ///< zero: whoever gets it has the turn, as at the start
-    Shared<Call> call;            ///< null: wants the lock itself
+    Shared<DelegatedCall> call;   ///< null: wants the lock itself
     Shared<void*> work;
   };
 
   template <class Work> void run(Work& work) noexcept {
-    Node& mine = enter([](void* w) noexcept { (*static_cast<Work*>(w))(); }, &work);
+    Node& mine = enter(call_for<Work>(), &work);
     if (await(mine) == kTurn) {
       work();
       serve_behind(mine);
@@ -93,7 +81,7 @@ template <unsigned kServedMax = 64, unsigned kSpins = 200, unsigned kNodes = 64>
     give(mine);
   }
 
-  Node& enter(Call call, void* work) noexcept {
+  Node& enter(DelegatedCall call, void* work) noexcept {
     Node& brought = take();
     brought.next.store(nullptr, Order::relaxed);
     brought.state.store(kWaiting, Order::relaxed);

@@ -13,10 +13,10 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "mortise/os/futex.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/delegation.hpp"
 #include "mortise/sync/sync.hpp"
 
 namespace mortise {
@@ -31,18 +31,7 @@ template <unsigned kServedMax = 64, unsigned kSpins = 200> class CombiningLock {
 
   /// Runs `work` in the critical section, perhaps on another thread, and returns what it returns.
   template <class Work> auto with(Work& work) noexcept {
-    using Result = std::invoke_result_t<Work&>;
-    if constexpr (std::is_void_v<Result>) {
-      run(work);
-    } else {
-      struct {
-        Work& work;
-        Result result{};
-        void operator()() noexcept { result = work(); }
-      } keep{work};
-      run(keep);
-      return keep.result;
-    }
+    return result_of(work, [this](auto& w) noexcept { run(w); });
   }
 
   /// The plain form, for fork and audits: nobody's work is done meanwhile; unlock() serves those who came.
@@ -67,13 +56,13 @@ template <unsigned kServedMax = 64, unsigned kSpins = 200> class CombiningLock {
   struct Node {
     Atomic<Node*> next{nullptr};
     Atomic<std::uint32_t> state{kWaiting};
-    void (*call)(void*) noexcept = nullptr;  ///< null: wants to hold the lock itself
+    DelegatedCall call = nullptr;  ///< null: wants to hold the lock itself
     void* work = nullptr;
   };
 
   template <class Work> void run(Work& work) noexcept {
     Node here;
-    here.call = [](void* w) noexcept { (*static_cast<Work*>(w))(); };
+    here.call = call_for<Work>();
     here.work = &work;
     if (!enter(here) && await(here) == kDone) return;
     work();

@@ -30,6 +30,7 @@
 #include "mortise/core/inline.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/delegation.hpp"
 #include "mortise/sync/sync.hpp"
 
 namespace mortise {
@@ -80,11 +81,10 @@ class FlatCombiningLock {
   static constexpr std::int64_t kNapNs = 100'000;  ///< of the plain form
   static constexpr unsigned kWakesMax = 32;
   enum : std::uint32_t { kWaiting, kAsleep, kDone };
-  using Call = void (*)(void*) noexcept;
   struct Node {
     Atomic<Node*> next{nullptr};
     Atomic<std::uint32_t> state{kWaiting};
-    Call call = nullptr;
+    DelegatedCall call = nullptr;
     void* work = nullptr;
   };
 
@@ -105,19 +105,9 @@ class FlatCombiningLock {
 
   /// `work` is a copy, so that where the lock is open its captures need not lie in memory.
   template <class Work> MORTISE_COLD auto wait_for(Work work) noexcept {
-    using Result = std::invoke_result_t<Work&>;
-    if constexpr (std::is_void_v<Result>) {
-      take_soon_or_ask([](void* w) noexcept { (*static_cast<Work*>(w))(); }, &work);
-    } else {
-      struct {
-        Work& work;
-        Result result{};
-      } keep{work};
-      take_soon_or_ask([](void* w) noexcept { static_cast<decltype(keep)*>(w)->result = static_cast<decltype(keep)*>(w)->work(); }, &keep);
-      return keep.result;
-    }
+    return result_of(work, [this]<class W>(W& w) noexcept { take_soon_or_ask(call_for<W>(), &w); });
   }
-  void take_soon_or_ask(Call call, void* work) noexcept {
+  void take_soon_or_ask(DelegatedCall call, void* work) noexcept {
     if (take_soon()) {
       call(work);
       return unlock();
