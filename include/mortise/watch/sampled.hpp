@@ -27,6 +27,7 @@
 #include "mortise/os/unwind.hpp"
 #include "mortise/policy/coloured.hpp"
 #include "mortise/sync/futex_lock.hpp"
+#include "mortise/sync/locked.hpp"
 #include "mortise/watch/heap_profile.hpp"
 #include "mortise/watch/sample_chunks.hpp"
 
@@ -40,7 +41,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("mean_bytes", kMeanBytes); }
 
   template <Heap Below> requires Classed<Below> && Locates<Below> && GivesMeta<Below>
-  class Over : public Passthrough<Below> {
+  class Over : public Locked<Below, FutexLock> {
    public:
     static constexpr bool kTakesUnsized = true;
     struct Thread {
@@ -69,7 +70,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     void release(Thread& t, Block b) noexcept {
       Inside inside(t);
       if (b.size_class == kNoClass || is_exact_) {
-        Held held(lock_);
+        Held held(this->lock_);
         if (const HeapProfile::Live l = profile_.remove(b.ptr); l.place) return give_back(t, l);
       }
       if constexpr (!kTakesUnsizedBlocks<Below>)
@@ -95,7 +96,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       if (is_in_chunk(b)) return {};
       Block after;
       {
-        Held held(lock_);  // until its sample has gone along nobody else's may lie where it lay
+        Held held(this->lock_);  // until its sample has gone along nobody else's may lie where it lay
         after = this->below.resize_by_moving(t.below, b, n);
         if (after && profile_.change(b.ptr, after.ptr, n)) return after;
       }
@@ -113,25 +114,13 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     std::size_t trim(Thread& t) noexcept requires Trims<Below> {
       Inside inside(t);
       const std::size_t given = this->below.trim(t.below);  // first: a heap at rest asks for no huge pages, which would bring pages back
-      Held held(lock_);
+      Held held(this->lock_);
       return given + chunks_.purge(this->below);
-    }
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
-    void reset_after_fork() noexcept {
-      lock_.reset();
-      reset_below(this->below);
     }
     /// Chunks are no blocks of the program's; what lies in them is, of the class that it would have been in.
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
-      Held held(lock_);
+      Held held(this->lock_);
       u.carved(chunks_.bytes(), chunks_.count());
       for (unsigned c = 1; c <= Classes::kCount; ++c)
         if (held_[c]) u.in_carved(plain_class<Classes>(c), Classes::size_of(c), held_[c]);
@@ -148,14 +137,14 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     std::size_t mean() const noexcept { return mean_; }
     /// Calls see(stack) for each, under the lock.
     template <class See> void each_stack(See&& see) noexcept {
-      Held held(lock_);
+      Held held(this->lock_);
       profile_.each(see);
     }
     /// After each dlclose: other code may come to lie there.
     void code_unloaded() noexcept { stacks_.forget(); }
     /// Samples that could not be recorded.
     std::uint64_t dropped() noexcept {
-      Held held(lock_);
+      Held held(this->lock_);
       return profile_.dropped();
     }
 
@@ -187,7 +176,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
     }
     [[gnu::noinline]] Block measure_unclassed(Block b) noexcept {
       {
-        Held held(lock_);
+        Held held(this->lock_);
         if (const auto* l = profile_.look_up(b.ptr); l && l->place) return {b.ptr, l->place_bytes};
       }
       return this->below.measure(b);
@@ -221,7 +210,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       }
       const Block b = this->below.allocate(t.below, r);
       if (!b) return b;
-      Held held(lock_);
+      Held held(this->lock_);
       profile_.add({.block = b.ptr, .bytes = r.size}, address, depth);
       return b;
     }
@@ -229,7 +218,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       const unsigned c = Classes::class_of(r.size);
       const std::size_t bytes = Classes::size_of(c);
       {
-        Held held(lock_);
+        Held held(this->lock_);
         const auto place = chunks_.take(this->below, t.below, bytes, r.align);
         const auto place_bytes = static_cast<std::uint32_t>(bytes);
         if (place.ptr && profile_.add({place.ptr, r.size, place.chunk, place_bytes}, address, depth)) {
@@ -249,13 +238,13 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
 
     bool is_in_chunk(Block b) noexcept {
       if (b.size_class != kNoClass || b.size > Classes::kMaxBytes) return false;
-      Held held(lock_);
+      Held held(this->lock_);
       const auto* l = profile_.look_up(b.ptr);
       return l && l->place;
     }
     Block resized_in_chunk(Block b, std::size_t n) noexcept {
       if (n > b.size || n < b.size / 2) return {};
-      Held held(lock_);
+      Held held(this->lock_);
       profile_.change(b.ptr, b.ptr, n);
       return b;
     }
@@ -263,7 +252,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
       if (!after) return after;
       const bool looks = after.size_class == kNoClass || is_exact_;
       if (looks) {
-        Held held(lock_);
+        Held held(this->lock_);
         if (profile_.change(before.ptr, after.ptr, n)) return after;
       }
       return grown(t, before, n, after);
@@ -277,7 +266,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
         t.left = distance(t);
         std::uintptr_t address[HeapProfile::kDepthMax];
         const unsigned depth = capture(address);
-        Held held(lock_);
+        Held held(this->lock_);
         profile_.add({.block = after.ptr, .bytes = n}, address, depth);
       }
       return after;
@@ -301,7 +290,6 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
 
     Preset<std::size_t{kMeanBytes}> mean_;
     Preset<(kMeanBytes < kExactBelow)> is_exact_;
-    FutexLock lock_;
     HeapProfile profile_;
     Chunks chunks_;
     std::uint32_t held_[Classes::kCount + 1] = {};  ///< blocks in chunks, by class
