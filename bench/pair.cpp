@@ -4,7 +4,6 @@
 //   pair --count SIZE BATCH N     N pairs of SIZE bytes in batches of BATCH, untimed: for counting instructions
 //
 // "lifo" frees each block before the next is taken, so it stays hot; "batch" takes 50 and then frees 50.
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,4 @@
 // Reading memory that may not be there, and memory of our own.
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>

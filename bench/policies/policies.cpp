@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "mortise/allocators/segfit.hpp"
 #include "mortise/backbone/boundary_tag.hpp"

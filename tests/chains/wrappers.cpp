@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <new>
-
 #define NOINLINE extern "C" [[gnu::noinline]]
 
 namespace {

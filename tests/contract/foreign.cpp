@@ -1,7 +1,6 @@
 // Should a block that libc made reach our free and crash it, programs whose libraries bypass the preload would not run.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <link.h>
 
 #include "contract.hpp"
 

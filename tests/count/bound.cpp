@@ -3,7 +3,6 @@
 // threads end and begin. The reserve is warm and growing is forbidden, so a call that would leave the wait-free paths fails.
 //
 // If the maximum of a malloc exceeds kMallocMax, or of a free kFreeMax, the bound that docs/6-proof.md states is not kept.
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>

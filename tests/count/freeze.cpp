@@ -16,7 +16,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
-#include <string>
 #include <thread>
 #include <vector>
 

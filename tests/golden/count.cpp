@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <new>
 
 extern "C" {
 [[gnu::weak]] extern const std::ptrdiff_t __rseq_offset;

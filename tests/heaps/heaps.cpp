@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <list>
-#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -33,7 +32,6 @@ struct Heap {
   }
   mo_heap* h;
 };
-
 
 void fill(void* p, std::size_t n, unsigned mark) { memset(p, static_cast<int>(mark & 255), n); }
 bool is_filled(const void* p, std::size_t n, unsigned mark) {

@@ -1,6 +1,5 @@
 // If this does not compile, or ends otherwise, programs without exceptions and run-time types, as games and firmware are, cannot use
 // heaps from C++; nor can those of C++17.
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
 // Memory runs out: limits SIZE. Allocates blocks of SIZE until there are no more, and goes on living with what it gets
 // back.
-#include <vector>
+#include <new>
 
 #include "life.hpp"
 

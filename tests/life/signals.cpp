@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <ucontext.h>
 
 #include <atomic>
 #include <string>

@@ -5,8 +5,6 @@
 
 #include <atomic>
 #include <set>
-#include <thread>
-#include <vector>
 
 #include "support/race.hpp"
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"

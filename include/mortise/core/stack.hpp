@@ -6,8 +6,6 @@
 // A layer that does not fit on what is below it is refused here, and the first line of the error names both.
 #pragma once
 
-#include <type_traits>
-
 #include "mortise/core/layer.hpp"
 
 namespace mortise {

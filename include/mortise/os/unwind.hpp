@@ -10,7 +10,6 @@
 
 #include <unwind.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "mortise/core/inline.hpp"

@@ -22,7 +22,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 
 #include "mortise/os/facts.hpp"
 #include "mortise/os/futex.hpp"

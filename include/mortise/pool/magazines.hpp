@@ -13,8 +13,6 @@
 // holds the pool's lock.
 #pragma once
 
-#include <sched.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <new>

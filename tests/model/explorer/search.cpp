@@ -1,7 +1,6 @@
 #include "explorer/search.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace mortise::model {
 

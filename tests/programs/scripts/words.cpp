@@ -1,6 +1,5 @@
 // Heavy headers make the compiler work; the program itself splits, counts and sorts words with standard containers.
 #include <algorithm>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
