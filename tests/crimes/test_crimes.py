@@ -42,10 +42,12 @@ OVERFLOWS = dict.fromkeys(
      "overflow_16", "overflow_1_medium", "overflow_1_large", "overflow_after_calloc", "overflow_after_aligned_alloc",
      "overflow_after_realloc_shrank", "overflow_after_realloc_grew", "overflow_found_by_realloc", "overflow_through_new",
      "house_of_einherjar", "poison_null_byte"), "tail_overwritten")
+# Beyond the canary behind the request, and in the one at the end of the block, where classes lie close enough.
+FAR_OVERFLOWS = {"house_of_force": "tail_overwritten"}
 # Into the start of a block, or anywhere into a large one; behind the start of others they go unseen.
 WRITES_AFTER_FREE = dict.fromkeys(
     ("write_after_free_start", "write_after_free_small",
-     "write_after_free_medium", "write_after_realloc_moved", "write_after_free_by_a_thread", "tcache_poisoning",
+     "write_after_free_medium", "write_after_free_by_a_thread", "tcache_poisoning",
      "tcache_poisoning_safe_linking", "small_block_poisoning", "house_of_lore", "unsorted_bin_attack"), "write_after_free")
 MISMATCHES = dict.fromkeys(("sized_delete_too_small", "sized_delete_too_large", "sized_delete_off_by_eight"), "size_mismatch") | {
     "aligned_delete_mismatch": "align_mismatch"}
@@ -66,7 +68,7 @@ SEEN = {
     "wfslabs": OVERFLOWS,
     "tlsfccsd": DOUBLE_FREES | INVALID_FREES | OVERFLOWS,
     "hslab_hardened":
-        DOUBLE_FREES | INVALID_FREES | FOREIGN | OVERFLOWS | WRITES_AFTER_FREE | MISMATCHES | NEIGHBOURS | TRIMMED,
+        DOUBLE_FREES | INVALID_FREES | FOREIGN | OVERFLOWS | FAR_OVERFLOWS | WRITES_AFTER_FREE | MISMATCHES | NEIGHBOURS | TRIMMED,
 }
 # What is told of a block that lies alone between pages that nobody may touch, which see most crimes first. One allocation in 20 000 of
 # hslab_hardened does, drawn at random.

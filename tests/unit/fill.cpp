@@ -39,14 +39,15 @@ TEST(Fill, TheStartOfEverySizeIsZeroedAndLookedAt) {
   for (std::size_t n = 16; n <= 1024; n += 16) {
     std::memset(block, 0x5A, sizeof block);
     Fill::fill(block, n);
+    const auto length_of = [n](unsigned) { return Fill::Length(n); };
     for (std::size_t i = 0; i < n; ++i) {
       const bool is_seen = i < Fill::kStart || n >= 512;
       ASSERT_EQ(block[i], is_seen ? std::byte{0} : std::byte{0x5A}) << n << ' ' << i;
       const std::byte was = std::exchange(block[i], std::byte{1});
       ASSERT_EQ(Fill::is_whole(block, n), !is_seen) << n << ' ' << i;
       ASSERT_EQ(Fill::are_whole(both, 2, n), !is_seen) << n << ' ' << i;
-      ASSERT_EQ(Fill::are_whole_each<16>(both, 2, [&](unsigned) { return Fill::Length(n); }), !is_seen) << n << ' ' << i;
-      ASSERT_TRUE(n < 32 || Fill::are_whole_each<32>(both, 2, [&](unsigned) { return Fill::Length(n); }) == !is_seen) << n << ' ' << i;
+      ASSERT_EQ(Fill::are_whole_each<16>(both, 2, length_of, n >= 512), !is_seen) << n << ' ' << i;
+      ASSERT_TRUE(n < 32 || Fill::are_whole_each<32>(both, 2, length_of, n >= 512) == !is_seen) << n << ' ' << i;
       block[i] = was;
     }
     ASSERT_TRUE(Fill::is_whole(block, n)) << n;

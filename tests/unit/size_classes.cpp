@@ -7,7 +7,8 @@ namespace mortise::test {
 namespace {
 
 template <class Classes> class SizeClasses : public testing::Test {};
-using All = testing::Types<classes::Geometric<8, 64_KiB>, classes::Geometric<8, 64_KiB, 32>, classes::Geometric<1, 16_KiB>, classes::ExactSmall<>>;
+using All = testing::Types<classes::Geometric<8, 64_KiB>, classes::Geometric<8, 64_KiB, 32>, classes::Geometric<1, 16_KiB>,
+                           classes::ExactSmall<>, classes::ExactSmall<512, 8, 64_KiB, 32>>;
 TYPED_TEST_SUITE(SizeClasses, All);
 
 TYPED_TEST(SizeClasses, EverySizeHasTheSmallestClassThatHoldsIt) {

@@ -11,7 +11,8 @@
 // Large blocks have no page behind them: it took three system calls each time that one was made, resized or released, and a tail tells of
 // the same writes when they are. Slabs beyond the first 8 MiB have none either: memory with walls in it gets no huge pages.
 //
-// No block is smaller than 32 bytes, so that a release zeroes three words of each and asks nothing.
+// No block is smaller than 32 bytes, so that a release zeroes two words of each and asks nothing. Up to 512 bytes classes are 16 bytes
+// apart, so that the canary at a block's end is close behind the one at the request's.
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
@@ -36,7 +37,7 @@ using HslabHardenedLayers = Layers<
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,
            BatchedFree<1024, 128_KiB>,
-           Slab<classes::Coloured<classes::Geometric<8, 256_KiB, 32>>, FutexLock, fit::FullestFirst>,
+           Slab<classes::Coloured<classes::ExactSmall<512, 8, 256_KiB, 32>>, FutexLock, fit::FullestFirst>,
            GuardPages<128, false>>,                                            // a wall behind each of the first slabs
     SpanCache<purge::AfterDelay<100>>,
     PageIndex,

@@ -26,6 +26,7 @@ template <std::size_t kBytes> class WaitingBatch {
 
   Shared<WaitingBatch*> next;
   Shared<std::uint64_t> closed_at;  ///< by its owner's clock
+  Shared<bool> has_long;            ///< a block was put in that is looked at beyond its start
 
   /// What a release of `cost` bytes adds to the head.
   static constexpr std::uint64_t step_of(std::uint64_t cost) noexcept {
@@ -42,7 +43,10 @@ template <std::size_t kBytes> class WaitingBatch {
     show(class_[at], static_cast<std::uint8_t>(size_class));
     show(head_, head + step);
   }
-  void open() noexcept { show(head_, std::uint64_t{kBytes} << kRoomAt); }
+  void open() noexcept {
+    has_long = false;
+    show(head_, std::uint64_t{kBytes} << kRoomAt);
+  }
   void clear() noexcept { show(head_, std::uint64_t{0}); }
 
   unsigned count() const noexcept { return count_of(head()); }

@@ -258,7 +258,10 @@ struct DelayedBatches {
       Batch* batch = is_claimed(t) ? nullptr : glance(t.open);
       if (batch && !Batch::has_room(batch->head() + step)) batch = close(t);
       if (batch) {
-        if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, Lines::kHit[c].length);
+        if constexpr (Fill::kFillBytes) {
+          Fill::fill(b.ptr, Lines::kHit[c].length);
+          if (Lines::filled_of(c) >= Fill::kLongFrom) batch->has_long = true;
+        }
         batch->put(batch->head(), step, b.ptr, c, site);
       }
       set_state(t, kOpen);
@@ -301,8 +304,9 @@ struct DelayedBatches {
       const bool is_of_one = batch.is_of_one_class();
       if constexpr (Fill::kFillBytes) {
         const auto length_of = [of = batch.classes()](unsigned i) -> const auto& { return Lines::kHit[of[i]].length; };
+        const bool may_be_long = batch.has_long || !Lines::kHitsAreShort;  // hits tell nobody
         const bool is_whole = is_of_one ? Fill::are_whole(batch.blocks(), count, Lines::filled_of(c))
-                                        : Fill::template are_whole_each<Lines::kLeast>(batch.blocks(), count, length_of);
+            : Fill::template are_whole_each<Lines::kLeast>(batch.blocks(), count, length_of, may_be_long);
         if (!is_whole) [[unlikely]]
           for (unsigned i = 0; i < count; ++i) check(batch, i, noted);
       }

@@ -21,6 +21,8 @@ namespace mortise {
 /// `fill(p, n)`, `is_whole(p, n)`, `are_whole(p, count, n)` (not used where kFillBytes is 0): `p` is aligned to 16, `n` a multiple of
 /// 16 and at least that. `Length(n)`: what whoever knows all n beforehand keeps of each; `fill(p, length)` then stands for it, and
 /// `fill_short<kLeast>` is the same for an n from kLeast on and below kLongFrom.
+/// `are_whole_each<kLeast>(p, count, length_of, may_be_long)`: of blocks of which the one at p[i] has the length `length_of(i)`, none
+/// below kLeast, and none from kLongFrom on unless some may be.
 template <class P>
 concept QuarantineFill = requires {
   { P::kFillBytes } -> std::convertible_to<std::size_t>;
@@ -112,9 +114,8 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
     for (unsigned i = 0; i < count; ++i) seen |= word(p[i]) | word(p[i] + 16) | word(p[i] + 32) | rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
-  /// The same for blocks of which the one at p[i] has the length `length_of(i)`, none below `kLeast`.
   template <std::size_t kLeast, class LengthOf>
-  static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of) noexcept {
+  static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of, bool) noexcept {
     Word seen{};
     for (unsigned i = 0; i < count; ++i) {
       const Length& n = length_of(i);
@@ -136,68 +137,60 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
   }
 };
 
-/// Zeroed at its start: the first 48 bytes, where objects have their table of functions and their links. So a release costs three
-/// stores, up to `kWholeFrom`, and a look three loads, of one or two cache lines. Behind those, in smaller blocks than that, a write
+/// Zeroed at its start: the first 32 bytes, where objects have their table of functions and their links. So a release costs two
+/// stores, up to `kWholeFrom`, and a look two loads, of one cache line mostly. Behind those, in smaller blocks than that, a write
 /// after free is not found, and a read finds what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer
 /// than zeroing takes, are zeroed whole.
 /// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed whole.
 template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   static constexpr const char* kName = "ZeroedStart";
   static constexpr std::size_t kFillBytes = 32_KiB;
-  static constexpr std::size_t kStart = 48;
+  static constexpr std::size_t kStart = 32;
   static_assert(kWholeFrom >= 128 && kWholeFrom <= kFillBytes && kWholeFrom % kMinAlign == 0, "128 bytes to 32 KiB, a multiple of 16");
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
 
-  /// The third word lies `third` bytes from the start. Where the block is shorter it falls on the second.
   struct Length {
     std::uint32_t bytes = 0;
-    std::uint8_t third = 0;
-    bool is_whole = false;
-
     constexpr Length() = default;
-    constexpr explicit Length(std::size_t n)
-        : bytes(static_cast<std::uint32_t>(n)),
-          third(static_cast<std::uint8_t>(n < kPair ? 0 : std::min(kStart, n) - sizeof(Word))),
-          is_whole(n >= kWholeFrom) {}
+    constexpr explicit Length(std::size_t n) : bytes(static_cast<std::uint32_t>(n)) {}
   };
   template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
     using detail::word;
     word(p) = Word{};
-    if (kLeast >= kPair || l.bytes >= kPair) word(p + 16) = word(p + l.third) = Word{};
+    if (kLeast >= kStart || l.bytes >= kStart) word(p + sizeof(Word)) = Word{};
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
-    if (l.is_whole) [[unlikely]] std::memset(p + kStart, 0, l.bytes - kStart);
+    if (l.bytes >= kWholeFrom) [[unlikely]] std::memset(p + kStart, 0, l.bytes - kStart);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
-    if (n < kPair) return detail::are_zero(p, count, 0);
-    if (!detail::are_zero(p, count, 0, 16, Length(n).third)) return false;
+    if (n < kStart) return detail::are_zero(p, count, 0);
+    if (!detail::are_zero(p, count, 0, 16)) return false;
     Word seen{};
     for (unsigned i = 0; n >= kWholeFrom && i < count; ++i) seen |= detail::range(p[i] + kStart, p[i] + n);
     return (seen[0] | seen[1]) == 0;
   }
-  /// The same for blocks of which the one at p[i] has the length `length_of(i)`, none below `kLeast`.
   template <std::size_t kLeast, class LengthOf>
-  static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of) noexcept {
+  static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of, bool may_be_long) noexcept {
     Word seen{};
-    bool is_any_whole = false;
-    for (unsigned i = 0; i < count; ++i) {
-      const Length& l = length_of(i);
-      is_any_whole |= l.is_whole;
-      seen |= detail::word(p[i]);
-      if (kLeast >= kPair || l.bytes >= kPair) seen |= detail::word(p[i] + 16) | detail::word(p[i] + l.third);
+    if constexpr (kLeast >= kStart) {
+      if (!detail::are_zero(p, count, 0, 16)) return false;
+    } else {
+      for (unsigned i = 0; i < count; ++i) {
+        seen |= detail::word(p[i]);
+        if (length_of(i).bytes >= kStart) seen |= detail::word(p[i] + 16);
+      }
     }
-    for (unsigned i = 0; is_any_whole && i < count; ++i)
-      if (const Length& l = length_of(i); l.is_whole) seen |= detail::range(p[i] + kStart, p[i] + l.bytes);
+    for (unsigned i = 0; may_be_long && i < count; ++i)
+      if (const Length& l = length_of(i); l.bytes >= kWholeFrom) seen |= detail::range(p[i] + kStart, p[i] + l.bytes);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
   using Word = detail::Word;
-  static constexpr std::size_t kPair = 2 * sizeof(Word);  ///< shorter ones are one word
 };
 
 }  // namespace fills

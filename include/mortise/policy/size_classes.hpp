@@ -84,8 +84,9 @@ struct Geometric : detail::Stepped<kMinAlign * kSteps, kSteps, kMaxBytesT, kLeas
 /// `kExactBytes` (256..2 KiB, power of two): up to here classes are 16 bytes apart.
 /// `kSteps` (1..16, power of two): classes between one power of two and the next beyond.
 /// `kMaxBytesT` (4 KiB..1 MiB, power of two): the largest class.
-template <std::size_t kExactBytes = 1_KiB, unsigned kSteps = 4, std::size_t kMaxBytesT = 256_KiB>
-struct ExactSmall : detail::Stepped<kExactBytes, kSteps, kMaxBytesT> {
+/// `kLeastBytes` (16..128, power of two): the smallest class.
+template <std::size_t kExactBytes = 1_KiB, unsigned kSteps = 4, std::size_t kMaxBytesT = 256_KiB, std::size_t kLeastBytes = 16>
+struct ExactSmall : detail::Stepped<kExactBytes, kSteps, kMaxBytesT, kLeastBytes> {
   static constexpr const char* kName = "ExactSmall";
 };
 
