@@ -75,7 +75,7 @@ void* new_failed(std::size_t size, std::size_t align, bool may_throw);
 
 /// Tells the background purge that memory was freed. (idle.cpp)
 void note_release() noexcept;
-/// Whether the thread that gives memory back is there, or is being started. (idle.cpp)
+/// Whether the thread that gives memory back is there, be it at its end, or is being started. (idle.cpp)
 [[gnu::visibility("hidden")]] bool idle_thread_runs() noexcept;
 void reset_idle_after_fork() noexcept;
 /// This process is the one whose memory this is, as at start. (idle.cpp)

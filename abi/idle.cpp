@@ -25,6 +25,7 @@
 #include "mortise/os/futex.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/one_helper.hpp"
 
 namespace mortise::abi {
 namespace {
@@ -43,61 +44,49 @@ constexpr std::uint64_t kYieldEveryMs = 100;
 constinit Atomic<std::uint64_t> yielded_ms{0};
 constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
-constinit Atomic<std::uint32_t> running{0};      // from the decision to start the thread to its decision to end
-constexpr std::uint32_t kNobody = 0, kRuns = 1, kIsStarted = 2;  // values of `running`; one that is started may be refused
+constinit OneHelper helper{};                    // who is at work, who is being started, who is leaving
 constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two looks tell whether the program allocates
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
 constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
 constinit Atomic<std::uint64_t> asks_again_ms{0}; // when a thread that was refused is asked for again
-constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever has `running` uses it
+constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever is at work, or is starting one, uses it
 
 /// Where a thread runs, kept from one to the next. The last one may be about to leave its own: so there are two.
 struct Place {
-  Atomic<std::uint32_t> kernels_word{0};  ///< not 0 while a thread is on the stack; cleared by the kernel
   std::byte* stack = nullptr;
   std::byte* thread_pointer = nullptr;
 };
-constinit Place places[2];
+constinit Place places[OneHelper::kPlaces];
 
 /// Zeroed bookkeeping memory is a record that has not attached: enough to trim with.
 template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   return reinterpret_cast<typename H::Thread*>(h.meta(sizeof(typename H::Thread)));
 }
 
-/// True when this thread, which had cleared `running`, goes on: no other has taken its place.
-bool takes_back() noexcept {
-  for (;;) {
-    std::uint32_t now = kNobody;
-    if (running.compare_exchange_strong(now, kRuns, Order::seq_cst)) return true;
-    if (now == kRuns) return false;
-    std::uint32_t never = 0;
-    os::futex_wait(&never, 0, 1'000'000);  // the system may still refuse the one that is started
-  }
+void sleep_ms(std::int64_t ms) noexcept {
+  std::uint32_t never = 0;
+  os::futex_wait(&never, 0, ms * 1'000'000);
 }
+void wait_half(std::int64_t delay_ms) noexcept { sleep_ms(delay_ms > 0 ? delay_ms / 2 + 1 : 50); }
+void wait_for_start() noexcept { sleep_ms(1); }
 
-/// True when the thread has ended its work, but for `stuck` bytes that the system does not take back. Whoever frees takes the heap's lock
-/// and then looks at `running`; we clear `running` and then take the lock: one of us sees the other.
+/// True when the thread has ended its work, but for `stuck` bytes that the system does not take back.
 bool may_end(std::uint32_t seen, std::size_t stuck) noexcept {
   misses_seen.store(seen, Order::relaxed);
-  running.store(kNobody, Order::seq_cst);
-  const bool is_done = purge_below(heap) == stuck && misses.load(Order::relaxed) == seen;
-  return is_done || purge_ms_below(heap) < 0 || !takes_back();
-}
-
-void wait_half(std::int64_t delay_ms) noexcept {
-  std::uint32_t never = 0;
-  os::futex_wait(&never, 0, (delay_ms > 0 ? delay_ms / 2 + 1 : 50) * 1'000'000);
+  const auto is_done = [&] {
+    const bool all = purge_below(heap) == stuck && misses.load(Order::relaxed) == seen;
+    return all || purge_ms_below(heap) < 0;
+  };
+  return helper.ends(is_done, wait_for_start);
 }
 
 /// True when another thread has taken over. Until then the record is nobody's.
 bool is_relieved(std::int64_t delay_ms) noexcept {
-  running.store(kNobody, Order::seq_cst);
-  wait_half(delay_ms);
-  return !takes_back();
+  return helper.is_relieved([delay_ms] { wait_half(delay_ms); }, wait_for_start);
 }
 
 [[maybe_unused]] void run() noexcept {
-  running.store(kRuns, Order::seq_cst);
+  helper.arrive();
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-idle", 0L, 0L, 0L);
   std::uint32_t seen = misses.load(Order::relaxed);
   std::uint64_t since_ms = os::now_ms();
@@ -134,7 +123,7 @@ template <class H> void fill_up(H& h) noexcept {
 
 /// The other work that the thread may be started for, and then has for ever.
 [[maybe_unused]] void run_refill() noexcept {
-  running.store(kRuns, Order::seq_cst);
+  helper.arrive();
   os::syscall(SYS_prctl, PR_SET_NAME, "mortise-refill", 0L, 0L, 0L);
   for (;;) {
     std::uint32_t never = 0;
@@ -145,29 +134,29 @@ template <class H> void fill_up(H& h) noexcept {
 }
 
 // Starts `entry` on its own stack, with a thread pointer into its own block of zeros. Returns the kernel's answer.
-long start_thread(void (*entry)() noexcept, Place& place) noexcept {
+long start_thread(void (*entry)() noexcept, const Place& place, Atomic<std::uint32_t>& kernels_word) noexcept {
   constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                           CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
   std::byte* const stack_end = place.stack + kStackBytes;
   long result;
 #if defined(__x86_64__)
   register long tls asm("r8") = reinterpret_cast<long>(place.thread_pointer);
-  register void* word asm("r10") = &place.kernels_word;
+  register void* word asm("r10") = &kernels_word;
   register void (*go)() noexcept asm("r12") = entry;
   asm volatile(
       "syscall\n test %%rax, %%rax\n jnz 1f\n"
       "xorl %%ebp, %%ebp\n call *%%r12\n ud2\n"
       "1:\n"
       : "=a"(result)
-      : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&place.kernels_word), "r"(word), "r"(tls), "r"(go)
+      : "0"(static_cast<long>(SYS_clone)), "D"(kFlags), "S"(stack_end), "d"(&kernels_word), "r"(word), "r"(tls), "r"(go)
       : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
   register long x8 asm("x8") = SYS_clone;
   register long x0 asm("x0") = kFlags;
   register std::byte* x1 asm("x1") = stack_end;
-  register void* x2 asm("x2") = &place.kernels_word;
+  register void* x2 asm("x2") = &kernels_word;
   register std::byte* x3 asm("x3") = place.thread_pointer;
-  register void* x4 asm("x4") = &place.kernels_word;
+  register void* x4 asm("x4") = &kernels_word;
   register void (*x20)() noexcept asm("x20") = entry;
   asm volatile("svc 0\n cbnz x0, 1f\n mov x29, #0\n blr x20\n brk #0\n 1:\n"
                : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x20) : "memory");
@@ -224,15 +213,12 @@ class SignalsBlocked {
   if (const std::uint64_t then = asks_again_ms.load(Order::relaxed); then && os::now_ms() < then) return false;
   if (!kMayClone || os::may_be_isolated() || !is_in_own_memory()) return false;
   const SignalsBlocked blocked;
-  std::uint32_t now = kNobody;
-  if (!running.compare_exchange_strong(now, kIsStarted, Order::seq_cst)) return true;
-  for (Place& place : places) {
-    if (place.kernels_word.load(Order::acquire) != 0) continue;
-    if (prepare_memory(place) && start_thread(entry, place) >= 0) return true;
-    break;
+  if (!helper.claim()) return true;
+  if (const unsigned i = helper.free_place(); i != OneHelper::kNoPlace) {
+    if (prepare_memory(places[i]) && start_thread(entry, places[i], helper.word(i)) >= 0) return true;
+    asks_again_ms.store(os::now_ms() + kRefusedMs, Order::relaxed);
   }
-  asks_again_ms.store(os::now_ms() + kRefusedMs, Order::relaxed);
-  running.store(kNobody, Order::seq_cst);
+  helper.refuse();
   return false;
 }
 
@@ -256,13 +242,13 @@ void note_release() noexcept {
   if constexpr (Purges<Heap> && kMayClone) {
     const std::uint32_t count = misses.load(Order::relaxed) + 1;
     misses.store(count, Order::relaxed);  // a lost count is harmless
-    if (running.load(Order::seq_cst)) return;
+    if (helper.is_at_work()) return;
     if (idle_bytes_below(heap) < kEnoughBytes && count - misses_seen.load(Order::relaxed) < kManyMisses) return;
     if (purge_ms_below(heap) > 0) start(run);
   }
 }
 
-bool idle_thread_runs() noexcept { return running.load(Order::seq_cst) != kNobody; }
+bool idle_thread_runs() noexcept { return helper.is_there(); }
 
 bool refill_ahead() noexcept {
   if constexpr (Reserves<Heap>) return start(run_refill);
@@ -273,9 +259,8 @@ void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(S
 
 void reset_idle_after_fork() noexcept {
   own_memory();
-  running.store(kNobody, Order::relaxed);
+  helper.reset_after_fork();
   asks_again_ms.store(0, Order::relaxed);  // other limits may be on a child
-  for (Place& place : places) place.kernels_word.store(0, Order::relaxed);
   own_record = nullptr;  // the parent's thread may have been using it
 }
 

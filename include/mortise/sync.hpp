@@ -13,6 +13,7 @@
 #include "mortise/sync/locked_bin.hpp"
 #include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/mpsc_queue.hpp"
+#include "mortise/sync/one_helper.hpp"
 #include "mortise/sync/spin_lock.hpp"
 #include "mortise/sync/sync.hpp"
 #include "mortise/sync/ticket_lock.hpp"

@@ -92,6 +92,12 @@ def test_the_thread_that_gives_memory_back_comes_and_goes(name, rseq, what):
 
 
 @pytest.mark.parametrize("name", PURGING)
+def test_another_clock_is_in_the_place_of_libcs(name):
+    """As under faketime: the clock of libc is for threads of libc, and not to be asked while a lock of the heap is held."""
+    run([program("life", "idle_thread"), "once"], name, preload=(PLUGINS / "libprogram-life-clock.so",), timeout=60).ok()
+
+
+@pytest.mark.parametrize("name", PURGING)
 def test_blocks_that_grow_take_nobodys_place(name):
     """Nor does a sample stay behind where a block was whose pages have moved, for another block to be taken for it."""
     often = {"MORTISE_SAMPLE_BYTES": "16384"} if has_layer(name, "Sampled") else {}

@@ -13,6 +13,7 @@ POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
 DEPARTURES, REUSE = "backbone/wait_free_departures.hpp", "guard/delayed_reuse.hpp"
 HINTS, WALLS = "backbone/wait_free_hints.hpp", "guard/guard_pages.hpp"
+HELPER = "sync/one_helper.hpp"
 BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
@@ -149,6 +150,15 @@ SEEDS = {
         WALLS, [("      kept_bytes_.fetch_sub(bytes, Order::relaxed);\n      return false;", "      return false;")], "too high", "guard_pages"),
     "a trim lets a fork in": (WALLS, [("        Held held(this->lock_);\n        any", "        any")], "nobody's", "guard_pages"),
     "whatever waits is taken": (WALLS, [("bytes_in(span) == bytes)", "span)")], "another size", "guard_pages"),
+    "a helper ends without a look once it has left": (HELPER, [("return is_done() || !take_back(wait);", "return true;")], "left", "one_helper"),
+    "a helper looks for work before it has left": (
+        HELPER, [("    leave();\n    return is_done() ||", "    const bool done = is_done();\n    leave();\n    return done ||")], "left", "one_helper"),
+    "a helper takes one that is being started for one that runs": (HELPER, [("if (now == kRuns) return false;", "return false;")], "left", "one_helper"),
+    "a helper takes its work up again whoever does it": (
+        HELPER, [("if (state_.compare_exchange_strong(now, kRuns, Order::seq_cst)) return true;", "return state_.store(kRuns, Order::seq_cst), true;")],
+        "race", "one_helper"),
+    "a helper is started where another one is leaving": (HELPER, [("while (i < kPlaces && words_[i].load(Order::acquire)) ++i;", "")], "race", "one_helper"),
+    "a helper that leaves is not told of": (HELPER, [("any |= word.load(Order::acquire) != 0;", "word.load(Order::acquire);")], "race", "one_helper"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 

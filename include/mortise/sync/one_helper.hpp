@@ -1,0 +1,95 @@
+// One thread in the background, at most: who starts it, how it ends and misses no work, how the next one takes its place.
+//
+//   who has work    the lock of the work: put it there ─► is_at_work? ─no─► claim ─► ask the system for a thread ─► (refused: refuse)
+//   the thread      arrive ─► work ... ─► ends: leave, then look under that lock: nothing there? gone. Else take it up again, if nobody has
+//                                └─► is_relieved: leave, pause; whoever has work meanwhile starts another one: gone. Else go on.
+//
+//              claim               arrive
+//   kNobody ───────────► kIsStarted ──────► kRuns      Whoever leaves is still there: on its stack, until the kernel clears the word of
+//      ▲ ◄───────────────────┘ refuse         │        its place. The next one finds the other; a third one waits to be asked for
+//      └──────────────────────────────────────┘ leave  again. Between `arrive` and `leave` what helpers share is this thread's.
+//
+// One of the two sees the other: what takes the lock first is seen by who takes it next, be it the work or that the helper has left. So
+// the lock orders them, and the words here need not. One that is started may be refused by the system yet: whoever wants to take up its
+// work again waits for that.
+//
+// Progress: all but `take_back` wait-free; that waits for a thread that is being started.
+#pragma once
+
+#include <cstdint>
+
+#include "mortise/sync/atomics.hpp"
+
+namespace mortise {
+
+class OneHelper {
+ public:
+  static constexpr unsigned kPlaces = 2, kNoPlace = kPlaces;
+
+  /// Whether one is at work, or is being started: who has put work there need do nothing.
+  bool is_at_work() const noexcept { return state_.load(Order::relaxed) != kNobody; }
+
+  /// Whether one is there at all, be it one that leaves. Exact where no other thread starts one.
+  bool is_there() const noexcept {
+    bool any = is_at_work();
+    for (const auto& word : words_) any |= word.load(Order::acquire) != 0;
+    return any;
+  }
+
+  // -- for who starts one
+
+  /// True when the caller is to start it, or to refuse.
+  bool claim() noexcept {
+    std::uint32_t now = kNobody;
+    return state_.compare_exchange_strong(now, kIsStarted, Order::seq_cst);
+  }
+  /// There is none after all.
+  void refuse() noexcept { state_.store(kNobody, Order::seq_cst); }
+  /// Where nobody is; kNoPlace while two are leaving.
+  unsigned free_place() const noexcept {
+    unsigned i = 0;
+    while (i < kPlaces && words_[i].load(Order::acquire)) ++i;
+    return i;
+  }
+  /// Not 0 while a thread is in that place; the kernel's, who sets it before the thread's first step and clears it behind its last.
+  Atomic<std::uint32_t>& word(unsigned place) noexcept { return words_[place]; }
+
+  // -- for the thread
+
+  void arrive() noexcept { state_.store(kRuns, Order::relaxed); }
+
+  /// True when the thread is to end: `is_done`, which takes the lock of the work, found nothing, or another thread does it.
+  template <class IsDone, class Wait> bool ends(IsDone&& is_done, Wait&& wait) noexcept {
+    leave();
+    return is_done() || !take_back(wait);
+  }
+  /// True when another thread has taken over during `pause`.
+  template <class Pause, class Wait> bool is_relieved(Pause&& pause, Wait&& wait) noexcept {
+    leave();
+    pause();
+    return !take_back(wait);
+  }
+
+  /// In the child of a fork there is none.
+  void reset_after_fork() noexcept {
+    state_.store(kNobody, Order::relaxed);
+    for (auto& word : words_) word.store(0, Order::relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kNobody = 0, kRuns = 1, kIsStarted = 2;
+
+  void leave() noexcept { state_.store(kNobody, Order::seq_cst); }
+  template <class Wait> bool take_back(Wait&& wait) noexcept {
+    for (;; wait()) {
+      std::uint32_t now = kNobody;
+      if (state_.compare_exchange_strong(now, kRuns, Order::seq_cst)) return true;
+      if (now == kRuns) return false;
+    }
+  }
+
+  Atomic<std::uint32_t> state_{kNobody};
+  Atomic<std::uint32_t> words_[kPlaces] = {};
+};
+
+}  // namespace mortise
