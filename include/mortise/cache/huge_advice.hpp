@@ -83,7 +83,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     if (!judges(b.size)) [[likely]] return;
     const bool is_watched = density_.watches(b.ptr);
     if (is_watched) look(), density_.forget();
-    if (is_watched || !density_.is_known() || density_.is_sparse()) repeat(b.ptr, b.size);
+    if (is_watched || (all_ && (!density_.is_known() || density_.is_sparse()))) repeat(b.ptr, b.size);
   }
 
  private:
