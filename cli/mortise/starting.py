@@ -5,12 +5,14 @@ go on. Commands that wait for the program catch signals instead of ignoring them
 """
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,17 +20,41 @@ from mortise.errors import WrongUse
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LEFT_NOTHING = "it ended without its destructors (_exit, exec), or could not write any more (chroot, a full disk)"
 
 
 @contextmanager
 def records() -> Iterator[Path]:
     """A folder that the program's processes write into; it is gone at the end. A daemon may write later still, so nobody else must be able
     to put one of that name in its place: where there is no TMPDIR it is not in /tmp, unless there is no folder of this user's own.
+    A program that root starts may become another user, who has to get there: root's folders let everybody through and nobody look,
+    and who does not know the inner one's name, as the program does, cannot pass.
     """
-    own = "/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR")
+    is_root = os.geteuid() == 0
+    own = "/run" if is_root else os.environ.get("XDG_RUNTIME_DIR")
     place = own if own and not os.environ.get("TMPDIR") and os.path.isdir(own) and os.access(own, os.W_OK | os.X_OK) else None
     with tempfile.TemporaryDirectory(prefix="mortise-", dir=place) as name:
-        yield Path(name)
+        folder = Path(name)
+        if is_root:
+            os.chmod(folder, 0o711)
+            folder /= secrets.token_hex(16)
+            folder.mkdir()
+            os.chmod(folder, 0o711)  # whatever the umask
+        yield folder
+
+
+def make_record(record: str) -> None:
+    """The file that the program is to write at its end, by then perhaps as another user than root, who could not make it there: everybody
+    who knows its name may write to it, and root alone read it. Runs in the program's process, before it is the program.
+    """
+    with suppress(OSError):  # the program makes it, or says that it cannot
+        file = os.open(record.replace("%p", str(os.getpid())), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.fchmod(file, 0o622)
+        os.close(file)
+
+
+def is_written(record: Path) -> bool:
+    return record.is_file() and record.stat().st_size > 0
 
 
 def become(path: Path, program: list[str], environment: dict[str, str]) -> NoReturn:
@@ -42,8 +68,11 @@ def become(path: Path, program: list[str], environment: dict[str, str]) -> NoRet
         raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
 
 
-def run(path: Path, program: list[str], environment: dict[str, str]) -> subprocess.Popen:
-    """Runs the program to its end, whatever signal this process is sent meanwhile: that one is the program's."""
+def run(path: Path, program: list[str], environment: dict[str, str], record: str) -> subprocess.Popen:
+    """Runs the program to its end, whatever signal this process is sent meanwhile: that one is the program's. `record`: the file in a
+    folder of `records` that it is to write; each %p in it is its process id.
+    """
+    prepare = partial(make_record, record) if os.geteuid() == 0 else None
     caught: list[int] = []
     process = None
 
@@ -56,7 +85,7 @@ def run(path: Path, program: list[str], environment: dict[str, str]) -> subproce
 
     with handled(pass_on):
         try:
-            process = subprocess.Popen(program, executable=path, env=environment)
+            process = subprocess.Popen(program, executable=path, env=environment, preexec_fn=prepare)
         except OSError as e:
             raise WrongUse(f"cannot run '{path}': {e.strerror}") from None
         for number in caught:

@@ -20,9 +20,9 @@ def run(path: Path, program: list[str], environment: dict[str, str]) -> tuple[in
     """The program's status, as a shell would say it, and what was found."""
     with starting.records() as folder:
         findings = folder / "findings.json"
-        process = starting.run(path, program, environment | {"MORTISE_THREADS_WATCH": str(findings)})
+        process = starting.run(path, program, environment | {"MORTISE_THREADS_WATCH": str(findings)}, str(findings))
         status = starting.status_of(process)
-        if not findings.exists():
+        if not starting.is_written(findings):
             why = starting.killed(process) or "the program made no second thread, or said above why not"
             raise RunFailed(f"nothing was watched: {why}", status or 1)
         return status, told(formats.load(findings, formats.THREADS), {program[0]: str(path)})

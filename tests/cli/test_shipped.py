@@ -87,8 +87,47 @@ def test_records_lie_where_nobody_else_can_put_a_folder_of_that_name(root, named
     made: list[str] = []
     (tmp_path / "x").mkdir()
     with starting.records() as folder:
-        assert folder == tmp_path / "x"
+        assert (folder.parent if root else folder) == tmp_path / "x"
     assert made == [str(tmp_path / expected)] and not folder.exists()
+
+
+AS_NOBODY = "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)"
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+CHILD = "child = os.fork(); child and os.waitpid(child, 0)"  # has no file that it may write to, and warns
+
+
+@only_root
+@pytest.mark.parametrize("words", (["profile", "--leaks"], ["affinity"]))
+def test_what_was_found_in_a_daemon_that_gives_up_root_is_told(the_build, cli, words):
+    work = "kept = [bytes(5000) for i in range(2000)]; raise SystemExit(7)"
+    done = cli(*words, "--", "/usr/bin/python3", "-c", f"{AS_NOBODY}; {CHILD}; {work}")
+    assert done.returncode == 7 and done.stderr.count("cannot write") == 1 and "is lost" not in done.stderr, done.stderr
+    if words[0] == "profile":
+        assert float(re.search(r"([0-9.]+) MiB asked for", done.stdout)[1]) >= 9.5, done.stdout
+    else:
+        assert done.stderr.count("process ") == 1, done.stderr
+
+
+@only_root
+@pytest.mark.parametrize(("words", "status"), ((["profile"], 3), (["affinity"], 0)))
+def test_a_daemon_that_can_write_nothing_at_its_end_is_told_of(the_build, cli, words, status, tmp_path):
+    done = cli(*words, "--", "/usr/bin/python3", "-c", f"import os; os.chroot('{tmp_path}'); {AS_NOBODY}")
+    assert done.returncode == status and starting.LEFT_NOTHING in done.stderr, done.stderr
+
+
+@only_root
+def test_the_record_of_a_program_that_root_starts_is_for_nobody_else_to_read_or_to_find(monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c"]
+    with starting.records() as folder:
+        starting.make_record(f"{folder}/%p.heap")
+        record = folder / f"{os.getpid()}.heap"
+        for words in (f"ls {folder}", f"ls {folder.parent}", f"cat {record}", f"rm -f {record}", f"ln -s /etc/passwd {folder}/1.heap"):
+            assert subprocess.run([*as_nobody, words], capture_output=True, check=False).returncode, words
+        assert not starting.is_written(record)
+        subprocess.run([*as_nobody, f"echo found > {record}"], check=True)
+        assert record.read_text() == "found\n" and starting.is_written(record)
 
 
 def test_every_allocator_is_listed_explained_found_and_runs(cli):

@@ -89,11 +89,11 @@ def run(path: Path, program: list[str], library: str, wanted: dict[str, str], se
     keys = conf.checked(settings) if settings else ""
     ours = ",".join(f"{key}={value}" for key, value in wanted.items())
     environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), ",".join(filter(None, [ours, keys])))
-    environment["MORTISE_AFFINITY_DUMP"] = f"{folder}/dump.%p"  # its name may have commas in it
-    process = starting.run(path, program, environment)
+    environment["MORTISE_AFFINITY_DUMP"] = record = f"{folder}/dump.%p"  # its name may have commas in it
+    process = starting.run(path, program, environment, record)
     how = starting.killed(process)
-    if not how and not (folder / f"dump.{process.pid}").is_file():
-        how = "it ended without its destructors (_exit, exec)"
+    if not how and not starting.is_written(folder / f"dump.{process.pid}"):
+        how = starting.LEFT_NOTHING
     if how:
         print(f"mortise: '{program[0]}': {how}, and what was found in it is lost", file=sys.stderr)
     return starting.status_of(process)

@@ -63,12 +63,13 @@ def of_run(program: list[str], sample: str) -> tuple[int, heap_profile.Profile]:
         environment = dict(os.environ)
         environment["LD_PRELOAD"] = arms.preload(str(catalogue.built(ALLOCATOR)))
         conf.checked(f"sample_bytes={sample}")
-        environment |= {"MORTISE_PROFILE": f"{folder}/%p.heap", "MORTISE_SAMPLE_BYTES": sample}  # a folder's name may have commas in it
-        process = starting.run(path, program, environment)
+        record = f"{folder}/%p.heap"  # a folder's name may have commas in it
+        environment |= {"MORTISE_PROFILE": record, "MORTISE_SAMPLE_BYTES": sample}
+        process = starting.run(path, program, environment, record)
         status = starting.status_of(process)
         written = folder / f"{process.pid}.heap"
-        if not written.is_file():
-            how = starting.killed(process) or "it ended without its destructors (_exit, exec)"
+        if not starting.is_written(written):
+            how = starting.killed(process) or starting.LEFT_NOTHING
             line = f"'{program[0]}' wrote no profile: {how}; read it while it runs with 'mortise profile --pid'"
             raise CannotWork(line, status or None)
         return status, heap_profile.parse(written.read_text())
