@@ -21,13 +21,6 @@ namespace {
 
 using H = Stack<Layers<SpanCache<purge::AfterDelay<>, huge::After<2_MiB>>, PageIndex, MmapHeap<>>>;
 
-/// Large blocks are asked for where such are filled.
-template <class Heap, class Thread> Block filled(Heap& h, Thread& t, std::size_t bytes) {
-  const Block b = h.allocate(t, {.size = bytes});
-  std::memset(b.ptr, 1, b.size);
-  return b;
-}
-
 TEST(HugeAdvice, IsTakenBackWhileTheHeapRests) {
   Stage<H> stage;
   stage.as(0, [](H& h, auto& t) {
@@ -35,7 +28,7 @@ TEST(HugeAdvice, IsTakenBackWhileTheHeapRests) {
     EXPECT_EQ(advice_at(small.ptr), "");
     h.trim(t);
     EXPECT_EQ(advice_at(small.ptr), "") << "nothing was asked for, and nothing is taken back";
-    filled(h, t, 4_MiB);
+    h.allocate(t, {.size = 4_MiB});
     const Block large = h.allocate(t, {.size = 8_MiB});
     EXPECT_EQ(advice_at(large.end() - 1), "hg");
     h.release(t, large);
@@ -68,7 +61,7 @@ TEST(HugeAdvice, WhereOnlyABlockAskedNothingElseDoes) {
   Stage<Small> stage;
   stage.as(0, [](Small& h, auto& t) {
     const Block before = h.allocate(t, {.size = 512_KiB});
-    const Block block = filled(h, t, 4_MiB);
+    const Block block = h.allocate(t, {.size = 4_MiB});
     ASSERT_EQ(advice_at(block.end() - 1), "hg") << "what the heap has grown by";
     EXPECT_EQ(advice_at(before.ptr), "");
     h.release(t, block);
@@ -160,9 +153,7 @@ TEST(HugeAdvice, InAHeapOfHugePagesOnlyBlocksOfManyAreMoved) {
   stage.as(0, [](H& h, auto& t) {
     const Block small = h.allocate(t, {.size = 1_MiB});
     const Block next = h.allocate(t, {.size = 64_KiB});
-    const Block grown = h.resize_by_moving(t, small, 4_MiB);
-    ASSERT_TRUE(grown) << "nothing has asked yet";
-    std::memset(grown.ptr, 1, grown.size);
+    EXPECT_TRUE(h.resize_by_moving(t, small, 4_MiB)) << "nothing has asked yet";
     const Block large = h.allocate(t, {.size = 8_MiB});
     const Block one = h.allocate(t, {.size = 1_MiB});
     ASSERT_EQ(advice_at(large.end() - 1), "hg");
@@ -174,52 +165,6 @@ TEST(HugeAdvice, InAHeapOfHugePagesOnlyBlocksOfManyAreMoved) {
     h.trim(t);  // it rests, and asks for none
     EXPECT_TRUE(h.resize_by_moving(t, one, 2_MiB));
     h.release(t, next);
-    h.audit();
-  });
-}
-
-/// Where a byte in each MiB would bring all of it in, none is asked for.
-TEST(HugeAdvice, IsNotGivenToLargeBlocksThatAreMostlyUntouched) {
-  Stage<H> stage;
-  stage.as(0, [](H& h, auto& t) {
-    const auto touch = [](Block b) { for (std::size_t at = 0; at < b.size; at += 1_MiB) b.ptr[at] = std::byte{1}; };
-    h.release(t, h.allocate(t, {.size = 2_MiB}));
-    const Block first = h.allocate(t, {.size = 16_MiB});
-    EXPECT_EQ(advice_at(first.end() - 1), "hg") << "nothing is known yet";
-    EXPECT_EQ(advice_at(first.ptr + 8_MiB), "nh") << "its middle is watched";
-    const Block second = h.allocate(t, {.size = 16_MiB});
-    EXPECT_EQ(advice_at(second.end() - 1), "nh") << "who comes meanwhile has to wait";
-    touch(first), touch(second);
-    const Block third = h.allocate(t, {.size = 16_MiB});
-    touch(third);
-    EXPECT_EQ(advice_at(third.ptr), "nh");
-    EXPECT_LE(resident(second.ptr, second.size) + resident(third.ptr, third.size), 128_KiB);
-    h.release(t, second);
-    EXPECT_EQ(advice_at(second.ptr), "hg") << "whose it is next is not known";
-    const Block full = filled(h, t, 16_MiB);
-    EXPECT_EQ(advice_at(full.ptr), "nh");
-    const Block next = h.allocate(t, {.size = 16_MiB});
-    EXPECT_EQ(advice_at(next.ptr + 8_MiB), "hg") << "the last one was filled";
-    h.release(t, next);
-    const Block much = h.allocate(t, {.size = 80_MiB});
-    EXPECT_EQ(advice_at(much.ptr + 40_MiB), "nh") << "much larger than any that was seen to be filled";
-    for (const Block b : {first, third, full, much}) h.release(t, b);
-    h.trim(t);
-    h.audit();
-  });
-}
-
-TEST(HugeAdvice, ABlockThatIsWatchedMovesInOnePiece) {
-  Stage<H> stage;
-  stage.as(0, [](H& h, auto& t) {
-    h.release(t, h.allocate(t, {.size = 2_MiB}));
-    const Block b = filled(h, t, 16_MiB);
-    h.allocate(t, {.size = 64_KiB});  // behind it: it cannot grow where it is
-    ASSERT_EQ(advice_at(b.ptr + 8_MiB), "nh");
-    const Block moved = h.resize_by_moving(t, b, 32_MiB);
-    ASSERT_TRUE(moved);
-    EXPECT_EQ(moved.ptr[16_MiB - 1], std::byte{1});
-    h.release(t, moved);
     h.audit();
   });
 }

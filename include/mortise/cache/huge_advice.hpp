@@ -4,13 +4,9 @@
 //
 // A kernel that may use huge pages also makes them later, of small ones and of nothing: while a program slept, a third of what had been
 // given back came again every ten seconds. Under the lock of whoever owns the spans. O(mappings), in the kernel, when something changes.
-//
-// Large blocks are asked for while they are filled (cache/block_density.hpp), not where the user says `huge=madvise`.
 #pragma once
 
-#include "mortise/cache/block_density.hpp"
 #include "mortise/core/core.hpp"
-#include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/policy/huge.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -21,7 +17,6 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   using Index = IndexOf<Below>;
 
  public:
-  void start(const os::Facts& facts) noexcept { density_.start(facts.page_bytes); }
   void set(HugePages pages) noexcept { pages_ = pages; }
   /// Whether a heap that has grown by so much asks for huge pages for all that it grows by next.
   bool asks_from(std::size_t grown_bytes) const noexcept {
@@ -29,10 +24,9 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   }
   /// Whether a block of so many bytes asks for them alone, in a heap that does not: they can be a good part of it. Not where the policy
   /// weighs one heap against others.
-  bool asks_for(std::size_t block_bytes) noexcept {
-    if (kWeighsHeaps || Huge::kFromBytes == huge::Never::kFromBytes || !judges(block_bytes)) return false;
-    look();
-    return density_.may_ask(block_bytes);
+  bool asks_for(std::size_t block_bytes) const noexcept {
+    if constexpr (requires { Huge::from_bytes(); }) return false;
+    else return block_bytes >= kBlockBytes && Huge::kFromBytes != huge::Never::kFromBytes && pages_ == HugePages::automatic;
   }
   /// Whether the pages of so large a block stay where they are when it grows. Moved to another place within 2 MiB they are small pages, and
   /// so is what they leave behind; to copy the bytes into a huge page costs less, until they are many.
@@ -60,48 +54,18 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     taken_bytes_ = 0;
     return true;
   }
-  /// A clean span of so many bytes is taken. Where only blocks have asked, they ask no more; where large ones are sparse, nobody.
+  /// A clean span of so many bytes is taken. Where only blocks have asked, they ask no more.
   void take(const Index& index, std::size_t bytes) noexcept {
-    if (!rests_ || !all_ || (taken_bytes_ += bytes) < huge::kPageBytes || density_.is_sparse()) [[likely]] return;
+    if (!rests_ || !all_ || (taken_bytes_ += bytes) < huge::kPageBytes) [[likely]] return;
     os::advise_huge(index.granule_at(0), reach_of(index));
     rests_ = false;
-    density_.forget();
-  }
-  /// A large block is given out. Small pages where it is not known to be filled, and in the middle of one that is watched.
-  void begin(Block b, bool was_clean) noexcept {
-    if (!judges(b.size)) [[likely]] return;
-    look();
-    if (!asked_ || rests_) return;
-    const bool asks = density_.may_ask(b.size);
-    if (asks && (!was_clean || (density_.is_known() && ++since_watched_ < kWatchedOneIn))) return;
-    const Block small = asks ? BlockDensity::middle_of(b) : b;
-    os::advise_no_huge(small.ptr, small.size);
-    if (was_clean || density_.can_watch(b)) density_.watch(b), since_watched_ = 0;
-  }
-  /// It goes, or moves: to be called while it is there.
-  void end(Block b) noexcept {
-    if (!judges(b.size)) [[likely]] return;
-    const bool is_watched = density_.watches(b.ptr);
-    if (is_watched) look(), density_.forget();
-    if (is_watched || (all_ && (!density_.is_known() || density_.is_sparse()))) repeat(b.ptr, b.size);
   }
 
  private:
-  static constexpr std::size_t kMovedBytes = 4 * huge::kPageBytes;
-  static constexpr unsigned kWatchedOneIn = 16;
-  static constexpr bool kWeighsHeaps = requires { Huge::from_bytes(); };
-
-  bool judges(std::size_t block_bytes) const noexcept { return block_bytes >= BlockDensity::kLeastBytes && pages_ == HugePages::automatic; }
-  void look() noexcept {
-    if (!density_.look()) return;
-    const Block b = density_.watched();
-    if (density_.is_sparse()) return os::advise_no_huge(b.ptr, b.size);
-    repeat(b.ptr, b.size);
-    density_.forget();
-  }
+  static constexpr std::size_t kBlockBytes = 2 * huge::kPageBytes, kMovedBytes = 4 * huge::kPageBytes;
 
   static std::size_t from_bytes() noexcept {
-    if constexpr (kWeighsHeaps) return Huge::from_bytes();
+    if constexpr (requires { Huge::from_bytes(); }) return Huge::from_bytes();
     else return Huge::kFromBytes;
   }
   static std::size_t reach_of(const Index& index) noexcept { return std::size_t{index.covered()} * Index::kGranule; }
@@ -110,9 +74,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   bool asked_ = false;
   bool all_ = false;  ///< not only blocks have asked
   bool rests_ = false;
-  unsigned since_watched_ = 0;   ///< blocks that asked since one was watched
   std::size_t taken_bytes_ = 0;  ///< since it rests
-  BlockDensity density_;
 };
 
 }  // namespace mortise

@@ -3,10 +3,12 @@
 //   release ─► dirty ──(purge: pages back to the system)──► clean ─► given out again, reads as zero
 //                └──────────── given out again, pages already there ───────────────►
 //
-// Dirty and clean spans merge only with their like. A request takes the smallest dirty span that fits, so that pages that are resident
-// are used first (a first touch costs hundreds of malloc/free pairs); then the smallest clean one; then it grows the heap by an eighth,
-// at least kGrowMin, so that the system is asked rarely. How pages are purged and moved is the source's affair (`purge_pages`,
-// `move_pages`). Over a source that cannot purge, free spans stay dirty and are cleared when zeroes are asked for.
+// Dirty and clean spans merge only with their like. A request takes the smallest dirty span that fits, so that pages that are
+// resident are used first (a first touch costs hundreds of malloc/free pairs); then the smallest clean one; then it grows the
+// heap by an eighth, at least kGrowMin, so that the system is asked rarely.
+//
+// How pages are purged and moved is the source's affair (`purge_pages`, `move_pages`). Over a source that cannot purge, free
+// spans stay dirty and are cleared when zeroes are asked for.
 //
 // Progress: blocking (one lock). Purging never holds the lock while the kernel works.
 // Source: dirty/retained extents as in [Evans06] jemalloc; boundary tags [Knuth73] kept in descriptors.
@@ -54,7 +56,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     static constexpr std::size_t kPurgePieceBytes = 4_MiB;  ///< the most that one system call gives back
 
     bool start(const os::Facts& facts) noexcept {
-      tails_.start(facts), advice_.start(facts);
+      tails_.start(facts);
       return start_below(this->below, facts);
     }
 
@@ -73,7 +75,6 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         if (slack) s = trim_to_alignment(s, need, r.align);
         else keep_first(s, need);
         mark_large(s, r.size, was_clean);
-        advice_.begin(whole(s), was_clean);
       }
       if (is_pressed()) purge_older_than(~std::uint64_t{0}, 0, 1);
       if (r.zeroed && !was_clean) std::memset(index().base_of(s), 0, r.size);
@@ -139,7 +140,6 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
       Span* old = index().span_of(b.ptr);
-      { Held held(this->lock_); advice_.end(whole(old)); }  // moved whole, for which the kernel must not have it in parts
       const PagesMoved moved = this->below.move_pages(b.ptr, target.ptr, Index::bytes_of(old));
       if (moved == PagesMoved::no) return release(t, target), Block{};
       if (moved == PagesMoved::target_lost) return lose_large(target), Block{};
@@ -223,6 +223,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       u.purged += clean_bytes_ + tails_.untouched_bytes();
       u.soft_limit = soft_bytes_.load(Order::relaxed);
     }
+
     /// Walks every free span and reports heap_inconsistent when lists, sums and descriptors disagree. O(free spans).
     void audit() noexcept {
       if constexpr (Audits<Below>) this->below.audit();
@@ -233,7 +234,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
 
    private:
     Index& index() noexcept { return this->below.page_index(); }
-    SpanBins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
+    using Bins = SpanBins;
+    Bins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
     /// Changes the sum of bytes in spans of `state` by `bytes`, which may be a negative number in unsigned form.
     void add_bytes(SpanState state, std::size_t bytes) noexcept {
       if (state == SpanState::dirty) dirty_bytes_.store(idle_bytes() + bytes, Order::relaxed);  // read without the lock
@@ -243,9 +245,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       large_bytes_.store(large_bytes() + bytes, Order::relaxed);
       large_count_ += blocks;
     }
-    Block whole(const Span* s) noexcept { return {index().base_of(s), Index::bytes_of(s), kNoClass}; }
     void uncount_large(Span* s) noexcept {
-      advice_.end(whole(s));
       count_large(std::size_t{0} - Index::used_bytes_of(s), ~std::size_t{0});
       tails_.join(this->below, s);
     }
@@ -352,7 +352,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     bool unmap_free(Thread& t) noexcept {
       bool any = false;
       if constexpr (ReleasesParts<Below>)
-        for (SpanBins* bins : {&dirty_, &clean_})
+        for (Bins* bins : {&dirty_, &clean_})
           for (Span* s; (s = bins->free_since(~std::uint64_t{0})); any = true) {
             remove(s);
             this->below.release_part(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
@@ -391,7 +391,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;
     SpanTails<Below> tails_;
     HugeAdvice<Huge, Below> advice_;
-    SpanBins dirty_, clean_;
+    Bins dirty_, clean_;
     List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock
     List<Span> refused_;  ///< spans whose pages the system did not take; both are in purging_bytes_
   };
