@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "mortise/sync/futex_lock.hpp"
-#include "shipped.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -157,12 +157,6 @@ struct Alone : Program {
     if (!helper.is_there()) touched = 3;
   }
 };
-
-template <class Scenario> void run(const char* what) {
-  const Report report = explore<Scenario>();
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
 
 TEST(OneHelper, Ends) { run<Ends>("one ends while there is more work"); }
 TEST(OneHelper, Relieved) { run<Relieved>("one is relieved while there is more work"); }
