@@ -7,6 +7,9 @@
 // While the program goes on it is relieved every few seconds by one that the program's next miss starts, which has the user and group
 // that the program has by then: it offers its place and ends when that was taken.
 //
+// A filter of system calls may end the thread at one. So it makes each of its calls for nothing first, while it holds no lock and no pages;
+// who finds it gone knows which it was, and the next one leaves that call out. Where none can do without, none is started any more.
+//
 // The thread is made by clone itself, not by pthread_create: that may allocate, and may run under the loader's locks.
 // It has no libc thread state, so it runs nothing of libc that would need it: our own code and bare system calls. All
 // signals are blocked in it. It does not exist in the child of a fork, which starts its own when it needs one; the child
@@ -24,6 +27,7 @@
 #include "mortise/os/clock.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/rseq.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/one_helper.hpp"
 
@@ -49,6 +53,7 @@ constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two loo
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
 constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
 constinit Atomic<std::uint64_t> asks_again_ms{0}; // when a thread that was refused is asked for again
+constinit Atomic<std::uint32_t> last_call{0}, left_out{0}; // of the thread; by those after it
 constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever is at work, or is starting one, uses it
 
 /// Where a thread runs, kept from one to the next. The last one may be about to leave its own: so there are two.
@@ -61,6 +66,18 @@ constinit Place places[OneHelper::kPlaces];
 /// Zeroed bookkeeping memory is a record that has not attached: enough to trim with.
 template <class H> typename H::Thread* make_own_record(H& h) noexcept {
   return reinterpret_cast<typename H::Thread*>(h.meta(sizeof(typename H::Thread)));
+}
+
+enum Call : std::uint32_t { kNames = 1, kSleeps = 2, kGivesBack = 4, kRestarts = 8 };
+
+/// For nothing, and before the thread does the work that needs the call. False when one was ended for it.
+[[maybe_unused]] bool try_call(Call call, const char* name = nullptr) noexcept {
+  if (left_out.load(Order::relaxed) & call) return false;
+  last_call.store(call, Order::relaxed);
+  if (call == kNames) os::syscall(SYS_prctl, PR_SET_NAME, name, 0L, 0L, 0L);
+  if (call == kGivesBack) os::purge(nullptr, 0);
+  if (call == kRestarts && Hits<Heap>) os::rseq_restart_all();  // else no cache is emptied by membarrier
+  return true;
 }
 
 void sleep_ms(std::int64_t ms) noexcept {
@@ -87,14 +104,17 @@ bool is_relieved(std::int64_t delay_ms) noexcept {
 
 [[maybe_unused]] void run() noexcept {
   helper.arrive();
-  os::syscall(SYS_prctl, PR_SET_NAME, "mortise-idle", 0L, 0L, 0L);
+  try_call(kNames, "mortise-idle");
+  try_call(kGivesBack);
   std::uint32_t seen = misses.load(Order::relaxed);
   std::uint64_t since_ms = os::now_ms();
   std::size_t left = 0;
   unsigned quiet = 0, same = 0;  // rounds without a miss; rounds in which what waits has stayed the same
   for (bool trimmed = false;;) {
     const std::int64_t delay = purge_ms_below(heap);
+    try_call(kSleeps);
     wait_half(delay);
+    try_call(kGivesBack);
     const std::uint32_t now = misses.load(Order::relaxed);
     quiet = now == seen ? quiet + 1 : 0;
     seen = now;
@@ -102,7 +122,7 @@ bool is_relieved(std::int64_t delay_ms) noexcept {
     same = waiting == left ? same + 1 : 0;
     left = waiting;
     if (quiet == 0) trimmed = false;
-    if (quiet >= kQuietRounds && !trimmed && delay >= 0) {
+    if (quiet >= kQuietRounds && !trimmed && delay >= 0 && try_call(kRestarts)) {
       trim_below(heap, *own_record);
       trimmed = true;
       same = 0;
@@ -124,7 +144,7 @@ template <class H> void fill_up(H& h) noexcept {
 /// The other work that the thread may be started for, and then has for ever.
 [[maybe_unused]] void run_refill() noexcept {
   helper.arrive();
-  os::syscall(SYS_prctl, PR_SET_NAME, "mortise-refill", 0L, 0L, 0L);
+  try_call(kNames, "mortise-refill");
   for (;;) {
     std::uint32_t never = 0;
     os::futex_wait(&never, 0, kRefillNanoseconds);
@@ -222,6 +242,17 @@ class SignalsBlocked {
   return false;
 }
 
+/// The one at work may have been ended by a filter. Nothing is started here.
+[[maybe_unused]] MORTISE_COLD void learn_from_end() noexcept {
+  const SignalsBlocked blocked;
+  if (!helper.claim_from_ended()) return;
+  const std::uint32_t call = last_call.load(Order::relaxed);
+  left_out.store(left_out.load(Order::relaxed) | call, Order::relaxed);
+  // What gives pages back inside free needs no sleep, but the call that does so.
+  if (call != kNames && call != kRestarts && purge_ms_below(heap) > 0) set_purge_ms_below(heap, call == kSleeps ? 0 : -1);
+  helper.refuse();
+}
+
 }  // namespace
 
 namespace {
@@ -242,7 +273,10 @@ void note_release() noexcept {
   if constexpr (Purges<Heap> && kMayClone) {
     const std::uint32_t count = misses.load(Order::relaxed) + 1;
     misses.store(count, Order::relaxed);  // a lost count is harmless
-    if (helper.is_at_work()) return;
+    if (helper.is_at_work()) {
+      if (helper.is_there()) return;
+      learn_from_end();
+    }
     if (idle_bytes_below(heap) < kEnoughBytes && count - misses_seen.load(Order::relaxed) < kManyMisses) return;
     if (purge_ms_below(heap) > 0) start(run);
   }

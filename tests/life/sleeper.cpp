@@ -1,8 +1,8 @@
 // What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory
 // that is locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start),
 // sleeper crowded (a limit on processes refuses threads, and is lifted), sleeper vforks (children of vfork allocate),
-// sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
-// 1024 is too short).
+// sleeper filtered CALL (a filter ends the thread that makes this call), sleeper many_cpus COMMAND... (runs a command that
+// is told, as on a machine of more than 1024 CPUs, that a mask of 1024 is too short).
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -112,12 +112,12 @@ int locked() {
   return 0;
 }
 
-/// These calls fail from now on, as in a strict sandbox.
-void refuse(const std::vector<unsigned>& calls, unsigned error = EPERM) {
+/// These calls fail from now on, as in a strict sandbox, or whatever else is to be done with them.
+void refuse(const std::vector<unsigned>& calls, unsigned action = SECCOMP_RET_ERRNO | EPERM) {
   std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
   for (unsigned nr : calls) {
     code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
-    code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error));
+    code.push_back(BPF_STMT(BPF_RET | BPF_K, action));
   }
   code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
@@ -146,8 +146,26 @@ int guarded() {
   return 0;
 }
 
+/// The thread that gives memory back is ended for the call, which the program does not make. It notices when it goes on. A program that is too
+/// small for huge pages makes no madvise either, nor may it for what it frees.
+int filtered(const std::string& call) {
+  const unsigned nr = call == "prctl" ? SYS_prctl : call == "membarrier" ? SYS_membarrier : call == "futex" ? SYS_futex : SYS_madvise;
+  fill_and_free(20'000, kMiB / 2);
+  const std::size_t before = life::resident(), total = (nr == SYS_madvise ? 4 : 64) * kMiB;
+  refuse({nr}, SECCOMP_RET_KILL_THREAD);
+  const auto is_back = [&] { return life::resident() < before + 24 * kMiB && life::threads() == 1; };
+  for (int round = 0; round < 3; ++round) {
+    fill_and_free(20'000, total);
+    usleep(20'000);
+    for (int i = 0; i < 200 && !is_back(); ++i) usleep(10'000);
+  }
+  printf("%zu KiB before, %zu after\n", before >> 10, life::resident() >> 10);
+  EXPECT(is_back());
+  return 0;
+}
+
 int many_cpus(char** command) {
-  refuse({SYS_sched_getaffinity}, EINVAL);
+  refuse({SYS_sched_getaffinity}, SECCOMP_RET_ERRNO | EINVAL);
   execv(command[0], command);
   return 1;
 }
@@ -157,5 +175,6 @@ int many_cpus(char** command) {
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
   return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
-         : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
+         : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "filtered" ? filtered(argv[2] ? argv[2] : "")
+         : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

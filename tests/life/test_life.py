@@ -79,6 +79,17 @@ def test_memory_goes_back_whatever_befell_the_thread_for_it(name, what):
     run([program("life", "sleeper"), what], name).ok()
 
 
+@pytest.mark.parametrize("name", PURGING)
+@pytest.mark.parametrize("call", ["prctl", "membarrier", "futex"])
+def test_memory_goes_back_where_a_filter_ends_the_thread_for_it(name, call):
+    run([program("life", "sleeper"), "filtered", call], name).ok()
+
+
+@pytest.mark.parametrize("name", ["hslab", "segfit"])
+def test_a_small_program_is_not_ended_for_what_the_thread_was_ended_for(name):
+    run([program("life", "sleeper"), "filtered", "madvise"], name).ok()
+
+
 @pytest.mark.parametrize("name, rseq", [way for way in WAYS if way[0] in PURGING], ids=str)
 def test_the_thread_that_gives_memory_back_takes_no_block_twice(name, rseq):
     """The kernel restarts no section of a thread that libc has not made: it may touch no cache of a core that others use."""

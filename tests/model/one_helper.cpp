@@ -1,11 +1,12 @@
-// If this fails, memory stays with a program that sleeps: the thread that gives it back ended although there was work, or two were at work at
-// once, or on one stack. The shipped protocol is run with the lock that the work lies under; the kernel is played by the scenario.
+// If this fails, memory stays with a program that sleeps: the thread that gives it back ended although there was work, or was ended and
+// nobody noticed, or two were at work at once, or on one stack. The shipped protocol is run with the lock that the work lies under; the
+// kernel is played by the scenario.
 #include "mortise/sync/one_helper.hpp"
 
 #include <gtest/gtest.h>
 
 #include "mortise/sync/futex_lock.hpp"
-#include "shipped.hpp"
+#include "running.hpp"
 
 namespace mortise::model {
 namespace {
@@ -19,7 +20,9 @@ struct Program {
   Shared<int> touched{0};                    // what only a helper touches, while there is one
   Atomic<unsigned> starts[2];                // of the threads that the kernel may make: 1 + the place
   Atomic<unsigned> are_no_more{0};
-  unsigned made = 0, refusals = 0;           // of the thread of the program
+  Atomic<bool> filter{false};                // ends the helper that makes a call
+  Shared<bool> has_ended{false};             // one of them
+  unsigned made = 0, refusals = 0;           // of who has claimed
 
   Program() {
     helper.word(0).store(1, Order::relaxed);
@@ -33,8 +36,14 @@ struct Program {
       Held held(lock);
       work = work + 1;
     }
-    if (helper.is_at_work()) return;
-    start(threads);
+    if (!is_helped()) start(threads);
+  }
+  bool is_helped() {
+    if (!helper.is_at_work()) return false;
+    if (!helper.claim_from_ended()) return true;
+    record = 3;  // what it was at
+    helper.refuse();
+    return false;
   }
   void start(unsigned threads) {
     if (!helper.claim()) return;
@@ -70,13 +79,29 @@ struct Program {
     }
     leave_place(place);
   }
+  /// As `go_on`, with a system call before each step of the protocol and each piece of work: it may be the last.
+  void go_on_filtered(unsigned place) {
+    const auto wait = [] { cpu_relax(); };
+    stack[place] = 1;
+    for (bool leaves = false; !leaves;) {
+      if (is_filtered()) return leave_place(place);
+      record = record + 1, do_work();
+      if (is_filtered()) return leave_place(place);
+      leaves = helper.ends([this] { return is_filtered() || is_done(); }, wait);
+    }
+    leave_place(place);
+  }
+  bool is_filtered() {
+    if (!filter.load(Order::relaxed)) return false;
+    return has_ended = true;
+  }
   void leave_place(unsigned place) {
     stack[place] = 2;
     helper.word(place).store(0, Order::release);  // the kernel, behind the last step
   }
-  unsigned wait_for_start(unsigned i) {
+  unsigned wait_for_start(unsigned i, unsigned starters = 1) {
     for (;; cpu_relax()) {
-      const bool is_last_look = are_no_more.load(Order::acquire);
+      const bool is_last_look = are_no_more.load(Order::acquire) == starters;
       if (const unsigned place = starts[i].load(Order::acquire); place || is_last_look) return place;
     }
   }
@@ -158,11 +183,70 @@ struct Alone : Program {
   }
 };
 
-template <class Scenario> void run(const char* what) {
-  const Report report = explore<Scenario>();
-  EXPECT_TRUE(report.passed()) << report.text();
-  std::printf("%s: %s", what, report.text().c_str());
-}
+/// A filter ends the one at work at any of its calls. Whoever has work next starts another one, which makes that call no more.
+struct Ended : Program {
+  static constexpr unsigned kThreads = 3;
+  void run(unsigned thread) {
+    if (thread == 0) return go_on_filtered(0);
+    if (thread == 2) return be_started(0, false);
+    filter.store(true, Order::relaxed);
+    put_work(1);
+    are_no_more.store(1, Order::release);
+  }
+  void finish() {
+    require(work == 0 || has_ended, "work is left, and nobody will do it");
+    require(!is_helped(), "one that was ended is taken for one at work");
+    nobody_is_there();
+  }
+};
+
+/// The next one is ended, while the first still offers its place or leaves it.
+struct EndedInRelief : Ended {
+  void run(unsigned thread) {
+    if (thread == 0) return go_on(0, true);
+    if (thread == 1) return Ended::run(1);
+    if (const unsigned place = wait_for_start(0)) helper.arrive(), go_on_filtered(place - 1);
+  }
+};
+
+/// Two have work when one has been ended: one of them starts the next one, which may be ended as well.
+struct EndedForTwo : Program {
+  static constexpr unsigned kThreads = 3;
+  EndedForTwo() { helper.word(0).store(0, Order::relaxed); }
+  void run(unsigned thread) {
+    if (thread < 2) {
+      if (thread == 0) filter.store(true, Order::relaxed);
+      if (!is_helped()) start(1);
+      are_no_more.fetch_add(1, Order::release);
+    } else if (const unsigned place = wait_for_start(0, 2)) {
+      helper.arrive(), go_on_filtered(place - 1);
+    }
+  }
+  void finish() {
+    require(made == 1, "nobody has started one");
+    require(!is_helped(), "one that was ended is taken for one at work");
+    nobody_is_there();
+  }
+};
+
+/// One leaves and another one is started in its place, while a third thread looks whether the first was ended.
+struct NotEnded : Program {
+  static constexpr unsigned kThreads = 4;
+  void run(unsigned thread) {
+    if (thread == 0) return be_there(0);
+    if (thread == 1) return void(is_helped());
+    if (thread == 2) {
+      if (!is_helped()) start(1);
+      return are_no_more.store(1, Order::release);
+    }
+    if (const unsigned place = wait_for_start(0)) helper.arrive(), be_there(place - 1);
+  }
+  void be_there(unsigned place) {
+    stack[place] = 1, record = 1;
+    helper.ends([] { return true; }, [] { cpu_relax(); });
+    leave_place(place);
+  }
+};
 
 TEST(OneHelper, Ends) { run<Ends>("one ends while there is more work"); }
 TEST(OneHelper, Relieved) { run<Relieved>("one is relieved while there is more work"); }
@@ -170,8 +254,13 @@ TEST(OneHelper, Refused) { run<Refused>("... and the system refuses a thread onc
 TEST(OneHelper, RelievedTwice) { run<RelievedTwice>("one is relieved, and the next one as well"); }
 TEST(OneHelper, Alone) { run<Alone>("a program of one thread asks whether it is alone"); }
 
+TEST(OneHelper, Ended) { run<Ended>("one is ended by the system at any call"); }
+TEST(OneHelper, EndedInRelief) { run<EndedInRelief>("... that relieves another one"); }
+TEST(OneHelper, EndedForTwo) { run<EndedForTwo>("... and two have work, and the next one is ended as well"); }
+TEST(OneHelper, NotEnded) { run<NotEnded>("one leaves and another one takes its place, while a thread looks for one that was ended"); }
+
 TEST(OneHelper, OrdersAreNeeded) {
-  EXPECT_EQ((needless_orders<Ends, RelievedTwice, Refused, Alone>("OneHelper")), std::vector<std::string>{});
+  EXPECT_EQ((needless_orders<Ends, RelievedTwice, Refused, Alone, NotEnded, EndedForTwo>("OneHelper")), std::vector<std::string>{});
 }
 
 }  // namespace

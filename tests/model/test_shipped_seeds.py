@@ -150,14 +150,20 @@ SEEDS = {
         WALLS, [("      kept_bytes_.fetch_sub(bytes, Order::relaxed);\n      return false;", "      return false;")], "too high", "guard_pages"),
     "a trim lets a fork in": (WALLS, [("        Held held(this->lock_);\n        any", "        any")], "nobody's", "guard_pages"),
     "whatever waits is taken": (WALLS, [("bytes_in(span) == bytes)", "span)")], "another size", "guard_pages"),
-    "a helper ends without a look once it has left": (HELPER, [("return is_done() || !take_back(wait);", "return true;")], "left", "one_helper"),
+    "a helper ends without a look once it has left": (HELPER, [("return is_done() || !take_back(mine, wait);", "return true;")], "left", "one_helper"),
     "a helper looks for work before it has left": (
-        HELPER, [("    leave();\n    return is_done() ||", "    const bool done = is_done();\n    leave();\n    return done ||")], "left", "one_helper"),
-    "a helper takes one that is being started for one that runs": (HELPER, [("if (now == kRuns) return false;", "return false;")], "left", "one_helper"),
+        HELPER, [("    const std::uint32_t mine = leave();\n    return is_done() ||", "    const bool done = is_done();\n    const std::uint32_t mine = leave();\n    return done ||")], "left", "one_helper"),
+    "a helper takes one that is being started for one that runs": (HELPER, [("if (runs(now)) return false;", "return false;")], "left", "one_helper"),
     "a helper takes its work up again whoever does it": (
-        HELPER, [("if (state_.compare_exchange_strong(now, kRuns, Order::seq_cst)) return true;", "return state_.store(kRuns, Order::seq_cst), true;")],
+        HELPER, [("if (state_.compare_exchange_strong(now, mine, Order::seq_cst)) return true;", "return state_.store(mine, Order::seq_cst), true;")],
         "race", "one_helper"),
     "a helper is started where another one is leaving": (HELPER, [("while (i < kPlaces && words_[i].load(Order::acquire)) ++i;", "")], "race", "one_helper"),
+    "a helper that the system has ended is waited for": (HELPER, [("return runs(now) && !is_there() &&", "return false &&")], "taken for one at work", "one_helper"),
+    "a helper that has a place is taken for one that was ended": (HELPER, [("runs(now) && !is_there() &&", "runs(now) &&")], "race|left", "one_helper"),
+    "helpers have one number": (HELPER, [("state_.store(number_ = number_ + 2,", "state_.store(number_ = 3,")], "race", "one_helper"),
+    "a helper arrives before it is seen in its place": (HELPER, [("number_ + 2, Order::release", "number_ + 2, Order::relaxed")], "race", "one_helper"),
+    "a helper is seen at work before it is in its place": (
+        HELPER, [("state_.load(Order::acquire);  // pairs", "state_.load(Order::relaxed);  // pairs")], "race", "one_helper"),
     "a helper that leaves is not told of": (HELPER, [("any |= word.load(Order::acquire) != 0;", "word.load(Order::acquire);")], "race", "one_helper"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }

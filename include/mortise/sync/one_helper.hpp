@@ -9,6 +9,9 @@
 //      ▲ ◄───────────────────┘ refuse         │        its place. The next one finds the other; a third one waits to be asked for
 //      └──────────────────────────────────────┘ leave  again. Between `arrive` and `leave` what helpers share is this thread's.
 //
+// A filter of system calls may end the thread at one, so that it does not leave: the state tells of one that runs, and none is in a place.
+// Whoever has work claims from it then. A thread that runs has a number, which no other one has: who found one gone takes no other's place.
+//
 // One of the two sees the other: what takes the lock first is seen by who takes it next, be it the work or that the helper has left. So
 // the lock orders them, and the words here need not. One that is started may be refused by the system yet: whoever wants to take up its
 // work again waits for that.
@@ -31,7 +34,7 @@ class OneHelper {
 
   /// Whether one is there at all, be it one that leaves. Exact where no other thread starts one.
   bool is_there() const noexcept {
-    bool any = is_at_work();
+    bool any = false;
     for (const auto& word : words_) any |= word.load(Order::acquire) != 0;
     return any;
   }
@@ -42,6 +45,11 @@ class OneHelper {
   bool claim() noexcept {
     std::uint32_t now = kNobody;
     return state_.compare_exchange_strong(now, kIsStarted, Order::seq_cst);
+  }
+  /// The same where the system has ended the one at work: it is gone and has not left.
+  bool claim_from_ended() noexcept {
+    std::uint32_t now = state_.load(Order::acquire);  // pairs with `arrive`: the place it took before is seen taken
+    return runs(now) && !is_there() && state_.compare_exchange_strong(now, kIsStarted, Order::relaxed);
   }
   /// There is none after all.
   void refuse() noexcept { state_.store(kNobody, Order::seq_cst); }
@@ -56,18 +64,18 @@ class OneHelper {
 
   // -- for the thread
 
-  void arrive() noexcept { state_.store(kRuns, Order::relaxed); }
+  void arrive() noexcept { state_.store(number_ = number_ + 2, Order::release); }
 
   /// True when the thread is to end: `is_done`, which takes the lock of the work, found nothing, or another thread does it.
   template <class IsDone, class Wait> bool ends(IsDone&& is_done, Wait&& wait) noexcept {
-    leave();
-    return is_done() || !take_back(wait);
+    const std::uint32_t mine = leave();
+    return is_done() || !take_back(mine, wait);
   }
   /// True when another thread has taken over during `pause`.
   template <class Pause, class Wait> bool is_relieved(Pause&& pause, Wait&& wait) noexcept {
-    leave();
+    const std::uint32_t mine = leave();
     pause();
-    return !take_back(wait);
+    return !take_back(mine, wait);
   }
 
   /// In the child of a fork there is none.
@@ -77,18 +85,24 @@ class OneHelper {
   }
 
  private:
-  static constexpr std::uint32_t kNobody = 0, kRuns = 1, kIsStarted = 2;
+  static constexpr std::uint32_t kNobody = 0, kIsStarted = 2;  // else it is the number of the one that runs, which is odd
+  static bool runs(std::uint32_t state) noexcept { return state % 2 != 0; }
 
-  void leave() noexcept { state_.store(kNobody, Order::seq_cst); }
-  template <class Wait> bool take_back(Wait&& wait) noexcept {
+  std::uint32_t leave() noexcept {
+    const std::uint32_t mine = state_.load(Order::relaxed);
+    state_.store(kNobody, Order::seq_cst);
+    return mine;
+  }
+  template <class Wait> bool take_back(std::uint32_t mine, Wait&& wait) noexcept {
     for (;; wait()) {
       std::uint32_t now = kNobody;
-      if (state_.compare_exchange_strong(now, kRuns, Order::seq_cst)) return true;
-      if (now == kRuns) return false;
+      if (state_.compare_exchange_strong(now, mine, Order::seq_cst)) return true;
+      if (runs(now)) return false;
     }
   }
 
   Atomic<std::uint32_t> state_{kNobody};
+  Shared<std::uint32_t> number_{1};  // of the last one that ran; whoever is at work may change it
   Atomic<std::uint32_t> words_[kPlaces] = {};
 };
 
