@@ -192,10 +192,7 @@ bool prepare_memory(Place& place) noexcept {
   if (!own_record) own_record = make_own_record(heap);
   if (!place.stack) {
     const os::RseqArea own = os::own_rseq_area(&thread_record.area), cores = core_area();
-    const auto far = [](std::ptrdiff_t offset) {
-      asm("" : "+r"(offset));  // a linker knows no conditional move of a thread-local's place
-      return static_cast<std::size_t>(offset < 0 ? -offset : offset);
-    };
+    const auto far = [](std::ptrdiff_t offset) { return static_cast<std::size_t>(offset < 0 ? -offset : offset); };
     const std::size_t record = far(own.offset) + sizeof thread_record, area = far(cores.offset);
     const std::size_t reach = round_up((record > area ? record : area) + kTlsMargin, kTlsMargin);
     std::byte* const stack = os::map(kStackBytes + 2 * reach);

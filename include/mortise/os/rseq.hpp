@@ -67,7 +67,8 @@ struct RseqArea {
 };
 
 inline RseqArea own_rseq_area(const OwnArea* own_of_this_thread) noexcept {
-  const auto offset = reinterpret_cast<const std::byte*>(own_of_this_thread) - static_cast<const std::byte*>(__builtin_thread_pointer());
+  auto offset = reinterpret_cast<const std::byte*>(own_of_this_thread) - static_cast<const std::byte*>(__builtin_thread_pointer());
+  asm("" : "+r"(offset));  // else the compiler may use where it is kept in ways that static linkers do not know
   return {.offset = offset, .index_at = offset};
 }
 
