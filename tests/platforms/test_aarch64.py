@@ -25,7 +25,7 @@ PROPERTY = [] if WHOLE else ["--seed=1", "--operations=50000"]  # five seeds of 
 LIVES = ["forks", "threads", "signals", "late", "movers"]
 # What needs the machine itself: single steps, limits of the address space, resident memory; and to fork a program with threads,
 # which makes qemu-user 7.2 fail an assertion of its own.
-NOT_EMULATED = "churn or handoff or forks or step or trap or memory or address_space or overcommit or locked or before or plugins or sleeping or idle or burst"
+NOT_EMULATED = "churn or handoff or forks or step or trap or memory or address_space or overcommit or locked or before or plugins or sleeping or idle or burst or clock or is_not_ended"
 
 
 def have(target: str) -> bool:
