@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import typer
-from mortise.main import app
+from mortise.main import gathered
 
 ROOT = Path(__file__).resolve().parents[1]
 ALLOCATORS = [name for name, rest in re.findall(r"^ *mortise_allocator\((\S+?)( .*)?\)$", (ROOT / "CMakeLists.txt").read_text(), flags=re.M)
@@ -21,7 +21,7 @@ NAMES_ONE = ("explain", "path")
 
 
 def commands() -> dict:
-    return {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
+    return {name: command for name, command in typer.main.get_command(gathered()).commands.items() if not command.hidden}
 
 
 def options(command) -> list:

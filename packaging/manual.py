@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 from mortise import __version__, errors
-from mortise.main import app
+from mortise.main import gathered
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -112,7 +112,7 @@ def main_page(commands: dict) -> str:
     text = heading("mortise", 1)
     text += ".SH NAME\nmortise \\- compare memory allocators on a program, and run it on one\n"
     text += ".SH SYNOPSIS\n\\fBmortise\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]... [\\-\\- \\fIPROG\\fR [\\fIARG\\fR]...]\n"
-    text += ".SH DESCRIPTION\n" + paragraphs(app.info.help) + ".SH COMMANDS\n"
+    text += ".SH DESCRIPTION\n" + paragraphs(gathered([]).info.help) + ".SH COMMANDS\n"
     for name, command in commands.items():
         text += item(rf"\fBmortise {name}\fR", " ".join(command.help.partition("\n\n")[0].split()))
     text += ".SH EXIT STATUS\n" + "".join(f".TP\n{status}\n{words}\n" for status, words in STATUSES.items())
@@ -206,7 +206,7 @@ def library_page(header: Path, library: str, what: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    commands = {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
+    commands = {name: command for name, command in typer.main.get_command(gathered()).commands.items() if not command.hidden}
     made = {f"mortise-{name}.1": command_page(name, command) for name, command in commands.items()}
     include = ROOT / "include/mortise"
     return made | {

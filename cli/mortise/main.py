@@ -1,58 +1,40 @@
 """The `mortise` command: gathers one module a command, and turns everything that goes wrong into one line."""
 
 import errno
+import importlib
 import os
 import re
 import signal
 import sys
+from collections.abc import Iterable
 
 import typer
 
 from mortise import __version__, older, stopping
-from mortise.commands import (
-    affinity,
-    build,
-    compare,
-    doctor,
-    explain,
-    latency,
-    layers,
-    listing,
-    path,
-    plan,
-    profile,
-    run,
-    stats,
-    threads,
-)
 from mortise.errors import WRONG_USE, Refusal
 
-app = older.Typer(
-    name="mortise",
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
-)
 NO_FOLDER = "No usable temporary directory found"
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 OTHER_WORDS = {"isolate": "threads", "bench": "compare", "benchmark": "compare"}  # what people try: no spelling is near
-PASS_ON = {"allow_interspersed_args": False}
-app.command("compare", context_settings=PASS_ON)(compare.command)
-app.command("run", context_settings=PASS_ON)(run.command)
-app.command("doctor", context_settings=PASS_ON)(doctor.command)
-app.command("latency", context_settings=PASS_ON)(latency.command)
-app.command("affinity", context_settings=PASS_ON)(affinity.command)
-app.command("threads", context_settings=PASS_ON)(threads.command)
-app.command("list")(listing.command)
-app.command("explain")(explain.command)
-app.command("profile", context_settings=PASS_ON)(profile.command)
-app.command("stats")(stats.command)
-app.command("path")(path.command)
-app.command("layers")(layers.command)
-app.command("build")(build.command)
-app.command("plan", context_settings=PASS_ON)(plan.plan)
-app.command("cell")(plan.cell)
-app.command("report")(plan.report)
+PASS_ON = {"allow_interspersed_args": False}  # what follows the program belongs to it
+COMMANDS = {  # in the order of --help: the module of mortise.commands, what is called there, and its settings
+    "compare": ("compare", "command", PASS_ON),
+    "run": ("run", "command", PASS_ON),
+    "doctor": ("doctor", "command", PASS_ON),
+    "latency": ("latency", "command", PASS_ON),
+    "affinity": ("affinity", "command", PASS_ON),
+    "threads": ("threads", "command", PASS_ON),
+    "list": ("listing", "command", None),
+    "explain": ("explain", "command", None),
+    "profile": ("profile", "command", PASS_ON),
+    "stats": ("stats", "command", None),
+    "path": ("path", "command", None),
+    "layers": ("layers", "command", None),
+    "build": ("build", "command", None),
+    "plan": ("plan", "plan", PASS_ON),
+    "cell": ("plan", "cell", None),
+    "report": ("plan", "report", None),
+}
 
 
 def _version(wanted: bool) -> None:
@@ -61,7 +43,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit(0)
 
 
-@app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
     version: bool = typer.Option(
@@ -74,12 +55,30 @@ def options(
         raise typer.Exit(WRONG_USE)
 
 
+def gathered(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands. To import all of them takes twice as long as to import one."""
+    app = older.Typer(
+        name="mortise",
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",
+    )
+    app.callback(invoke_without_command=True)(options)
+    for name in names:
+        module, function, settings = COMMANDS[name]
+        command = getattr(importlib.import_module(f"mortise.commands.{module}"), function)
+        app.command(name, context_settings=settings)(command)
+    return app
+
+
 def start() -> None:
     """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own
     status, a full disk with a line.
     """
     stopping.heed()
     try:
+        first = sys.argv[1:2]
+        app = gathered(first if set(first) & set(COMMANDS) else COMMANDS)
         status = app(standalone_mode=False, prog_name="mortise")
         sys.stdout.flush()
     except Refusal as refusal:

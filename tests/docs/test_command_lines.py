@@ -45,9 +45,9 @@ def test_its_options_are_known(words):
     import click
     import typer
 
-    from mortise.main import app
+    from mortise.main import gathered
 
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(gathered()).commands
     assert words[1] in commands, f"there is no command {words[1]}"
     try:
         commands[words[1]].make_context(words[1], [re.sub(r"PID|\$!", "1", word) for word in words[2:]])
