@@ -5,7 +5,8 @@
 //   while, empty the caches too; when nothing is left that the system takes back, end.
 //
 // While the program goes on it is relieved every few seconds by one that the program's next miss starts, which has the user and group
-// that the program has by then: it offers its place and ends when that was taken.
+// that the program has by then: once it is due it offers its place in each round, and ends when that was taken. It ends as well when its
+// successor was refused: what a program has given up stays with nobody.
 //
 // A filter of system calls may end the thread at one. So it makes each of its calls for nothing first, while it holds no lock and no pages;
 // who finds it gone knows which it was, and the next one leaves that call out. Where none can do without, none is started any more.
@@ -102,18 +103,37 @@ bool is_relieved(std::int64_t delay_ms) noexcept {
   return helper.is_relieved([delay_ms] { wait_half(delay_ms); }, wait_for_start);
 }
 
+/// A filter may answer `exit` by an error. The status is the program's where its own threads have gone one by one, ended by a filter or by
+/// that very call: the kernel takes the last one's, and it must not look as if all were well.
+[[noreturn]] void end_thread() noexcept {
+  for (;; sleep_ms(1000)) os::syscall(SYS_exit, 128L + SIGSYS);
+}
+
+/// One was asked for and refused just now.
+bool is_refused() noexcept { return asks_again_ms.load(Order::relaxed) > os::now_ms(); }
+
+/// Offers the place for a round; ends when it was taken, or when nobody may take it.
+void be_relieved(std::int64_t delay_ms) noexcept {
+  if (is_relieved(delay_ms)) end_thread();
+  if (!is_refused()) return;
+  if (try_call(kRestarts)) trim_below(heap, *own_record);
+  helper.refuse();
+  end_thread();
+}
+
 [[maybe_unused]] void run() noexcept {
   helper.arrive();
   try_call(kNames, "mortise-idle");
   try_call(kGivesBack);
   std::uint32_t seen = misses.load(Order::relaxed);
-  std::uint64_t since_ms = os::now_ms();
+  const std::uint64_t since_ms = os::now_ms();
   std::size_t left = 0;
   unsigned quiet = 0, same = 0;  // rounds without a miss; rounds in which what waits has stayed the same
   for (bool trimmed = false;;) {
     const std::int64_t delay = purge_ms_below(heap);
     try_call(kSleeps);
-    wait_half(delay);
+    if (os::now_ms() - since_ms < kReliefMs) wait_half(delay);
+    else be_relieved(delay);
     try_call(kGivesBack);
     const std::uint32_t now = misses.load(Order::relaxed);
     quiet = now == seen ? quiet + 1 : 0;
@@ -127,10 +147,7 @@ bool is_relieved(std::int64_t delay_ms) noexcept {
       trimmed = true;
       same = 0;
     } else if (quiet >= kQuietRounds && (delay < 0 || waiting == 0 || same >= kQuietRounds)) {
-      if (may_end(seen, waiting)) os::syscall(SYS_exit, 0L);
-    } else if (quiet == 0 && os::now_ms() - since_ms >= kReliefMs) {
-      if (is_relieved(delay)) os::syscall(SYS_exit, 0L);
-      since_ms = os::now_ms();
+      if (may_end(seen, waiting)) end_thread();
     }
   }
 }

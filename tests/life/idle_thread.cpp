@@ -1,9 +1,13 @@
 // The small thread that gives memory back: idle_thread once (it gives no block out that the program has), idle_thread
 // stuck (it gives back what lies beside pages that are locked in memory, and ends), idle_thread ends (what threads leave
-// at their end goes back), idle_thread rights (it does not keep a user that the program has given up).
+// at their end goes back), idle_thread rights PAUSE-MS (it does not keep a user that the program has given up, whatever rhythm it works
+// in), idle_thread refused (nor where its successor is refused), idle_thread last (nor does it speak for the program).
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <string>
@@ -107,16 +111,47 @@ std::vector<unsigned> users() {
   return found;
 }
 
-int rights() {
-  constexpr unsigned kNobody = 65534;
-  if (getuid() != 0) return 0;  // nobody else may become another user
+constexpr unsigned kNobody = 65534;
+
+/// True when the thread is there as root's, and the program is nobody's from here on. No other user may become another one.
+bool gives_up_root() {
+  if (getuid() != 0) return false;
   EXPECT(life::wait_for([] { return free_some(), life::threads() == 2; }));
-  if (setuid(kNobody) != 0) return 0;  // not with these capabilities
-  EXPECT(life::wait_for([] {
+  return setuid(kNobody) == 0;  // not with every set of capabilities
+}
+
+int rights(unsigned pause_ms) {
+  if (!gives_up_root()) return 0;
+  EXPECT(life::wait_for([pause_ms] {
     free_some();
+    usleep(pause_ms * 1000);
     const std::vector<unsigned> now = users();
     return now.size() == 2 && now[0] == kNobody && now[1] == kNobody;
   }));
+  return 0;
+}
+
+int refused() {
+  if (!gives_up_root()) return 0;
+  const rlimit none{};
+  EXPECT(setrlimit(RLIMIT_NPROC, &none) == 0);
+  EXPECT(life::wait_for([] {
+    free_some();
+    return life::threads() == 1;
+  }));
+  return 0;
+}
+
+/// The kernel gives a process the status of its last thread where each ends by itself.
+int last() {
+  const pid_t child = fork();
+  if (child == 0) {
+    EXPECT(life::wait_for([] { return free_some(), life::threads() == 2; }));
+    syscall(SYS_exit, 3);
+  }
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) != 0);
   return 0;
 }
 
@@ -124,5 +159,6 @@ int rights() {
 
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
-  return what == "once" ? once() : what == "stuck" ? stuck() : what == "ends" ? ends() : what == "rights" ? rights() : 2;
+  return what == "once" ? once() : what == "stuck" ? stuck() : what == "ends" ? ends() : what == "rights" ? rights(static_cast<unsigned>(atoi(argv[2])))
+         : what == "refused" ? refused() : what == "last" ? last() : 2;
 }

@@ -97,9 +97,9 @@ def test_the_thread_that_gives_memory_back_takes_no_block_twice(name, rseq):
 
 
 @pytest.mark.parametrize("name, rseq", [way for way in WAYS if way[0] in PURGING], ids=str)
-@pytest.mark.parametrize("what", ["stuck", "ends", "rights"])
+@pytest.mark.parametrize("what", ["stuck", "ends", "rights 100", "refused", "last"])
 def test_the_thread_that_gives_memory_back_comes_and_goes(name, rseq, what):
-    run([program("life", "idle_thread"), what], name, rseq=rseq).ok()
+    run([program("life", "idle_thread"), *what.split()], name, rseq=rseq).ok()
 
 
 @pytest.mark.parametrize("name", PURGING)
