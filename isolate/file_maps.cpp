@@ -14,6 +14,7 @@
 #include "descriptors.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "region.hpp"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30), kWindowHigh = kRegionLow + (6ull << 40);
 constexpr std::size_t kRecordsMax = 4096;
+constexpr int kFixed = MAP_FIXED | MAP_FIXED_NOREPLACE;
 
 struct Record {
   std::uintptr_t low, high;  // low == high: unused
@@ -33,7 +35,7 @@ struct Record {
   int flags;
 };
 
-constinit Lock lock;
+constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
 constinit Record records[kRecordsMax];
 constinit std::size_t top = 0;  // records above were never used
 constinit std::uintptr_t window_next = kWindowLow;
@@ -87,6 +89,28 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
   }
 }
 
+/// Makes the mapping here and records it; one without a place of its own gets it. 0, or -errno and nothing has changed.
+long put(Record& r) noexcept {
+  Quiet held(lock);
+  if (!(r.flags & kFixed)) r.high += window_next, r.low = window_next;
+  if ((r.flags & kFixed) == MAP_FIXED_NOREPLACE && meets(r.low, r.high)) return -EEXIST;
+  if (const long mapped = make(r); failed(mapped)) return mapped;
+  if (r.flags & MAP_FIXED) cut_records(r.low, r.high);
+  Record* const place = unused();
+  if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
+  *place = r;
+  if (!(r.flags & kFixed)) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
+  return 0;
+}
+
+/// In every address space: the mappings as they are recorded by now, which another thread may have changed since.
+void make_what_is_recorded(void* argument) {
+  const Record r = *static_cast<const Record*>(argument);
+  Quiet held(lock);
+  for (std::size_t i = 0; i < top; ++i)
+    if (records[i].low < r.high && r.low < records[i].high) make(records[i]);
+}
+
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
 
 void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcept {
@@ -109,7 +133,7 @@ void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcep
 }  // namespace
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
-  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  const bool fixed = flags & kFixed;
   const bool anonymous = flags & MAP_ANONYMOUS;
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
@@ -121,7 +145,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
     if (failed(file)) return fail(ENOMEM);
     r.fd = hold_descriptor(static_cast<int>(file));
     raw_syscall(SYS_close, file);
-    r.flags = MAP_SHARED;
+    r.flags = MAP_SHARED | (flags & kFixed);
   } else {
     r.fd = hold_descriptor(fd);
     r.flags = flags;
@@ -129,39 +153,36 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   }
   if (r.fd < 0) return fail(r.fd);
   r.protection = private_writable ? PROT_READ : protection;
-  Held held(lock);
-  r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : window_next;
+  r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
   r.high = r.low + page_ceil(bytes);
-  long mapped = fixed && !(flags & MAP_FIXED) && find(r.low) ? -EEXIST : make(r);
-  if (flags & MAP_FIXED && !failed(mapped)) {  // others may have what lay there before
-    cut_records(r.low, r.high);
-    if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
-    everywhere([](void* record) { make(*static_cast<const Record*>(record)); }, &r);
-  }
-  Record* place = failed(mapped) ? nullptr : unused();
-  if (!place) {
+  if (const long wrong = put(r); failed(wrong)) {
     let_go_descriptor(r.fd);
-    return fail(failed(mapped) ? mapped : ENOMEM);
+    return fail(wrong);
   }
-  *place = r;
-  if (private_writable) adopt_lazy_file(r.low, r.high);
-  if (!fixed) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
+  if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
+    unmap_file(r.low, r.high - r.low);
+    return copy_private(nullptr, bytes, fd, offset);
+  }
+  if (flags & MAP_FIXED) {  // others may have what lay there before
+    if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
+    everywhere(&make_what_is_recorded, &r);
+  }
   return reinterpret_cast<void*>(r.low);
 }
 
 bool is_mapped_file(std::uintptr_t address) noexcept {
-  Held held(lock);
+  Quiet held(lock);
   return find(address) != nullptr;
 }
 
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(lock);
+  Quiet held(lock);
   return meets(low, high) != nullptr;
 }
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   forget_lazy_file(low, low + bytes);
-  Held held(lock);
+  Quiet held(lock);
   cut_records(low, low + bytes);
   return raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
 }
@@ -170,7 +191,7 @@ bool catch_up_file(std::uintptr_t address) noexcept {
   unsigned char present;  // mincore fails where nothing is mapped
   const long page = static_cast<long>(page_floor(address));
   if (raw_syscall(SYS_mincore, page, kPage, as_long(&present)) == 0) return false;
-  Held held(lock);
+  Quiet held(lock);
   const Record* r = find(address);
   return r && !failed(make(*r));
 }

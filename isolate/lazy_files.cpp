@@ -11,6 +11,7 @@
 
 #include "file_maps.hpp"
 #include "lock.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -26,7 +27,7 @@ struct LazyFile {
   std::uintptr_t low, high;  // equal: unused
 };
 
-constinit Lock lock;
+constinit Lock lock;  // of Answering: promoting is done in a rendezvous, whose tasks do not take it
 constinit LazyFile files[kFilesMax];
 constinit std::size_t count = 0;
 
@@ -34,6 +35,12 @@ LazyFile* find(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < count; ++i)
     if (files[i].low <= address && address < files[i].high) return &files[i];
   return nullptr;
+}
+
+LazyFile* unused() noexcept {
+  for (std::size_t i = 0; i < count; ++i)
+    if (files[i].low == files[i].high) return &files[i];
+  return count < kFilesMax ? &files[count++] : nullptr;
 }
 
 struct Promotion {
@@ -93,10 +100,11 @@ bool is_lazy_file(const Mapping& m) noexcept {
 }
 
 bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (count == kFilesMax) return false;
+  Answering held(lock);
+  LazyFile* const place = unused();
+  if (!place) return false;
   if (failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), PROT_READ))) return false;
-  Held held(lock);
-  files[count++] = {low, high};
+  *place = {low, high};
   return true;
 }
 
@@ -113,17 +121,18 @@ void promote_written_blocks() noexcept {
 }
 
 bool promote_on_write(std::uintptr_t address) noexcept {
-  Held held(lock);
+  Answering held(lock);
   const LazyFile* f = find(address);
   return f && promote(*f, address);
 }
 
 void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(lock);
+  Answering held(lock);
   for (std::size_t i = 0; i < count; ++i) {
     LazyFile& f = files[i];
     if (f.low >= high || f.high <= low) continue;
-    if (f.low < low && f.high > high && count < kFilesMax) files[count++] = {high, f.high};
+    if (f.low < low && f.high > high)
+      if (LazyFile* const rest = unused()) *rest = {high, f.high};
     if (f.low < low) f.high = low;
     else f.low = f.high < high ? f.high : high;
   }

@@ -16,6 +16,7 @@
 #include "lazy_files.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
@@ -26,7 +27,7 @@ constinit std::size_t shared_range_count = 0;
 static constinit Lock ranges_lock;  // of changes; a reader looks at ranges that its own thread knows to be there
 
 bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(ranges_lock);
+  Quiet held(ranges_lock);
   for (std::size_t i = 0; i < shared_range_count; ++i) {
     if (shared_ranges[i].high == low) return shared_ranges[i].high = high, true;
     if (shared_ranges[i].low == high) return shared_ranges[i].low = low, true;
@@ -37,7 +38,7 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
 }
 
 void forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(ranges_lock);
+  Quiet held(ranges_lock);
   for (std::size_t i = 0; i < shared_range_count;) {
     SharedRange& r = shared_ranges[i];
     if (r.low >= high || r.high <= low) {

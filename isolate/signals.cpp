@@ -30,6 +30,14 @@ std::uint64_t block_signals() noexcept {
   return before;
 }
 
+std::uint64_t block_program_signals() noexcept {
+  constexpr int kRendezvous = 33;
+  const std::uint64_t most = ~(1ull << (kRendezvous - 1) | 1ull << (SIGSEGV - 1));
+  std::uint64_t before = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&most), as_long(&before), kMaskBytes);
+  return before;
+}
+
 void restore_signals(std::uint64_t mask) noexcept {
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, as_long(&mask), 0, kMaskBytes);
 }

@@ -9,6 +9,9 @@ namespace mortise::isolate {
 std::uint64_t block_signals() noexcept;
 void restore_signals(std::uint64_t mask) noexcept;
 
+/// Blocks what may run a handler of the program, or end the thread by cancellation. Tasks of a rendezvous and faults still come.
+std::uint64_t block_program_signals() noexcept;
+
 /// The kernel's form of a signal action.
 struct KernelAction {
   void* handler;

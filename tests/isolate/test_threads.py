@@ -97,6 +97,19 @@ def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     assert "after exec: 1" in done.out and not done.said
 
 
+@pytest.mark.parametrize("what", ["reads", "maps", "writes"])
+def test_mappings_while_signals_come(program, isolated, tmp_path, what):
+    """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""
+    done = isolated([program("handlers"), what, tmp_path / "file"])
+    assert (done.status, done.out) == (0, "done\n"), done.err
+
+
+def test_private_mappings_by_the_thousand(program, isolated, tmp_path):
+    """Each is remembered until it is unmapped, and no longer."""
+    done = isolated([program("handlers"), "one after the other", tmp_path / "file"])
+    assert (done.status, done.out) == (0, "done\n"), done.err
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
