@@ -20,6 +20,7 @@
 
 #include "raw.hpp"
 #include "record_locks.hpp"
+#include "signals.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
@@ -38,12 +39,52 @@ constinit std::size_t top = 0;    // entries above were never used
 constinit std::size_t kept = 0;   // without users
 constinit std::size_t left_at_locks = 0, left_at_maps = 0;  // by the last exact look
 
-/// A duplicate near the end of the descriptor table: programs close or count the low numbers.
+/// Lets this process, whose limit on descriptors is its own, go past it for a moment in which nothing of the program runs here.
+class BeyondLimit {
+ public:
+  BeyondLimit() noexcept : mask_(block_signals()) {
+    if (failed(raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, as_long(&limit_)))) return;
+    rlimit more{limit_.rlim_max, limit_.rlim_max};
+    if (limit_.rlim_cur < limit_.rlim_max) raised_ = set(more);
+    more.rlim_cur = more.rlim_max = limit_.rlim_cur + kBeyond;
+    if (limit_.rlim_cur == limit_.rlim_max) raised_ = set(more);  // where the program is privileged
+  }
+  ~BeyondLimit() {
+    if (raised_) set(limit_);
+    restore_signals(mask_);
+  }
+  BeyondLimit(const BeyondLimit&) = delete;
+
+  /// The first number of those that are open now only; 0: none are.
+  long first() const noexcept { return raised_ ? static_cast<long>(limit_.rlim_cur) : 0; }
+  /// Where numbers begin that the program may come to use, having raised its limit, but seldom does.
+  long middle() const noexcept { return static_cast<long>(limit_.rlim_max / 2); }
+  /// One past the last number of the program.
+  long end() const noexcept { return static_cast<long>(limit_.rlim_cur); }
+
+ private:
+  static constexpr rlim_t kBeyond = 2 * kFilesMax;
+  static bool set(const rlimit& limit) noexcept {
+    return !failed(raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, as_long(&limit), 0));
+  }
+
+  std::uint64_t mask_;
+  rlimit limit_{};
+  bool raised_ = false;
+};
+
+/// A duplicate above the numbers that the program may use, or near their end: programs close, count or use up the low ones. The table
+/// of descriptors, which each fork copies, reaches up to the highest.
 int duplicate(int fd) noexcept {
-  rlimit limit{};
-  raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, as_long(&limit));
-  const long high = limit.rlim_cur > 128 ? static_cast<long>(limit.rlim_cur < 65536 ? limit.rlim_cur : 65536) - 96 : 3;
-  const long made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high);
+  constexpr long kHigh = 65536 - 96, kHighEnough = 16384;
+  const BeyondLimit beyond;
+  long made = -EMFILE, at = beyond.middle() < kHighEnough ? beyond.middle() : kHighEnough;
+  if (at < beyond.first()) at = beyond.first();
+  if (beyond.first() && at <= kHigh) made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, at);
+  if (failed(made) && beyond.first()) made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, beyond.first());
+  if (!failed(made)) return static_cast<int>(made);
+  at = beyond.end() < 65536 ? beyond.end() - 96 : kHigh;
+  made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, at > 32 ? at : 3);
   return static_cast<int>(failed(made) ? raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3) : made);
 }
 
@@ -118,7 +159,11 @@ int hold_descriptor(int fd) noexcept {
   }
   clear_up();
   File* const place = unused();
-  const int made = place ? duplicate(fd) : -ENOMEM;
+  int made = place ? duplicate(fd) : -ENOMEM;
+  if (made == -EMFILE && kept > 0 && renew_locked_files()) {
+    close_what_may_go(0);
+    made = duplicate(fd);
+  }
   if (made < 0) return made;
   if (File* closed = find(made)) {  // by the program: what had this number is not there any more
     closed->key = key;
@@ -172,7 +217,11 @@ void keep_locks_over_exec(bool keep) noexcept {
 }
 
 long open_memory_file(const char* name, std::size_t bytes) noexcept {
-  const long file = raw_syscall(SYS_memfd_create, as_long(name), 1 /* MFD_CLOEXEC */);
+  long file = raw_syscall(SYS_memfd_create, as_long(name), 1 /* MFD_CLOEXEC */);
+  if (file == -EMFILE) {  // the program would need no descriptor for this
+    const BeyondLimit beyond;
+    file = raw_syscall(SYS_memfd_create, as_long(name), 1);
+  }
   if (failed(file)) return file;
   const long sized = raw_syscall(SYS_ftruncate, file, static_cast<long>(bytes));
   if (!failed(sized)) return file;

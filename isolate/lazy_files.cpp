@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lock.hpp"
 #include "quiet.hpp"
@@ -56,13 +57,11 @@ void map_block(void* argument) {
 }
 
 /// Copies page by page where a large copy fails: the last page of a mapping may lie behind its file's end.
-bool copy_block(const Promotion& p) noexcept {
+void copy_block(const Promotion& p) noexcept {
   const long bytes = static_cast<long>(p.high - p.low);
-  if (failed(raw_syscall(SYS_ftruncate, p.file, bytes))) return false;
-  if (raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low), bytes, 0) == bytes) return true;
+  if (raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low), bytes, 0) == bytes) return;
   for (long at = 0; at < bytes; at += kPage)
     raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low) + at, kPage, at);
-  return true;
 }
 
 bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
@@ -70,12 +69,13 @@ bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
   if (p.low < f.low) p.low = f.low;
   if (p.high > f.high) p.high = f.high;
   if (find_shared_range(address)) return true;  // another thread's write was faster
-  p.file = raw_syscall(SYS_memfd_create, as_long("mortise-written"), 1 /* MFD_CLOEXEC */);
+  p.file = open_memory_file("mortise-written", p.high - p.low);
   if (failed(p.file)) return false;
-  const bool copied = copy_block(p) && note_shared_range(p.low, p.high);
-  if (copied) everywhere(&map_block, &p);
+  copy_block(p);
+  const bool noted = note_shared_range(p.low, p.high);
+  if (noted) everywhere(&map_block, &p);
   raw_syscall(SYS_close, p.file);
-  return copied;
+  return noted;
 }
 
 bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept {

@@ -97,6 +97,10 @@ def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     assert "after exec: 1" in done.out and not done.said
 
 
+def test_mappings_take_none_of_the_programs_descriptors(program, same_both_ways, tmp_path):
+    assert "files 300, shared 300" in same_both_ways([program("descriptors"), "many", tmp_path]).out
+
+
 @pytest.mark.parametrize("what", ["reads", "maps", "writes"])
 def test_mappings_while_signals_come(program, isolated, tmp_path, what):
     """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""

@@ -1,0 +1,72 @@
+/* What the runtime's own descriptors of mapped files must not change: how many the program may open, which numbers are its own, and
+ * what it finds in a mapping. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { kPage = 4096 };
+#define EXPECT(condition) ((condition) ? (void)0 : (void)(printf("line %d: does not hold: %s\n", __LINE__, #condition), exit(1)))
+
+static const char* folder;
+static int opened(int file) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%d", folder, file);
+  const int fd = open(path, O_RDWR | O_CREAT, 0600);
+  EXPECT(fd >= 0 && ftruncate(fd, kPage) == 0);
+  return fd;
+}
+static char* map(int fd) { return mmap(NULL, kPage, PROT_READ, MAP_SHARED, fd, 0); }
+static void start(void* (*what)(void*)) {
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, what, NULL) == 0 && pthread_detach(thread) == 0);
+}
+static void* sleeps(void* unused) {
+  for (;;) pause();
+}
+
+/* More mappings than the program may have descriptors, by a thread that may have more, and by one that has none left. */
+static void* maps_many(void* unused) {
+  int files = 0, shared = 0;
+  for (int i = 0; i < 300; ++i) {
+    const int fd = opened(i);
+    files += map(fd) != MAP_FAILED;
+    close(fd);
+    shared += mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+  }
+  printf("files %d, shared %d\n", files, shared);
+  return unused;
+}
+static void limit_descriptors(int most) {
+  struct rlimit limit;
+  EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max > 512);
+  limit.rlim_cur = most;
+  EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+static void many(void) {
+  limit_descriptors(256);
+  start(sleeps);
+  maps_many(NULL);
+  limit_descriptors(128);
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, maps_many, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  int descriptors = 0;
+  while (open("/dev/null", O_RDONLY) >= 0) ++descriptors;
+  EXPECT(mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+  printf("descriptors %d, %s\n", descriptors, strerror(errno));
+  limit_descriptors(512);
+  maps_many(NULL);
+}
+
+int main(int count, char** arguments) {
+  folder = arguments[2];
+  if (strcmp(arguments[1], "many") == 0) many();
+  exit(0);
+}
