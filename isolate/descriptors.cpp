@@ -29,8 +29,8 @@ namespace {
 constexpr std::size_t kFilesMax = 4096, kMoreAtLocks = 32, kMoreAtMaps = 64;
 
 struct File {
-  std::uint64_t key;
-  int fd;  // far from the program's numbers; 0: unused
+  std::uint64_t key;  // 0: unused
+  int fd;             // far from the program's numbers; -1: the program closed it, and somebody else has the number
   int users;
 };
 
@@ -107,29 +107,40 @@ bool is_same_open_file(int a, int b) noexcept {
   return failed(same) ? is_alike(a, b) : same == 1;
 }
 
-File* find(int fd) noexcept {
-  for (std::size_t i = 0; i < top; ++i)
-    if (files[i].fd == fd) return &files[i];
-  return nullptr;
-}
+/// Programs close numbers that they do not know of, and use them again.
+bool is_still_there(const File& f) noexcept { return f.fd >= 0 && key_of_file(f.fd) == f.key; }
 
 File* unused() noexcept {
-  if (File* f = find(0)) return f;
+  for (std::size_t i = 0; i < top; ++i)
+    if (files[i].key == 0) return &files[i];
   return top < kFilesMax ? &files[top++] : nullptr;
 }
 
+/// Of a file without users.
 void close_if_unlocked(File& f) noexcept {
-  if (may_hold_lock(f.fd, f.key)) return;
-  raw_syscall(SYS_close, f.fd);
+  if (is_still_there(f)) {
+    if (may_hold_lock(f.fd, f.key)) return;
+    raw_syscall(SYS_close, f.fd);
+  }
   f = {};
   --kept;
+}
+
+/// `fd` is a new descriptor: what had this number is not there any more.
+void forget_number(int fd) noexcept {
+  for (std::size_t i = 0; i < top; ++i) {
+    File& f = files[i];
+    if (f.key == 0 || f.fd != fd) continue;
+    f.fd = -1;
+    if (f.users == 0) f = {}, --kept;
+  }
 }
 
 /// `key` 0: of every file.
 void close_what_may_go(std::uint64_t key) noexcept {
   if (kept == 0 || !is_thread()) return;
   for (std::size_t i = 0; i < top; ++i)
-    if (files[i].fd && files[i].users == 0 && (key == 0 || files[i].key == key)) close_if_unlocked(files[i]);
+    if (files[i].key && files[i].users == 0 && (key == 0 || files[i].key == key)) close_if_unlocked(files[i]);
 }
 
 void look_again(std::size_t& left, std::size_t more) noexcept {
@@ -153,36 +164,35 @@ int hold_descriptor(int fd) noexcept {
   const NoNewLocks quiet;
   for (std::size_t i = 0; i < top; ++i) {
     File& f = files[i];
-    if (!f.fd || f.key != key || !is_same_open_file(f.fd, fd)) continue;
+    if (f.key != key || f.fd < 0 || !is_same_open_file(f.fd, fd)) continue;
     if (f.users++ == 0) --kept;
-    return f.fd;
+    return static_cast<int>(i);
   }
   clear_up();
   File* const place = unused();
-  int made = place ? duplicate(fd) : -ENOMEM;
+  if (!place) return -ENOMEM;
+  int made = duplicate(fd);
   if (made == -EMFILE && kept > 0 && renew_locked_files()) {
     close_what_may_go(0);
     made = duplicate(fd);
   }
   if (made < 0) return made;
-  if (File* closed = find(made)) {  // by the program: what had this number is not there any more
-    closed->key = key;
-    if (closed->users++ == 0) --kept;
-  } else {
-    *place = {key, made, 1};
-  }
-  return made;
+  forget_number(made);
+  *place = {key, made, 1};
+  return static_cast<int>(place - files);
 }
+
+int descriptor_of(int held) noexcept { return is_still_there(files[held]) ? files[held].fd : -EBADF; }
 
 void share_descriptor(int held) noexcept {
   const NoNewLocks quiet;
-  if (File* f = find(held)) ++f->users;
+  ++files[held].users;
 }
 
 void let_go_descriptor(int held) noexcept {
   const NoNewLocks quiet;
-  File* const f = find(held);
-  if (!f || --f->users > 0) return;
+  File& f = files[held];
+  if (--f.users > 0) return;
   ++kept;
   clear_up();
 }
@@ -190,6 +200,7 @@ void let_go_descriptor(int held) noexcept {
 void close_descriptor(int fd) noexcept {
   const NoNewLocks quiet;
   const std::uint64_t key = key_of_file(fd);
+  forget_number(fd);
   File* const place = may_hold_lock(fd, key) ? unused() : nullptr;
   if (!place) {
     raw_syscall(SYS_close, fd);
@@ -212,7 +223,7 @@ void keep_locks_over_exec(bool keep) noexcept {
   const NoNewLocks quiet;
   if (keep && !renew_locked_files()) return;
   for (std::size_t i = 0; i < top; ++i)
-    if (files[i].fd && (!keep || may_hold_lock(files[i].fd, files[i].key)))
+    if (files[i].key && is_still_there(files[i]) && (!keep || may_hold_lock(files[i].fd, files[i].key)))
       raw_syscall(SYS_fcntl, files[i].fd, F_SETFD, keep ? 0 : FD_CLOEXEC);
 }
 

@@ -10,10 +10,13 @@
 
 namespace mortise::isolate {
 
-/// The duplicate of what `fd` has open, for one user more; or -errno.
+/// A duplicate of what `fd` has open, for one user more: what the calls below know it by, or -errno.
 int hold_descriptor(int fd) noexcept;
 
-/// One user more of a duplicate that is held already.
+/// Its number; -EBADF where the program has closed it, whatever the number is now.
+int descriptor_of(int held) noexcept;
+
+/// One user more.
 void share_descriptor(int held) noexcept;
 
 /// One user less.

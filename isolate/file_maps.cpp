@@ -30,7 +30,7 @@ constexpr int kFixed = MAP_FIXED | MAP_FIXED_NOREPLACE;
 struct Record {
   std::uintptr_t low, high;  // low == high: unused
   off_t offset;
-  int fd;  // held (descriptors.hpp)
+  int held;  // its descriptor (descriptors.hpp)
   int protection;
   int flags;
 };
@@ -58,9 +58,12 @@ Record* unused() noexcept {
   return top < kRecordsMax ? &records[top++] : nullptr;
 }
 
+/// A descriptor that the program has closed is the end of it: better a fault than another file's bytes.
 long make(const Record& r) noexcept {
+  const int fd = descriptor_of(r.held);
+  if (fd < 0) return fd;
   return raw_syscall(SYS_mmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low), r.protection,
-                     (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, r.fd, r.offset);
+                     (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, fd, r.offset);
 }
 
 /// Takes [from, high) out of the record. The lock is held.
@@ -68,7 +71,7 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
   for (Record* r; (r = meets(from, high)) != nullptr;) {
     const std::uintptr_t low = r->low < from ? from : r->low, end = r->high < high ? r->high : high;
     if (r->low == low && r->high == end) {
-      let_go_descriptor(r->fd);
+      let_go_descriptor(r->held);
       *r = Record{};
     } else if (r->high == end) {
       r->high = low;
@@ -81,7 +84,7 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
       } else {
         r->high = low;
         if (Record* place = unused()) {
-          share_descriptor(rest.fd);
+          share_descriptor(rest.held);
           *place = rest;
         }
       }
@@ -143,20 +146,20 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (anonymous) {  // shared between address spaces means: through a file
     const long file = open_memory_file("mortise-shared", page_ceil(bytes));
     if (failed(file)) return fail(ENOMEM);
-    r.fd = hold_descriptor(static_cast<int>(file));
+    r.held = hold_descriptor(static_cast<int>(file));
     raw_syscall(SYS_close, file);
     r.flags = MAP_SHARED | (flags & kFixed);
   } else {
-    r.fd = hold_descriptor(fd);
+    r.held = hold_descriptor(fd);
     r.flags = flags;
     r.offset = offset;
   }
-  if (r.fd < 0) return fail(r.fd);
+  if (r.held < 0) return fail(r.held);
   r.protection = private_writable ? PROT_READ : protection;
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
   r.high = r.low + page_ceil(bytes);
   if (const long wrong = put(r); failed(wrong)) {
-    let_go_descriptor(r.fd);
+    let_go_descriptor(r.held);
     return fail(wrong);
   }
   if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for

@@ -101,6 +101,12 @@ def test_mappings_take_none_of_the_programs_descriptors(program, same_both_ways,
     assert "files 300, shared 300" in same_both_ways([program("descriptors"), "many", tmp_path]).out
 
 
+def test_descriptors_that_the_program_closes_by_number(program, isolated, same_both_ways, tmp_path):
+    """A thread that touches a mapping later may end there, and never reads another file; numbers used again are the program's."""
+    assert "another" not in isolated([program("descriptors"), "closed", tmp_path]).out
+    same_both_ways([program("descriptors"), "taken", tmp_path])
+
+
 @pytest.mark.parametrize("what", ["reads", "maps", "writes"])
 def test_mappings_while_signals_come(program, isolated, tmp_path, what):
     """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""

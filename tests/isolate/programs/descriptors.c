@@ -65,8 +65,47 @@ static void many(void) {
   maps_many(NULL);
 }
 
+/* The program closes every number, as daemons do, and maps another file. */
+static char *volatile first, *volatile second;
+static void* reads(void* unused) {
+  while (!second) usleep(1000);
+  printf("%s\n", *first == 'a' ? "as mapped" : "another file's bytes");
+  fflush(stdout);
+  exit(0);
+}
+static void closed(void) {
+  start(reads);
+  int fd = opened(0);
+  EXPECT(pwrite(fd, "a", 1, 0) == 1);
+  first = map(fd);
+  close_range(3, ~0u, 0);
+  fd = opened(1);
+  EXPECT(pwrite(fd, "b", 1, 0) == 1);
+  second = map(fd);
+  pause();
+}
+
+/* The program takes all numbers that there are, the runtime's among them. */
+static void taken(void) {
+  const struct rlimit limit = {512, 512};
+  EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  start(sleeps);
+  char* p = map(opened(0));
+  close_range(3, ~0u, 0);
+  for (int fd = 3; fd < 512; ++fd) EXPECT(dup2(0, fd) == fd);
+  munmap(p, kPage);
+  close(3);
+  p = map(opened(1));
+  munmap(p, kPage);
+  int left = 0;
+  for (int fd = 4; fd < 512; ++fd) left += fcntl(fd, F_GETFD) >= 0;
+  printf("own descriptors left: %d\n", left);
+}
+
 int main(int count, char** arguments) {
   folder = arguments[2];
   if (strcmp(arguments[1], "many") == 0) many();
+  if (strcmp(arguments[1], "closed") == 0) closed();
+  if (strcmp(arguments[1], "taken") == 0) taken();
   exit(0);
 }
