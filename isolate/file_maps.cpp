@@ -6,6 +6,7 @@
 // from earlier can never be taken for a new one.
 #include "file_maps.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include "refuse.hpp"
 #include "region.hpp"
 #include "rendezvous.hpp"
+#include "share.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -38,6 +40,7 @@ struct Record {
 constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
 constinit Record records[kRecordsMax];
 constinit std::size_t top = 0;  // records above were never used
+constinit std::atomic<int> files_in_region{0};  // ever: where memory was mapped over by a file
 constinit std::uintptr_t window_next = kWindowLow;
 
 Record* find(std::uintptr_t address) noexcept {
@@ -102,8 +105,22 @@ long put(Record& r) noexcept {
   Record* const place = unused();
   if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
   *place = r;
+  if (in_region(r.low)) files_in_region.fetch_add(1);
   if (!(r.flags & kFixed)) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
   return 0;
+}
+
+/// The same, with a duplicate of `fd`. -1: of a new file in memory, for shared between address spaces means through a file.
+long hold_and_put(Record& r, int fd) noexcept {
+  const NoSignals once;
+  const long file = fd < 0 ? open_memory_file("mortise-shared", r.high - r.low) : fd;
+  if (failed(file)) return -ENOMEM;
+  r.held = hold_descriptor(static_cast<int>(file));
+  if (fd < 0) raw_syscall(SYS_close, file);
+  if (r.held < 0) return r.held;
+  const long wrong = put(r);
+  if (failed(wrong)) let_go_descriptor(r.held);
+  return wrong;
 }
 
 /// In every address space: the mappings as they are recorded by now, which another thread may have changed since.
@@ -143,25 +160,12 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (private_writable && (fixed || bytes < kLazyLeast))
     return copy_private(fixed ? where : nullptr, bytes, fd, offset);
   Record r{};
-  if (anonymous) {  // shared between address spaces means: through a file
-    const long file = open_memory_file("mortise-shared", page_ceil(bytes));
-    if (failed(file)) return fail(ENOMEM);
-    r.held = hold_descriptor(static_cast<int>(file));
-    raw_syscall(SYS_close, file);
-    r.flags = MAP_SHARED | (flags & kFixed);
-  } else {
-    r.held = hold_descriptor(fd);
-    r.flags = flags;
-    r.offset = offset;
-  }
-  if (r.held < 0) return fail(r.held);
   r.protection = private_writable ? PROT_READ : protection;
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
   r.high = r.low + page_ceil(bytes);
-  if (const long wrong = put(r); failed(wrong)) {
-    let_go_descriptor(r.held);
-    return fail(wrong);
-  }
+  r.flags = anonymous ? MAP_SHARED | (flags & kFixed) : flags;
+  r.offset = anonymous ? 0 : offset;
+  if (const long wrong = hold_and_put(r, anonymous ? -1 : fd); failed(wrong)) return fail(wrong);
   if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
     unmap_file(r.low, r.high - r.low);
     return copy_private(nullptr, bytes, fd, offset);
@@ -173,21 +177,26 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   return reinterpret_cast<void*>(r.low);
 }
 
-bool is_mapped_file(std::uintptr_t address) noexcept {
-  Quiet held(lock);
-  return find(address) != nullptr;
-}
-
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (in_region(low) && files_in_region.load() == 0) return false;
   Quiet held(lock);
   return meets(low, high) != nullptr;
 }
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
+  if (in_region(low) && files_in_region.load() == 0) return kNoFile;  // nearly always, and each munmap comes here
+  forget_lazy_file(low, low + bytes);
+  Quiet held(lock);
+  if (!find(low)) return kNoFile;
+  forget_shared_range(low, low + bytes);
+  cut_records(low, low + bytes);
+  return raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
+}
+
+void forget_files(std::uintptr_t low, std::size_t bytes) noexcept {
   forget_lazy_file(low, low + bytes);
   Quiet held(lock);
   cut_records(low, low + bytes);
-  return raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
 }
 
 bool catch_up_file(std::uintptr_t address) noexcept {

@@ -127,6 +127,7 @@ bool promote_on_write(std::uintptr_t address) noexcept {
 }
 
 void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (count == 0) return;
   Answering held(lock);
   for (std::size_t i = 0; i < count; ++i) {
     LazyFile& f = files[i];

@@ -12,16 +12,11 @@ namespace mortise::isolate {
 /// Holds a lock; no signal is handled here meanwhile, the runtime's own included.
 class Quiet {
  public:
-  explicit Quiet(Lock& lock) noexcept : mask_(block_signals()), lock_(lock) { lock_.acquire(); }
-  ~Quiet() {
-    lock_.release();
-    restore_signals(mask_);
-  }
-  Quiet(const Quiet&) = delete;
+  explicit Quiet(Lock& lock) noexcept : held_(lock) {}
 
  private:
-  std::uint64_t mask_;
-  Lock& lock_;
+  NoSignals signals_;  // let in again after the lock is released
+  Held held_;
 };
 
 /// Holds a lock under which something is published, or waits for one: this thread answers the rendezvous of others, and no handler of

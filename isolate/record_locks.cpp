@@ -125,11 +125,8 @@ bool read_locks(Marks& out) noexcept {
 
 }  // namespace
 
-NoNewLocks::NoNewLocks() noexcept : mask_(block_signals()) { lock.acquire(); }
-NoNewLocks::~NoNewLocks() {
-  lock.release();
-  restore_signals(mask_);
-}
+NoNewLocks::NoNewLocks() noexcept { lock.acquire(); }
+NoNewLocks::~NoNewLocks() { lock.release(); }
 
 std::uint64_t key_of_file(int fd) noexcept {
   struct stat status;

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "signals.hpp"
+
 namespace mortise::isolate {
 
 /// Replacement of fcntl; libc's lockf goes by way of it.
@@ -26,7 +28,7 @@ class NoNewLocks {
   NoNewLocks(const NoNewLocks&) = delete;
 
  private:
-  std::uint64_t mask_;
+  NoSignals signals_;
 };
 
 /// Whether closing `fd`, a descriptor of the file `key`, might take a lock of the program's away. Inside NoNewLocks.

@@ -21,6 +21,8 @@ namespace mortise::isolate {
 namespace {
 constexpr unsigned long kRestorerGiven = 0x04000000;  // SA_RESTORER
 constexpr long kMaskBytes = 8;
+
+__thread bool none_come = false;  // each thread's own, as its mask is
 }  // namespace
 
 std::uint64_t block_signals() noexcept {
@@ -40,6 +42,13 @@ std::uint64_t block_program_signals() noexcept {
 
 void restore_signals(std::uint64_t mask) noexcept {
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, as_long(&mask), 0, kMaskBytes);
+}
+
+NoSignals::NoSignals() noexcept : is_outer_(!none_come) {
+  if (is_outer_) mask_ = block_signals(), none_come = true;
+}
+NoSignals::~NoSignals() {
+  if (is_outer_) none_come = false, restore_signals(mask_);
 }
 
 long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept {
