@@ -7,10 +7,11 @@
 // How many stay without users: while the program has a lock, one for each open file that was mapped; it has these open
 // itself, for closing one ends its locks. After that they go, unless other processes lock the file all the time: the
 // kernel's quick answer does not tell these from the program. When kMoreAtLocks or kMoreAtMaps have come together since
-// it was done last, who has a lock is found out exactly: before the program takes one, when those of files that it has
+// it was done last, or half as many as were left then, who has a lock is found out exactly: before the program takes one, when those of files that it has
 // closed can all go, and when mappings are made and end.
 #include "descriptors.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -36,13 +37,14 @@ struct File {
 
 constinit File files[kFilesMax];  // changed inside NoNewLocks only
 constinit std::size_t top = 0;    // entries above were never used
-constinit std::size_t kept = 0;   // without users
+constinit std::atomic<std::size_t> kept{0};  // without users
+constinit std::size_t next_look = 0;
 constinit std::size_t left_at_locks = 0, left_at_maps = 0;  // by the last exact look
 
 /// Lets this process, whose limit on descriptors is its own, go past it for a moment in which nothing of the program runs here.
 class BeyondLimit {
  public:
-  BeyondLimit() noexcept : mask_(block_signals()) {
+  BeyondLimit() noexcept {
     if (failed(raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, as_long(&limit_)))) return;
     rlimit more{limit_.rlim_max, limit_.rlim_max};
     if (limit_.rlim_cur < limit_.rlim_max) raised_ = set(more);
@@ -51,7 +53,6 @@ class BeyondLimit {
   }
   ~BeyondLimit() {
     if (raised_) set(limit_);
-    restore_signals(mask_);
   }
   BeyondLimit(const BeyondLimit&) = delete;
 
@@ -68,7 +69,7 @@ class BeyondLimit {
     return !failed(raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, as_long(&limit), 0));
   }
 
-  std::uint64_t mask_;
+  NoSignals signals_;  // let in again after the limit is what it was
   rlimit limit_{};
   bool raised_ = false;
 };
@@ -84,7 +85,7 @@ int duplicate(int fd) noexcept {
   if (failed(made) && beyond.first()) made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, beyond.first());
   if (!failed(made)) return static_cast<int>(made);
   at = beyond.end() < 65536 ? beyond.end() - 96 : kHigh;
-  made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, at > 32 ? at : 3);
+  made = raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, at > beyond.end() / 2 ? at : beyond.end() / 2);
   return static_cast<int>(failed(made) ? raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3) : made);
 }
 
@@ -116,6 +117,18 @@ File* unused() noexcept {
   return top < kFilesMax ? &files[top++] : nullptr;
 }
 
+/// The duplicate of what `fd` has open. Of those in use only a few are asked for, the newest if none has gone: a second duplicate of an
+/// open file goes as the first does. What is kept is asked for always, that no more is kept than there are open files.
+File* find_open_file(int fd, std::uint64_t key) noexcept {
+  int in_use = 16;
+  for (std::size_t i = top; i-- > 0;) {
+    File& f = files[i];
+    if (f.key != key || f.fd < 0 || (f.users > 0 && --in_use < 0)) continue;
+    if (is_same_open_file(f.fd, fd)) return &f;
+  }
+  return nullptr;
+}
+
 /// Of a file without users.
 void close_if_unlocked(File& f) noexcept {
   if (is_still_there(f)) {
@@ -143,8 +156,22 @@ void close_what_may_go(std::uint64_t key) noexcept {
     if (files[i].key && files[i].users == 0 && (key == 0 || files[i].key == key)) close_if_unlocked(files[i]);
 }
 
+/// Looks at a few of those that are kept, and at others the next time.
+void close_some() noexcept {
+  constexpr std::size_t kAtOnce = 8;
+  if (!is_thread()) return;
+  std::size_t looked = 0;
+  for (std::size_t i = 0; i < top && looked < kAtOnce && kept > 0; ++i) {
+    next_look = next_look + 1 < top ? next_look + 1 : 0;
+    File& f = files[next_look];
+    if (f.key == 0 || f.users > 0) continue;
+    ++looked;
+    close_if_unlocked(f);
+  }
+}
+
 void look_again(std::size_t& left, std::size_t more) noexcept {
-  if (kept > left + more) {
+  if (kept > left + (left / 2 > more ? left / 2 : more)) {
     if (renew_locked_files()) close_what_may_go(0);
     left = kept;
   }
@@ -152,7 +179,7 @@ void look_again(std::size_t& left, std::size_t more) noexcept {
 }
 
 void clear_up() noexcept {
-  close_what_may_go(0);
+  close_some();
   look_again(left_at_maps, kMoreAtMaps);
 }
 
@@ -162,11 +189,9 @@ int hold_descriptor(int fd) noexcept {
   const std::uint64_t key = key_of_file(fd);
   if (!key) return -EBADF;
   const NoNewLocks quiet;
-  for (std::size_t i = 0; i < top; ++i) {
-    File& f = files[i];
-    if (f.key != key || f.fd < 0 || !is_same_open_file(f.fd, fd)) continue;
-    if (f.users++ == 0) --kept;
-    return static_cast<int>(i);
+  if (File* f = find_open_file(fd, key)) {
+    if (f->users++ == 0) --kept;
+    return static_cast<int>(f - files);
   }
   clear_up();
   File* const place = unused();
@@ -194,6 +219,7 @@ void let_go_descriptor(int held) noexcept {
   File& f = files[held];
   if (--f.users > 0) return;
   ++kept;
+  if (is_thread()) close_if_unlocked(f);
   clear_up();
 }
 
@@ -216,12 +242,22 @@ void close_unlocked(std::uint64_t key) noexcept {
   close_what_may_go(key);
 }
 
+void count_kept_descriptors() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < top; ++i) count += files[i].key && files[i].users == 0;
+  kept = count;
+}
+
 void clear_up_before_lock() noexcept { look_again(left_at_locks, kMoreAtLocks); }
 
 void keep_locks_over_exec(bool keep) noexcept {
   if (top == 0) return;
   const NoNewLocks quiet;
-  if (keep && !renew_locked_files()) return;
+  bool may_keep = false;
+  for (std::size_t i = 0; i < top; ++i)
+    may_keep |= files[i].key && is_still_there(files[i]) && may_hold_lock(files[i].fd, files[i].key);
+  if (keep && !may_keep) return;    // nearly always; what comes next looks at every descriptor
+  if (keep) renew_locked_files();  // where the system does not tell, all that may have a lock is kept
   for (std::size_t i = 0; i < top; ++i)
     if (files[i].key && is_still_there(files[i]) && (!keep || may_hold_lock(files[i].fd, files[i].key)))
       raw_syscall(SYS_fcntl, files[i].fd, F_SETFD, keep ? 0 : FD_CLOEXEC);

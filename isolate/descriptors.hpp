@@ -28,6 +28,9 @@ void close_descriptor(int fd) noexcept;
 /// Closes what was kept of the file `key` for a lock's sake, if there is none any more.
 void close_unlocked(std::uint64_t key) noexcept;
 
+/// In the child of a fork: another thread may have been in the middle of a change.
+void count_kept_descriptors() noexcept;
+
 /// When the program is about to take a lock: what stayed for others' locks may go, if it has become much. Inside
 /// NoNewLocks.
 void clear_up_before_lock() noexcept;
