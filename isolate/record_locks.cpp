@@ -11,6 +11,7 @@
 #include "record_locks.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstring>
 #include <fcntl.h>
@@ -40,32 +41,58 @@ constinit Lock lock;  // taken with signals blocked only: fcntl may be called by
 constinit Marks marks{}, renewed{};
 alignas(8) constinit char list[2048]{}, text[4096]{};  // inside NoNewLocks
 
+constexpr std::uint64_t kAnyFile = 2;  // no file's key, which is odd
+
 bool is_being_locked(std::uint64_t key) noexcept {
   for (int i = 0; i < thread_records(); ++i) {
     const Thread& t = threads[i];
-    if (t.in_use.load() && t.ended.load() == 0 && t.takes_lock_of.load() == key) return true;
+    if (!t.in_use.load() || t.ended.load() != 0) continue;
+    for (const LockCall& call : t.lock_calls)
+      if (const std::uint64_t k = call.key.load(); k == key || k == kAnyFile) return true;
   }
   return false;
 }
 
-/// What a thread says of itself around a call that may take a lock. A handler may take another within it. Where
-/// cancellation or a jump leaves the call, it stands until the thread ends: too long, never too short.
+bool on_signal_stack() noexcept {
+  stack_t now{};
+  return failed(raw_syscall(SYS_sigaltstack, 0, as_long(&now))) || (now.ss_flags & SS_ONSTACK);
+}
+
+/// Forgets calls that a jump has left: who is above one on its stack is in none of its handlers. A signal's frame alone takes more
+/// than kSignalFrame, so that what lies less far below is no handler's either.
+void forget_calls_left(std::uintptr_t here) noexcept {
+  constexpr std::size_t kSignalFrame = 1024;
+  if (!self) return;
+  for (LockCall& call : self->lock_calls)
+    if (call.key.load() && here + kSignalFrame >= call.at && is_thread() && !on_signal_stack()) call.key.store(0);
+}
+
+/// What a thread says of itself around a call that may take a lock. Where cancellation or a jump leaves the call, it stands until
+/// that is found out: too long, never too short.
 class Taking {
  public:
   explicit Taking(std::uint64_t key) noexcept {
     if (!key || !is_thread()) return;
-    key_ = key;
     const NoNewLocks quiet;
     clear_up_before_lock();
     marks.set(key);
-    before_ = self->takes_lock_of.exchange(key);
+    call_ = self->lock_calls;
+    while (call_ < self->lock_calls + kLockCalls - 1 && call_->key.load()) ++call_;
+    key_before_ = call_->key.load();
+    at_before_ = call_->at;
+    call_->at = reinterpret_cast<std::uintptr_t>(this);
+    call_->key.store(key_before_ ? kAnyFile : key);  // more calls than places
   }
   void end() const noexcept {
-    if (key_) self->takes_lock_of.store(before_);
+    if (!call_) return;
+    call_->key.store(key_before_);
+    call_->at = at_before_;
   }
 
  private:
-  std::uint64_t key_ = 0, before_ = 0;
+  LockCall* call_ = nullptr;
+  std::uint64_t key_before_ = 0;
+  std::uintptr_t at_before_ = 0;
 };
 
 bool may_take_lock(int command) noexcept { return command == F_SETLK || command == F_SETLKW; }
@@ -125,7 +152,10 @@ bool read_locks(Marks& out) noexcept {
 
 }  // namespace
 
-NoNewLocks::NoNewLocks() noexcept { lock.acquire(); }
+NoNewLocks::NoNewLocks() noexcept {
+  lock.acquire();
+  forget_calls_left(reinterpret_cast<std::uintptr_t>(this));
+}
 NoNewLocks::~NoNewLocks() { lock.release(); }
 
 std::uint64_t key_of_file(int fd) noexcept {
@@ -148,7 +178,11 @@ bool renew_locked_files() noexcept {
   renewed = {};
   // Who takes a lock comes first: one that is through by now is in the kernel's list, which is read next.
   for (int i = 0; i < thread_records(); ++i)
-    if (const std::uint64_t key = threads[i].takes_lock_of.load(); threads[i].in_use.load() && key) renewed.set(key);
+    for (const LockCall& call : threads[i].lock_calls)
+      if (const std::uint64_t key = call.key.load(); threads[i].in_use.load() && key) {
+        if (key == kAnyFile) return false;
+        renewed.set(key);
+      }
   if (!read_locks(renewed)) return false;
   marks = renewed;
   return true;
@@ -164,7 +198,7 @@ void reset_record_lock() noexcept { lock.reset(); }
 void forget_record_locks() noexcept {
   lock.reset();
   marks = {};
-  self->takes_lock_of.store(0);
+  for (LockCall& call : self->lock_calls) call.key.store(0);
 }
 
 long control_file_raw(int fd, int command, long argument) noexcept {

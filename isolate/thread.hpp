@@ -38,6 +38,13 @@ struct Counts {
   std::uint64_t lock_waits = 0, lock_wait_ns = 0;
 };
 
+/// A call that may take a record lock (record_locks.hpp), and where on the stack it is: a handler may make another within it.
+struct LockCall {
+  std::atomic<std::uint64_t> key{0};  // of the file; 0: no call
+  std::uintptr_t at = 0;
+};
+inline constexpr int kLockCalls = 4;
+
 struct Thread {
   std::atomic<bool> in_use{false};
   int index = 0;
@@ -56,8 +63,8 @@ struct Thread {
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
-  std::atomic<std::uint64_t> awaits{0};         // signals it waits for in sigwait
-  std::atomic<std::uint64_t> takes_lock_of{0};  // key of the file (record_locks.hpp)
+  std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
+  LockCall lock_calls[kLockCalls];
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)
 };

@@ -107,6 +107,11 @@ def test_descriptors_that_the_program_closes_by_number(program, isolated, same_b
     same_both_ways([program("descriptors"), "taken", tmp_path])
 
 
+def test_a_wait_for_a_lock_that_was_left_by_a_jump(program, same_both_ways, tmp_path):
+    """It ends there: descriptors are not kept for it for ever."""
+    same_both_ways([program("descriptors"), "jumped", tmp_path])
+
+
 @pytest.mark.parametrize("what", ["reads", "maps", "writes"])
 def test_mappings_while_signals_come(program, isolated, tmp_path, what):
     """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""

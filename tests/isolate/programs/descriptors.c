@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { kPage = 4096 };
@@ -102,10 +106,51 @@ static void taken(void) {
   printf("own descriptors left: %d\n", left);
 }
 
+/* A time limit on waiting for a record lock, as programs make one: a handler jumps out of the call. */
+static sigjmp_buf before;
+static void jumps(int signal) { siglongjmp(before, 1); }
+static int lock(int fd, int command) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  return fcntl(fd, command, &whole);
+}
+static void jumped(void) {
+  start(sleeps);
+  const int fd = opened(0);
+  int ends[2];
+  EXPECT(pipe(ends) == 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    if (lock(opened(0), F_SETLK) == 0) write(ends[1], "x", 1);
+    for (;;) pause();
+  }
+  char x;
+  EXPECT(read(ends[0], &x, 1) == 1);
+  signal(SIGALRM, jumps);
+  const struct itimerval soon = {.it_value = {.tv_usec = 100000}};
+  for (int i = 0; i < 6; ++i)  // more often than calls can be nested
+    if (sigsetjmp(before, 1) == 0) {
+      setitimer(ITIMER_REAL, &soon, NULL);
+      lock(fd, F_SETLKW);
+      printf("not reached\n");
+    }
+  kill(other, SIGKILL);
+  EXPECT(waitpid(other, NULL, 0) == other);
+  close(fd);
+  for (int i = 0; i < 200; ++i) {
+    const int again = opened(0);
+    munmap(map(again), kPage);
+    close(again);
+  }
+  int count = 0;
+  for (int number = 0; number < 100000; ++number) count += fcntl(number, F_GETFD) >= 0;
+  printf("few descriptors: %d\n", count < 20);
+}
+
 int main(int count, char** arguments) {
   folder = arguments[2];
   if (strcmp(arguments[1], "many") == 0) many();
   if (strcmp(arguments[1], "closed") == 0) closed();
   if (strcmp(arguments[1], "taken") == 0) taken();
+  if (strcmp(arguments[1], "jumped") == 0) jumped();
   exit(0);
 }
