@@ -103,6 +103,7 @@ int start_process(Thread& t) noexcept {
   // The kernel writes the id before the thread can run: it may have ended and been reaped when clone returns here.
   int flags = kSharedWithCreator | CLONE_SETTLS | CLONE_PARENT_SETTID;
   if (!is_leader()) flags |= CLONE_PARENT;  // every thread is a child of the leader, whoever made it
+  address_spaces.fetch_add(1);
   rseq_off();
   const int pid = clone(&thread_main, stack_top(t), flags, &t, &t.pid, t.tcb, nullptr);
   const int error = errno;

@@ -209,6 +209,16 @@ int hold_descriptor(int fd) noexcept {
 
 int descriptor_of(int held) noexcept { return is_still_there(files[held]) ? files[held].fd : -EBADF; }
 
+bool is_noticed(int held) noexcept {
+  const NoNewLocks quiet;
+  struct stat status;
+  const int fd = descriptor_of(held);
+  if (failed(raw_syscall(SYS_fstat, fd, as_long(&status)))) return true;
+  if (status.st_nlink == 0) return true;
+  if ((status.st_mode & 0111) && (raw_syscall(SYS_fcntl, fd, F_GETFL) & O_ACCMODE) != O_RDONLY) return true;
+  return shows_open_file_lock(fd);
+}
+
 void share_descriptor(int held) noexcept {
   const NoNewLocks quiet;
   ++files[held].users;

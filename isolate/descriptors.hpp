@@ -16,6 +16,10 @@ int hold_descriptor(int fd) noexcept;
 /// Its number; -EBADF where the program has closed it, whatever the number is now.
 int descriptor_of(int held) noexcept;
 
+/// Whether it would be noticed that the open file stays mapped somewhere: by its locks, by what may not be done while a file is open
+/// for writing (executing it, sealing it), or by the space that a deleted file takes.
+bool is_noticed(int held) noexcept;
+
 /// One user more.
 void share_descriptor(int held) noexcept;
 

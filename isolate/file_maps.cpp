@@ -21,6 +21,7 @@
 #include "region.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
+#include "thread.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -35,6 +36,12 @@ struct Record {
   int held;  // its descriptor (descriptors.hpp)
   int protection;
   int flags;
+  const Thread* owner;  // the only thread that has it mapped; null: there may be several
+  std::uint32_t made;   // address_spaces then: those made since may have it by inheritance
+};
+
+struct Range {
+  std::uintptr_t low, high;  // equal: none
 };
 
 constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
@@ -42,6 +49,13 @@ constinit Record records[kRecordsMax];
 constinit std::size_t top = 0;  // records above were never used
 constinit std::atomic<int> files_in_region{0};  // ever: where memory was mapped over by a file
 constinit std::uintptr_t window_next = kWindowLow;
+
+// Unmapped by one thread, still mapped by others, which nobody notices: they lose them together, before they have more mappings than
+// the kernel allows.
+constexpr std::size_t kLeftMax = 1024;
+constinit Range left[kLeftMax];
+constinit std::size_t left_count = 0;
+constinit std::atomic<bool> dropping{false};
 
 Record* find(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < top; ++i)
@@ -69,10 +83,20 @@ long make(const Record& r) noexcept {
                      (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, fd, r.offset);
 }
 
-/// Takes [from, high) out of the record. The lock is held.
-void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
+bool is_elsewhere(const Record& r) noexcept { return r.owner != self || r.made != address_spaces.load(); }
+
+/// Takes [from, high) out of the record. Returns what must be unmapped in every address space. The lock is held.
+Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
+  Range everywhere{high, from};
   for (Record* r; (r = meets(from, high)) != nullptr;) {
     const std::uintptr_t low = r->low < from ? from : r->low, end = r->high < high ? r->high : high;
+    if (!is_elsewhere(*r)) {
+    } else if (is_noticed(r->held)) {
+      if (low < everywhere.low) everywhere.low = low;
+      if (end > everywhere.high) everywhere.high = end;
+    } else if (left_count < kLeftMax) {
+      left[left_count++] = {low, end};
+    }
     if (r->low == low && r->high == end) {
       let_go_descriptor(r->held);
       *r = Record{};
@@ -93,6 +117,40 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
       }
     }
   }
+  return everywhere;
+}
+
+/// Something new lies there.
+void forget_left(std::uintptr_t low, std::uintptr_t high) noexcept {
+  for (std::size_t i = 0; i < left_count; ++i)
+    if (left[i].low < high && low < left[i].high) left[i] = {};
+}
+
+void unmap_here(std::uintptr_t low, std::uintptr_t high) noexcept {
+  raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(high - low));
+}
+
+void unmap_range(void* argument) {
+  const Range r = *static_cast<const Range*>(argument);
+  unmap_here(r.low, r.high);
+}
+
+/// In every address space: what was left up to a moment ago.
+void unmap_left(void* argument) {
+  const std::size_t count = *static_cast<const std::size_t*>(argument);
+  Quiet held(lock);
+  for (std::size_t i = 0; i < count; ++i)
+    if (left[i].low < left[i].high) unmap_here(left[i].low, left[i].high);
+}
+
+void drop_left() noexcept {
+  if (dropping.exchange(true)) return;
+  std::size_t count = left_count;
+  everywhere(&unmap_left, &count);
+  Quiet held(lock);
+  left_count -= count;
+  std::memmove(left, left + count, left_count * sizeof left[0]);
+  dropping.store(false);
 }
 
 /// Makes the mapping here and records it; one without a place of its own gets it. 0, or -errno and nothing has changed.
@@ -101,9 +159,14 @@ long put(Record& r) noexcept {
   if (!(r.flags & kFixed)) r.high += window_next, r.low = window_next;
   if ((r.flags & kFixed) == MAP_FIXED_NOREPLACE && meets(r.low, r.high)) return -EEXIST;
   if (const long mapped = make(r); failed(mapped)) return mapped;
-  if (r.flags & MAP_FIXED) cut_records(r.low, r.high);
+  if (r.flags & MAP_FIXED) {  // replaced everywhere next
+    cut_records(r.low, r.high);
+    forget_left(r.low, r.high);
+  }
   Record* const place = unused();
   if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
+  r.owner = r.flags & MAP_FIXED ? nullptr : self;
+  r.made = address_spaces.load();
   *place = r;
   if (in_region(r.low)) files_in_region.fetch_add(1);
   if (!(r.flags & kFixed)) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
@@ -186,17 +249,25 @@ bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return kNoFile;  // nearly always, and each munmap comes here
   forget_lazy_file(low, low + bytes);
-  Quiet held(lock);
-  if (!find(low)) return kNoFile;
-  forget_shared_range(low, low + bytes);
-  cut_records(low, low + bytes);
-  return raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
+  Range all;
+  long result;
+  {
+    Quiet held(lock);
+    if (!find(low)) return kNoFile;
+    all = cut_records(low, low + bytes);
+    if (forget_shared_range(low, low + bytes)) all = {low, low + bytes};  // blocks that were written: memory
+    result = raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
+  }
+  if (all.low < all.high && !failed(result) && is_thread()) everywhere(&unmap_range, &all);
+  if (left_count == kLeftMax && is_thread()) drop_left();
+  return result;
 }
 
 void forget_files(std::uintptr_t low, std::size_t bytes) noexcept {
   forget_lazy_file(low, low + bytes);
   Quiet held(lock);
   cut_records(low, low + bytes);
+  forget_left(low, low + bytes);
 }
 
 bool catch_up_file(std::uintptr_t address) noexcept {
@@ -204,10 +275,15 @@ bool catch_up_file(std::uintptr_t address) noexcept {
   const long page = static_cast<long>(page_floor(address));
   if (raw_syscall(SYS_mincore, page, kPage, as_long(&present)) == 0) return false;
   Quiet held(lock);
-  const Record* r = find(address);
-  return r && !failed(make(*r));
+  Record* const r = find(address);
+  if (!r || failed(make(*r))) return false;
+  if (r->owner != self) r->owner = nullptr;
+  return true;
 }
 
-void reset_file_lock() noexcept { lock.reset(); }
+void reset_file_lock() noexcept {
+  lock.reset();
+  dropping.store(false);
+}
 
 }  // namespace mortise::isolate

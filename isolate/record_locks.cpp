@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <pthread.h>
+#include <string_view>
 #include <sys/stat.h>
 
 #include "descriptors.hpp"
@@ -109,15 +110,15 @@ int owner_of(int fd) noexcept {
   return owner.type == F_OWNER_PGRP ? -owner.pid : owner.pid;
 }
 
-/// Whether the kernel lists a record lock taken by way of this descriptor. A list longer than the room counts as one.
-bool shows_record_lock(int fd) noexcept {
+/// Whether the kernel lists such a lock taken by way of this descriptor. A list longer than the room counts as one.
+bool shows_lock(int fd, std::string_view kind) noexcept {
   char path[40];
   format_path(path, "/proc/self/fdinfo/", fd, "");
   const long info = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
   if (failed(info)) return info != -ENOENT;
   const long got = raw_syscall(SYS_read, info, as_long(text), sizeof text);
   raw_syscall(SYS_close, info);
-  return got < 0 || got == sizeof text || memmem(text, static_cast<std::size_t>(got), "POSIX", 5);
+  return got < 0 || got == sizeof text || memmem(text, static_cast<std::size_t>(got), kind.data(), kind.size());
 }
 
 struct DirectoryEntry {  // the kernel's own form
@@ -144,7 +145,7 @@ bool read_locks(Marks& out) noexcept {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(list + at);
       at += entry->bytes;
       const int fd = number_of(entry->name);
-      if (fd >= 0 && shows_record_lock(fd)) out.set(key_of_file(fd));
+      if (fd >= 0 && shows_lock(fd, "POSIX")) out.set(key_of_file(fd));
     }
   raw_syscall(SYS_close, folder);
   return got == 0;
@@ -172,6 +173,8 @@ bool may_hold_lock(int fd, std::uint64_t key) noexcept {
   any.l_type = F_WRLCK;
   return failed(raw_syscall(SYS_fcntl, fd, F_OFD_GETLK, as_long(&any))) || any.l_type != F_UNLCK;
 }
+
+bool shows_open_file_lock(int fd) noexcept { return shows_lock(fd, "FLOCK") || shows_lock(fd, "OFDLCK"); }
 
 bool renew_locked_files() noexcept {
   if (!is_thread()) return false;

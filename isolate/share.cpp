@@ -37,13 +37,17 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   return true;
 }
 
-void forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
+bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   Quiet held(ranges_lock);
+  bool any = false;
   for (std::size_t i = 0; i < shared_range_count;) {
     SharedRange& r = shared_ranges[i];
     if (r.low >= high || r.high <= low) {
       ++i;
-    } else if (r.low < low) {
+      continue;
+    }
+    any = true;
+    if (r.low < low) {
       if (r.high > high && shared_range_count < kSharedRangesMax) shared_ranges[shared_range_count++] = {high, r.high};
       r.high = low;
       ++i;
@@ -54,6 +58,7 @@ void forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
       r = shared_ranges[--shared_range_count];
     }
   }
+  return any;
 }
 
 void reset_share_lock() noexcept { ranges_lock.reset(); }

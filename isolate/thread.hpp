@@ -95,6 +95,9 @@ Thread* take_thread() noexcept;
 /// Notes that the thread was joined/detached or reaped; the second of the two frees the record.
 void let_go(Thread& t, ThreadFlag flag) noexcept;
 
+/// Copies of address spaces that were ever made, one for each thread.
+extern std::atomic<std::uint32_t> address_spaces;
+
 /// Threads that have not ended, main included.
 extern std::atomic<std::uint32_t> live_threads;
 

@@ -107,6 +107,12 @@ def test_descriptors_that_the_program_closes_by_number(program, isolated, same_b
     same_both_ways([program("descriptors"), "taken", tmp_path])
 
 
+@pytest.mark.parametrize("what", ["gone", "handed on"])
+def test_what_is_unmapped_is_gone_in_all_threads(program, same_both_ways, tmp_path, what):
+    """Where it would be noticed at once, otherwise before it is too much."""
+    same_both_ways([program("descriptors"), what, tmp_path], times=2)
+
+
 def test_a_wait_for_a_lock_that_was_left_by_a_jump(program, same_both_ways, tmp_path):
     """It ends there: descriptors are not kept for it for ever."""
     same_both_ways([program("descriptors"), "jumped", tmp_path])

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -146,11 +148,75 @@ static void jumped(void) {
   printf("few descriptors: %d\n", count < 20);
 }
 
+/* Mappings that another thread reads before they go. Nothing of them may stay: locks of the open file, a ban on executing or sealing
+ * it, or more mappings than the kernel allows a process. */
+static char *volatile given, *volatile taken_over;
+static void* reads_all(void* unused) {
+  for (char* p;;) {
+    while ((p = given) == taken_over) sched_yield();
+    EXPECT(p[0] == 'x');
+    taken_over = p;
+  }
+}
+static char* let_read(char* p) {
+  given = p;
+  while (taken_over != p) sched_yield();
+  return p;
+}
+static int new_file(int file) {
+  const int fd = opened(file);
+  EXPECT(pwrite(fd, "x", 1, 0) == 1);
+  return fd;
+}
+static void gone(void) {
+  start(reads_all);
+  int fd = new_file(0);
+  EXPECT(flock(fd, LOCK_EX) == 0);
+  munmap(let_read(map(fd)), kPage);
+  close(fd);
+  printf("flock: %d\n", flock(opened(0), LOCK_EX | LOCK_NB));
+  fd = new_file(1);
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  EXPECT(fcntl(fd, F_OFD_SETLK, &whole) == 0);
+  char* p = map(fd);
+  start(sleeps);
+  munmap(p, kPage);
+  close(fd);
+  printf("lock of the open file: %d\n", fcntl(opened(1), F_OFD_SETLK, &whole));
+  fd = memfd_create("x", MFD_ALLOW_SEALING);
+  EXPECT(ftruncate(fd, kPage) == 0 && pwrite(fd, "x", 1, 0) == 1);
+  munmap(let_read(mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)), kPage);
+  printf("seal: %d\n", fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE));
+  fd = new_file(2);
+  fchmod(fd, 0700);
+  munmap(let_read(map(fd)), kPage);
+  close(fd);
+  char path[4096];
+  snprintf(path, sizeof path, "%s/2", folder);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(path, path, NULL);
+    _exit(errno == ETXTBSY);
+  }
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child);
+  printf("busy: %d\n", status);
+}
+static void handed_on(void) {
+  start(reads_all);
+  const int fd = new_file(0);
+  for (int i = 0; i < 70000; ++i) munmap(let_read(map(fd)), kPage);
+  puts("all read");
+}
+
 int main(int count, char** arguments) {
   folder = arguments[2];
   if (strcmp(arguments[1], "many") == 0) many();
   if (strcmp(arguments[1], "closed") == 0) closed();
   if (strcmp(arguments[1], "taken") == 0) taken();
+  if (strcmp(arguments[1], "gone") == 0) gone();
+  if (strcmp(arguments[1], "handed on") == 0) handed_on();
   if (strcmp(arguments[1], "jumped") == 0) jumped();
   exit(0);
 }
