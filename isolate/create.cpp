@@ -103,6 +103,7 @@ int start_process(Thread& t) noexcept {
   // The kernel writes the id before the thread can run: it may have ended and been reaped when clone returns here.
   int flags = kSharedWithCreator | CLONE_SETTLS | CLONE_PARENT_SETTID;
   if (!is_leader()) flags |= CLONE_PARENT;  // every thread is a child of the leader, whoever made it
+  address_spaces.fetch_add(1);
   rseq_off();
   const int pid = clone(&thread_main, stack_top(t), flags, &t, &t.pid, t.tcb, nullptr);
   const int error = errno;
@@ -139,7 +140,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.pid.store(0);
   t.ended.store(0);
   t.awaits.store(0);
-  t.takes_lock_of.store(0);
+  for (LockCall& call : t.lock_calls) call.key.store(0);
   // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer
   // others.
   int error = start_companions() && make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;

@@ -10,10 +10,17 @@
 
 namespace mortise::isolate {
 
-/// The duplicate of what `fd` has open, for one user more; or -errno.
+/// A duplicate of what `fd` has open, for one user more: what the calls below know it by, or -errno.
 int hold_descriptor(int fd) noexcept;
 
-/// One user more of a duplicate that is held already.
+/// Its number; -EBADF where the program has closed it, whatever the number is now.
+int descriptor_of(int held) noexcept;
+
+/// Whether it would be noticed that the open file stays mapped somewhere: by its locks, by what may not be done while a file is open
+/// for writing (executing it, sealing it), or by the space that a deleted file takes.
+bool is_noticed(int held) noexcept;
+
+/// One user more.
 void share_descriptor(int held) noexcept;
 
 /// One user less.
@@ -24,6 +31,9 @@ void close_descriptor(int fd) noexcept;
 
 /// Closes what was kept of the file `key` for a lock's sake, if there is none any more.
 void close_unlocked(std::uint64_t key) noexcept;
+
+/// In the child of a fork: another thread may have been in the middle of a change.
+void count_kept_descriptors() noexcept;
 
 /// When the program is about to take a lock: what stayed for others' locks may go, if it has become much. Inside
 /// NoNewLocks.

@@ -6,6 +6,7 @@
 // from earlier can never be taken for a new one.
 #include "file_maps.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -14,29 +15,47 @@
 #include "descriptors.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "region.hpp"
 #include "rendezvous.hpp"
+#include "share.hpp"
+#include "thread.hpp"
 
 namespace mortise::isolate {
 namespace {
 
 constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30), kWindowHigh = kRegionLow + (6ull << 40);
 constexpr std::size_t kRecordsMax = 4096;
+constexpr int kFixed = MAP_FIXED | MAP_FIXED_NOREPLACE;
 
 struct Record {
   std::uintptr_t low, high;  // low == high: unused
   off_t offset;
-  int fd;  // held (descriptors.hpp)
+  int held;  // its descriptor (descriptors.hpp)
   int protection;
   int flags;
+  const Thread* owner;  // the only thread that has it mapped; null: there may be several
+  std::uint32_t made;   // address_spaces then: those made since may have it by inheritance
 };
 
-constinit Lock lock;
+struct Range {
+  std::uintptr_t low, high;  // equal: none
+};
+
+constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
 constinit Record records[kRecordsMax];
 constinit std::size_t top = 0;  // records above were never used
+constinit std::atomic<int> files_in_region{0};  // ever: where memory was mapped over by a file
 constinit std::uintptr_t window_next = kWindowLow;
+
+// Unmapped by one thread, still mapped by others, which nobody notices: they lose them together, before they have more mappings than
+// the kernel allows.
+constexpr std::size_t kLeftMax = 1024;
+constinit Range left[kLeftMax];
+constinit std::size_t left_count = 0;
+constinit std::atomic<bool> dropping{false};
 
 Record* find(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < top; ++i)
@@ -56,17 +75,30 @@ Record* unused() noexcept {
   return top < kRecordsMax ? &records[top++] : nullptr;
 }
 
+/// A descriptor that the program has closed is the end of it: better a fault than another file's bytes.
 long make(const Record& r) noexcept {
+  const int fd = descriptor_of(r.held);
+  if (fd < 0) return fd;
   return raw_syscall(SYS_mmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low), r.protection,
-                     (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, r.fd, r.offset);
+                     (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, fd, r.offset);
 }
 
-/// Takes [from, high) out of the record. The lock is held.
-void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
+bool is_elsewhere(const Record& r) noexcept { return r.owner != self || r.made != address_spaces.load(); }
+
+/// Takes [from, high) out of the record. Returns what must be unmapped in every address space. The lock is held.
+Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
+  Range everywhere{high, from};
   for (Record* r; (r = meets(from, high)) != nullptr;) {
     const std::uintptr_t low = r->low < from ? from : r->low, end = r->high < high ? r->high : high;
+    if (!is_elsewhere(*r)) {
+    } else if (is_noticed(r->held)) {
+      if (low < everywhere.low) everywhere.low = low;
+      if (end > everywhere.high) everywhere.high = end;
+    } else if (left_count < kLeftMax) {
+      left[left_count++] = {low, end};
+    }
     if (r->low == low && r->high == end) {
-      let_go_descriptor(r->fd);
+      let_go_descriptor(r->held);
       *r = Record{};
     } else if (r->high == end) {
       r->high = low;
@@ -79,12 +111,87 @@ void cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
       } else {
         r->high = low;
         if (Record* place = unused()) {
-          share_descriptor(rest.fd);
+          share_descriptor(rest.held);
           *place = rest;
         }
       }
     }
   }
+  return everywhere;
+}
+
+/// Something new lies there.
+void forget_left(std::uintptr_t low, std::uintptr_t high) noexcept {
+  for (std::size_t i = 0; i < left_count; ++i)
+    if (left[i].low < high && low < left[i].high) left[i] = {};
+}
+
+void unmap_here(std::uintptr_t low, std::uintptr_t high) noexcept {
+  raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(high - low));
+}
+
+void unmap_range(void* argument) {
+  const Range r = *static_cast<const Range*>(argument);
+  unmap_here(r.low, r.high);
+}
+
+/// In every address space: what was left up to a moment ago.
+void unmap_left(void* argument) {
+  const std::size_t count = *static_cast<const std::size_t*>(argument);
+  Quiet held(lock);
+  for (std::size_t i = 0; i < count; ++i)
+    if (left[i].low < left[i].high) unmap_here(left[i].low, left[i].high);
+}
+
+void drop_left() noexcept {
+  if (dropping.exchange(true)) return;
+  std::size_t count = left_count;
+  everywhere(&unmap_left, &count);
+  Quiet held(lock);
+  left_count -= count;
+  std::memmove(left, left + count, left_count * sizeof left[0]);
+  dropping.store(false);
+}
+
+/// Makes the mapping here and records it; one without a place of its own gets it. 0, or -errno and nothing has changed.
+long put(Record& r) noexcept {
+  Quiet held(lock);
+  if (!(r.flags & kFixed)) r.high += window_next, r.low = window_next;
+  if ((r.flags & kFixed) == MAP_FIXED_NOREPLACE && meets(r.low, r.high)) return -EEXIST;
+  if (const long mapped = make(r); failed(mapped)) return mapped;
+  if (r.flags & MAP_FIXED) {  // replaced everywhere next
+    cut_records(r.low, r.high);
+    forget_left(r.low, r.high);
+  }
+  Record* const place = unused();
+  if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
+  r.owner = r.flags & MAP_FIXED ? nullptr : self;
+  r.made = address_spaces.load();
+  *place = r;
+  if (in_region(r.low)) files_in_region.fetch_add(1);
+  if (!(r.flags & kFixed)) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
+  return 0;
+}
+
+/// The same, with a duplicate of `fd`. -1: of a new file in memory, for shared between address spaces means through a file.
+long hold_and_put(Record& r, int fd) noexcept {
+  const NoSignals once;
+  const long file = fd < 0 ? open_memory_file("mortise-shared", r.high - r.low) : fd;
+  if (failed(file)) return -ENOMEM;
+  r.held = hold_descriptor(static_cast<int>(file));
+  if (fd < 0) raw_syscall(SYS_close, file);
+  if (r.held < 0) return r.held;
+  const long wrong = put(r);
+  if (failed(wrong)) let_go_descriptor(r.held);
+  return wrong;
+}
+
+/// In every address space: the mappings as they are recorded by now, which another thread may have changed since.
+void make_what_is_recorded(void* argument) {
+  const Record r = *static_cast<const Record*>(argument);
+  Quiet held(lock);
+  for (std::size_t i = 0; i < top; ++i)
+    if (records[i].low < r.high && r.low < records[i].high) make(records[i]);
 }
 
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
@@ -109,72 +216,74 @@ void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcep
 }  // namespace
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
-  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  const bool fixed = flags & kFixed;
   const bool anonymous = flags & MAP_ANONYMOUS;
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast))
     return copy_private(fixed ? where : nullptr, bytes, fd, offset);
   Record r{};
-  if (anonymous) {  // shared between address spaces means: through a file
-    const long file = open_memory_file("mortise-shared", page_ceil(bytes));
-    if (failed(file)) return fail(ENOMEM);
-    r.fd = hold_descriptor(static_cast<int>(file));
-    raw_syscall(SYS_close, file);
-    r.flags = MAP_SHARED;
-  } else {
-    r.fd = hold_descriptor(fd);
-    r.flags = flags;
-    r.offset = offset;
-  }
-  if (r.fd < 0) return fail(r.fd);
   r.protection = private_writable ? PROT_READ : protection;
-  Held held(lock);
-  r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : window_next;
+  r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
   r.high = r.low + page_ceil(bytes);
-  long mapped = fixed && !(flags & MAP_FIXED) && find(r.low) ? -EEXIST : make(r);
-  if (flags & MAP_FIXED && !failed(mapped)) {  // others may have what lay there before
-    cut_records(r.low, r.high);
+  r.flags = anonymous ? MAP_SHARED | (flags & kFixed) : flags;
+  r.offset = anonymous ? 0 : offset;
+  if (const long wrong = hold_and_put(r, anonymous ? -1 : fd); failed(wrong)) return fail(wrong);
+  if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
+    unmap_file(r.low, r.high - r.low);
+    return copy_private(nullptr, bytes, fd, offset);
+  }
+  if (flags & MAP_FIXED) {  // others may have what lay there before
     if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
-    everywhere([](void* record) { make(*static_cast<const Record*>(record)); }, &r);
+    everywhere(&make_what_is_recorded, &r);
   }
-  Record* place = failed(mapped) ? nullptr : unused();
-  if (!place) {
-    let_go_descriptor(r.fd);
-    return fail(failed(mapped) ? mapped : ENOMEM);
-  }
-  *place = r;
-  if (private_writable) adopt_lazy_file(r.low, r.high);
-  if (!fixed) window_next = r.high + kPage;  // a gap: neighbours are never one mapping
   return reinterpret_cast<void*>(r.low);
 }
 
-bool is_mapped_file(std::uintptr_t address) noexcept {
-  Held held(lock);
-  return find(address) != nullptr;
-}
-
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(lock);
+  if (in_region(low) && files_in_region.load() == 0) return false;
+  Quiet held(lock);
   return meets(low, high) != nullptr;
 }
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
+  if (in_region(low) && files_in_region.load() == 0) return kNoFile;  // nearly always, and each munmap comes here
   forget_lazy_file(low, low + bytes);
-  Held held(lock);
+  Range all;
+  long result;
+  {
+    Quiet held(lock);
+    if (!find(low)) return kNoFile;
+    all = cut_records(low, low + bytes);
+    if (forget_shared_range(low, low + bytes)) all = {low, low + bytes};  // blocks that were written: memory
+    result = raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
+  }
+  if (all.low < all.high && !failed(result) && is_thread()) everywhere(&unmap_range, &all);
+  if (left_count == kLeftMax && is_thread()) drop_left();
+  return result;
+}
+
+void forget_files(std::uintptr_t low, std::size_t bytes) noexcept {
+  forget_lazy_file(low, low + bytes);
+  Quiet held(lock);
   cut_records(low, low + bytes);
-  return raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
+  forget_left(low, low + bytes);
 }
 
 bool catch_up_file(std::uintptr_t address) noexcept {
   unsigned char present;  // mincore fails where nothing is mapped
   const long page = static_cast<long>(page_floor(address));
   if (raw_syscall(SYS_mincore, page, kPage, as_long(&present)) == 0) return false;
-  Held held(lock);
-  const Record* r = find(address);
-  return r && !failed(make(*r));
+  Quiet held(lock);
+  Record* const r = find(address);
+  if (!r || failed(make(*r))) return false;
+  if (r->owner != self) r->owner = nullptr;
+  return true;
 }
 
-void reset_file_lock() noexcept { lock.reset(); }
+void reset_file_lock() noexcept {
+  lock.reset();
+  dropping.store(false);
+}
 
 }  // namespace mortise::isolate

@@ -12,14 +12,15 @@ namespace mortise::isolate {
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
 
-/// Whether `address` lies in a recorded mapping.
-bool is_mapped_file(std::uintptr_t address) noexcept;
-
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
-/// munmap of recorded mappings, whole or in part. 0 or -errno.
+/// munmap of recorded mappings, whole or in part. 0, -errno, or kNoFile: none is at `low`.
+inline constexpr long kNoFile = 1;
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
+
+/// Forgets recorded mappings, whole or in part: something else is about to be mapped there in every address space.
+void forget_files(std::uintptr_t low, std::size_t bytes) noexcept;
 
 /// On a fault at `address`: makes the mapping here if another thread has made it. True when the access may be tried
 /// again.

@@ -100,6 +100,7 @@ void become_program() noexcept {
   reset_share_lock();
   reset_lazy_lock();
   forget_record_locks();
+  count_kept_descriptors();
   reset_ending();
   forget_helper();
   forget_watchdog();

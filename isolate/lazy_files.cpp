@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lock.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -26,7 +28,7 @@ struct LazyFile {
   std::uintptr_t low, high;  // equal: unused
 };
 
-constinit Lock lock;
+constinit Lock lock;  // of Answering: promoting is done in a rendezvous, whose tasks do not take it
 constinit LazyFile files[kFilesMax];
 constinit std::size_t count = 0;
 
@@ -34,6 +36,12 @@ LazyFile* find(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < count; ++i)
     if (files[i].low <= address && address < files[i].high) return &files[i];
   return nullptr;
+}
+
+LazyFile* unused() noexcept {
+  for (std::size_t i = 0; i < count; ++i)
+    if (files[i].low == files[i].high) return &files[i];
+  return count < kFilesMax ? &files[count++] : nullptr;
 }
 
 struct Promotion {
@@ -49,13 +57,11 @@ void map_block(void* argument) {
 }
 
 /// Copies page by page where a large copy fails: the last page of a mapping may lie behind its file's end.
-bool copy_block(const Promotion& p) noexcept {
+void copy_block(const Promotion& p) noexcept {
   const long bytes = static_cast<long>(p.high - p.low);
-  if (failed(raw_syscall(SYS_ftruncate, p.file, bytes))) return false;
-  if (raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low), bytes, 0) == bytes) return true;
+  if (raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low), bytes, 0) == bytes) return;
   for (long at = 0; at < bytes; at += kPage)
     raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low) + at, kPage, at);
-  return true;
 }
 
 bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
@@ -63,12 +69,13 @@ bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
   if (p.low < f.low) p.low = f.low;
   if (p.high > f.high) p.high = f.high;
   if (find_shared_range(address)) return true;  // another thread's write was faster
-  p.file = raw_syscall(SYS_memfd_create, as_long("mortise-written"), 1 /* MFD_CLOEXEC */);
+  p.file = open_memory_file("mortise-written", p.high - p.low);
   if (failed(p.file)) return false;
-  const bool copied = copy_block(p) && note_shared_range(p.low, p.high);
-  if (copied) everywhere(&map_block, &p);
+  copy_block(p);
+  const bool noted = note_shared_range(p.low, p.high);
+  if (noted) everywhere(&map_block, &p);
   raw_syscall(SYS_close, p.file);
-  return copied;
+  return noted;
 }
 
 bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept {
@@ -93,10 +100,11 @@ bool is_lazy_file(const Mapping& m) noexcept {
 }
 
 bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (count == kFilesMax) return false;
+  Answering held(lock);
+  LazyFile* const place = unused();
+  if (!place) return false;
   if (failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), PROT_READ))) return false;
-  Held held(lock);
-  files[count++] = {low, high};
+  *place = {low, high};
   return true;
 }
 
@@ -113,17 +121,19 @@ void promote_written_blocks() noexcept {
 }
 
 bool promote_on_write(std::uintptr_t address) noexcept {
-  Held held(lock);
+  Answering held(lock);
   const LazyFile* f = find(address);
   return f && promote(*f, address);
 }
 
 void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(lock);
+  if (count == 0) return;
+  Answering held(lock);
   for (std::size_t i = 0; i < count; ++i) {
     LazyFile& f = files[i];
     if (f.low >= high || f.high <= low) continue;
-    if (f.low < low && f.high > high && count < kFilesMax) files[count++] = {high, f.high};
+    if (f.low < low && f.high > high)
+      if (LazyFile* const rest = unused()) *rest = {high, f.high};
     if (f.low < low) f.high = low;
     else f.low = f.high < high ? f.high : high;
   }

@@ -77,7 +77,7 @@ bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes)};
   if (failed(f.file)) return fail_map(ENOMEM);
-  unmap_file(low, bytes);
+  forget_files(low, bytes);
   everywhere(&map_fresh, &f);
   raw_syscall(SYS_close, f.file);
   if (!in_region(low)) note_shared_range(low, low + bytes);
@@ -117,14 +117,12 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
   if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t at = address_of(low);
   bytes = page_ceil(bytes);
-  if (in_region(at) && !is_mapped_file(at)) {  // the place of a file is not used again: others still have it mapped
+  // The place of a file is not used again: others still have it mapped.
+  if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return fail(unmapped);
+  if (in_region(at)) {
     unprotect(at, bytes);
     give_pages(at, bytes);
     return 0;
-  }
-  if (is_mapped_file(at)) {
-    forget_shared_range(at, at + bytes);
-    return fail(unmap_file(at, bytes));
   }
   if (in_window(at)) {
     drop_contents(at, bytes);

@@ -7,6 +7,7 @@
 
 #include "fault.hpp"
 #include "lock.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "region.hpp"
@@ -24,16 +25,21 @@ struct Extent {
 constexpr std::size_t kExtentsMax = 8192;
 constexpr int kPlain = PROT_READ | PROT_WRITE;
 
-constinit Lock lock;
+constinit Lock lock;  // of Quiet: a fault in a handler comes to take it
 constinit Extent extents[kExtentsMax];
 constinit std::size_t count = 0;
+constinit std::atomic<std::size_t> count_in_region{0};
 
-void remove(std::size_t i) noexcept { std::memmove(&extents[i], &extents[i + 1], (--count - i) * sizeof(Extent)); }
+void remove(std::size_t i) noexcept {
+  if (in_region(extents[i].low)) count_in_region.fetch_sub(1);
+  std::memmove(&extents[i], &extents[i + 1], (--count - i) * sizeof(Extent));
+}
 
 bool insert(std::size_t i, Extent e) noexcept {
   if (count == kExtentsMax) return false;
   std::memmove(&extents[i + 1], &extents[i], (count++ - i) * sizeof(Extent));
   extents[i] = e;
+  if (in_region(e.low)) count_in_region.fetch_add(1);
   return true;
 }
 
@@ -102,7 +108,7 @@ long protect(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
     return raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), protection);
   if (!(protection & PROT_WRITE) && live_threads.load() > 1 && program_watches_faults())
     refuse_watched_protection(low, bytes);
-  Held held(lock);
+  Quiet held(lock);
   // An allocator that opens part of a reservation: in the region that is open already.
   const Extent now = lookup(low);
   if (protection == now.protection && now.low <= low && low + bytes <= now.high && in_region(low)) return 0;
@@ -112,7 +118,8 @@ long protect(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
 }
 
 void unprotect(std::uintptr_t low, std::size_t bytes) noexcept {
-  Held held(lock);
+  if (count_in_region.load() == 0) return;  // nearly always, and each munmap comes here
+  Quiet held(lock);
   const Extent now = lookup(low);
   if (now.protection == kPlain && low + bytes <= now.high) return;
   raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), kPlain);
@@ -126,7 +133,7 @@ void note_protection(std::uintptr_t low, std::uintptr_t high, int protection) no
 bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexcept {
   std::uintptr_t low, high;
   if (!bounds(address, low, high)) return false;
-  Held held(lock);
+  Quiet held(lock);
   const Extent now = lookup(address);
   const int needed = write ? PROT_WRITE : execute ? PROT_EXEC : PROT_READ;
   if (!(now.protection & needed)) return false;

@@ -11,10 +11,12 @@
 #include "record_locks.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstring>
 #include <fcntl.h>
 #include <pthread.h>
+#include <string_view>
 #include <sys/stat.h>
 
 #include "descriptors.hpp"
@@ -40,32 +42,58 @@ constinit Lock lock;  // taken with signals blocked only: fcntl may be called by
 constinit Marks marks{}, renewed{};
 alignas(8) constinit char list[2048]{}, text[4096]{};  // inside NoNewLocks
 
+constexpr std::uint64_t kAnyFile = 2;  // no file's key, which is odd
+
 bool is_being_locked(std::uint64_t key) noexcept {
   for (int i = 0; i < thread_records(); ++i) {
     const Thread& t = threads[i];
-    if (t.in_use.load() && t.ended.load() == 0 && t.takes_lock_of.load() == key) return true;
+    if (!t.in_use.load() || t.ended.load() != 0) continue;
+    for (const LockCall& call : t.lock_calls)
+      if (const std::uint64_t k = call.key.load(); k == key || k == kAnyFile) return true;
   }
   return false;
 }
 
-/// What a thread says of itself around a call that may take a lock. A handler may take another within it. Where
-/// cancellation or a jump leaves the call, it stands until the thread ends: too long, never too short.
+bool on_signal_stack() noexcept {
+  stack_t now{};
+  return failed(raw_syscall(SYS_sigaltstack, 0, as_long(&now))) || (now.ss_flags & SS_ONSTACK);
+}
+
+/// Forgets calls that a jump has left: who is above one on its stack is in none of its handlers. A signal's frame alone takes more
+/// than kSignalFrame, so that what lies less far below is no handler's either.
+void forget_calls_left(std::uintptr_t here) noexcept {
+  constexpr std::size_t kSignalFrame = 1024;
+  if (!self) return;
+  for (LockCall& call : self->lock_calls)
+    if (call.key.load() && here + kSignalFrame >= call.at && is_thread() && !on_signal_stack()) call.key.store(0);
+}
+
+/// What a thread says of itself around a call that may take a lock. Where cancellation or a jump leaves the call, it stands until
+/// that is found out: too long, never too short.
 class Taking {
  public:
   explicit Taking(std::uint64_t key) noexcept {
     if (!key || !is_thread()) return;
-    key_ = key;
     const NoNewLocks quiet;
     clear_up_before_lock();
     marks.set(key);
-    before_ = self->takes_lock_of.exchange(key);
+    call_ = self->lock_calls;
+    while (call_ < self->lock_calls + kLockCalls - 1 && call_->key.load()) ++call_;
+    key_before_ = call_->key.load();
+    at_before_ = call_->at;
+    call_->at = reinterpret_cast<std::uintptr_t>(this);
+    call_->key.store(key_before_ ? kAnyFile : key);  // more calls than places
   }
   void end() const noexcept {
-    if (key_) self->takes_lock_of.store(before_);
+    if (!call_) return;
+    call_->key.store(key_before_);
+    call_->at = at_before_;
   }
 
  private:
-  std::uint64_t key_ = 0, before_ = 0;
+  LockCall* call_ = nullptr;
+  std::uint64_t key_before_ = 0;
+  std::uintptr_t at_before_ = 0;
 };
 
 bool may_take_lock(int command) noexcept { return command == F_SETLK || command == F_SETLKW; }
@@ -82,15 +110,15 @@ int owner_of(int fd) noexcept {
   return owner.type == F_OWNER_PGRP ? -owner.pid : owner.pid;
 }
 
-/// Whether the kernel lists a record lock taken by way of this descriptor. A list longer than the room counts as one.
-bool shows_record_lock(int fd) noexcept {
+/// Whether the kernel lists such a lock taken by way of this descriptor. A list longer than the room counts as one.
+bool shows_lock(int fd, std::string_view kind) noexcept {
   char path[40];
   format_path(path, "/proc/self/fdinfo/", fd, "");
   const long info = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
   if (failed(info)) return info != -ENOENT;
   const long got = raw_syscall(SYS_read, info, as_long(text), sizeof text);
   raw_syscall(SYS_close, info);
-  return got < 0 || got == sizeof text || memmem(text, static_cast<std::size_t>(got), "POSIX", 5);
+  return got < 0 || got == sizeof text || memmem(text, static_cast<std::size_t>(got), kind.data(), kind.size());
 }
 
 struct DirectoryEntry {  // the kernel's own form
@@ -117,7 +145,7 @@ bool read_locks(Marks& out) noexcept {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(list + at);
       at += entry->bytes;
       const int fd = number_of(entry->name);
-      if (fd >= 0 && shows_record_lock(fd)) out.set(key_of_file(fd));
+      if (fd >= 0 && shows_lock(fd, "POSIX")) out.set(key_of_file(fd));
     }
   raw_syscall(SYS_close, folder);
   return got == 0;
@@ -125,11 +153,11 @@ bool read_locks(Marks& out) noexcept {
 
 }  // namespace
 
-NoNewLocks::NoNewLocks() noexcept : mask_(block_signals()) { lock.acquire(); }
-NoNewLocks::~NoNewLocks() {
-  lock.release();
-  restore_signals(mask_);
+NoNewLocks::NoNewLocks() noexcept {
+  lock.acquire();
+  forget_calls_left(reinterpret_cast<std::uintptr_t>(this));
 }
+NoNewLocks::~NoNewLocks() { lock.release(); }
 
 std::uint64_t key_of_file(int fd) noexcept {
   struct stat status;
@@ -146,12 +174,18 @@ bool may_hold_lock(int fd, std::uint64_t key) noexcept {
   return failed(raw_syscall(SYS_fcntl, fd, F_OFD_GETLK, as_long(&any))) || any.l_type != F_UNLCK;
 }
 
+bool shows_open_file_lock(int fd) noexcept { return shows_lock(fd, "FLOCK") || shows_lock(fd, "OFDLCK"); }
+
 bool renew_locked_files() noexcept {
   if (!is_thread()) return false;
   renewed = {};
   // Who takes a lock comes first: one that is through by now is in the kernel's list, which is read next.
   for (int i = 0; i < thread_records(); ++i)
-    if (const std::uint64_t key = threads[i].takes_lock_of.load(); threads[i].in_use.load() && key) renewed.set(key);
+    for (const LockCall& call : threads[i].lock_calls)
+      if (const std::uint64_t key = call.key.load(); threads[i].in_use.load() && key) {
+        if (key == kAnyFile) return false;
+        renewed.set(key);
+      }
   if (!read_locks(renewed)) return false;
   marks = renewed;
   return true;
@@ -167,7 +201,7 @@ void reset_record_lock() noexcept { lock.reset(); }
 void forget_record_locks() noexcept {
   lock.reset();
   marks = {};
-  self->takes_lock_of.store(0);
+  for (LockCall& call : self->lock_calls) call.key.store(0);
 }
 
 long control_file_raw(int fd, int command, long argument) noexcept {

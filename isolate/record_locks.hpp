@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "signals.hpp"
+
 namespace mortise::isolate {
 
 /// Replacement of fcntl; libc's lockf goes by way of it.
@@ -26,11 +28,14 @@ class NoNewLocks {
   NoNewLocks(const NoNewLocks&) = delete;
 
  private:
-  std::uint64_t mask_;
+  NoSignals signals_;
 };
 
 /// Whether closing `fd`, a descriptor of the file `key`, might take a lock of the program's away. Inside NoNewLocks.
 bool may_hold_lock(int fd, std::uint64_t key) noexcept;
+
+/// Whether the kernel lists a lock that goes with the open file, not with the process: flock or F_OFD_SETLK. Inside NoNewLocks.
+bool shows_open_file_lock(int fd) noexcept;
 
 /// Finds out what the program holds locks on, from the kernel's list: locks from before the runtime armed, and those
 /// that are gone. False when the system does not tell: then all that was known stays so. Inside NoNewLocks.

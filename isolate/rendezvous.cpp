@@ -10,6 +10,7 @@
 #include <ucontext.h>
 
 #include "lock.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "restart.hpp"
 #include "signals.hpp"
@@ -50,7 +51,7 @@ void catch_up_rendezvous(Thread& t) noexcept {
 }
 
 void everywhere(void (*what)(void*), void* argument) noexcept {
-  Held held(publishing);
+  Answering held(publishing);  // a handler might publish something itself
   task = what;
   task_argument = argument;
   const std::uint32_t wanted = version.fetch_add(1) + 1;

@@ -16,6 +16,7 @@
 #include "lazy_files.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
@@ -26,7 +27,7 @@ constinit std::size_t shared_range_count = 0;
 static constinit Lock ranges_lock;  // of changes; a reader looks at ranges that its own thread knows to be there
 
 bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(ranges_lock);
+  Quiet held(ranges_lock);
   for (std::size_t i = 0; i < shared_range_count; ++i) {
     if (shared_ranges[i].high == low) return shared_ranges[i].high = high, true;
     if (shared_ranges[i].low == high) return shared_ranges[i].low = low, true;
@@ -36,13 +37,17 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   return true;
 }
 
-void forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Held held(ranges_lock);
+bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Quiet held(ranges_lock);
+  bool any = false;
   for (std::size_t i = 0; i < shared_range_count;) {
     SharedRange& r = shared_ranges[i];
     if (r.low >= high || r.high <= low) {
       ++i;
-    } else if (r.low < low) {
+      continue;
+    }
+    any = true;
+    if (r.low < low) {
       if (r.high > high && shared_range_count < kSharedRangesMax) shared_ranges[shared_range_count++] = {high, r.high};
       r.high = low;
       ++i;
@@ -53,6 +58,7 @@ void forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
       r = shared_ranges[--shared_range_count];
     }
   }
+  return any;
 }
 
 void reset_share_lock() noexcept { ranges_lock.reset(); }

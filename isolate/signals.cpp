@@ -21,6 +21,8 @@ namespace mortise::isolate {
 namespace {
 constexpr unsigned long kRestorerGiven = 0x04000000;  // SA_RESTORER
 constexpr long kMaskBytes = 8;
+
+__thread bool none_come = false;  // each thread's own, as its mask is
 }  // namespace
 
 std::uint64_t block_signals() noexcept {
@@ -30,8 +32,23 @@ std::uint64_t block_signals() noexcept {
   return before;
 }
 
+std::uint64_t block_program_signals() noexcept {
+  constexpr int kRendezvous = 33;
+  const std::uint64_t most = ~(1ull << (kRendezvous - 1) | 1ull << (SIGSEGV - 1));
+  std::uint64_t before = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&most), as_long(&before), kMaskBytes);
+  return before;
+}
+
 void restore_signals(std::uint64_t mask) noexcept {
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, as_long(&mask), 0, kMaskBytes);
+}
+
+NoSignals::NoSignals() noexcept : is_outer_(!none_come) {
+  if (is_outer_) mask_ = block_signals(), none_come = true;
+}
+NoSignals::~NoSignals() {
+  if (is_outer_) none_come = false, restore_signals(mask_);
 }
 
 long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept {

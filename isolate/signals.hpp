@@ -9,6 +9,21 @@ namespace mortise::isolate {
 std::uint64_t block_signals() noexcept;
 void restore_signals(std::uint64_t mask) noexcept;
 
+/// Blocks what may run a handler of the program, or end the thread by cancellation. Tasks of a rendezvous and faults still come.
+std::uint64_t block_program_signals() noexcept;
+
+/// While one lives no signal is handled here. Costs two system calls, and none inside another.
+class NoSignals {
+ public:
+  NoSignals() noexcept;
+  ~NoSignals();
+  NoSignals(const NoSignals&) = delete;
+
+ private:
+  bool is_outer_;
+  std::uint64_t mask_ = 0;
+};
+
 /// The kernel's form of a signal action.
 struct KernelAction {
   void* handler;

@@ -38,6 +38,13 @@ struct Counts {
   std::uint64_t lock_waits = 0, lock_wait_ns = 0;
 };
 
+/// A call that may take a record lock (record_locks.hpp), and where on the stack it is: a handler may make another within it.
+struct LockCall {
+  std::atomic<std::uint64_t> key{0};  // of the file; 0: no call
+  std::uintptr_t at = 0;
+};
+inline constexpr int kLockCalls = 4;
+
 struct Thread {
   std::atomic<bool> in_use{false};
   int index = 0;
@@ -56,14 +63,14 @@ struct Thread {
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
-  std::atomic<std::uint64_t> awaits{0};         // signals it waits for in sigwait
-  std::atomic<std::uint64_t> takes_lock_of{0};  // key of the file (record_locks.hpp)
+  std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
+  LockCall lock_calls[kLockCalls];
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)
 };
 
 /// The calling thread; null in the runtime's helper and in processes the program cloned by itself.
-/// One of the two exceptions to "no thread_local": it is how an address space knows which thread it is.
+/// One of the three exceptions to "no thread_local": it is how an address space knows which thread it is.
 extern __thread Thread* self;
 
 extern Thread threads[kThreadsMax];  // [0] is the main thread
@@ -87,6 +94,9 @@ Thread* take_thread() noexcept;
 
 /// Notes that the thread was joined/detached or reaped; the second of the two frees the record.
 void let_go(Thread& t, ThreadFlag flag) noexcept;
+
+/// Copies of address spaces that were ever made, one for each thread.
+extern std::atomic<std::uint32_t> address_spaces;
 
 /// Threads that have not ended, main included.
 extern std::atomic<std::uint32_t> live_threads;

@@ -10,6 +10,7 @@
 #include "descriptors.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -32,7 +33,7 @@ struct Window {
   }
 };
 
-constinit Lock lock;
+constinit Lock lock;  // of Answering: adopting is done in a rendezvous, whose task does not take it
 constinit Window windows[kWindowsMax];
 constinit std::size_t count = 0;
 
@@ -95,7 +96,7 @@ Window* adopt(std::uintptr_t low) noexcept {
 
 long map_in_window(std::uintptr_t low, std::size_t bytes, bool keep) noexcept {
   bytes = page_ceil(bytes);
-  Held held(lock);
+  Answering held(lock);
   for (std::uintptr_t p = low / kWindow * kWindow; p < low + bytes; p += kWindow)
     if (!find(p) && !adopt(p)) return -ENOMEM;
   if (keep)
@@ -110,12 +111,12 @@ long map_in_window(std::uintptr_t low, std::size_t bytes, bool keep) noexcept {
 }
 
 bool in_window(std::uintptr_t address) noexcept {
-  Held held(lock);
+  Answering held(lock);
   return find(address) != nullptr;
 }
 
 void free_in_window(std::uintptr_t low, std::size_t bytes) noexcept {
-  Held held(lock);
+  Answering held(lock);
   for (std::uintptr_t p = low; p < low + bytes; p += kPage)
     if (Window* w = find(p)) w->mark((p - w->low) / kPage, false);
 }

@@ -97,6 +97,40 @@ def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     assert "after exec: 1" in done.out and not done.said
 
 
+def test_mappings_take_none_of_the_programs_descriptors(program, same_both_ways, tmp_path):
+    assert "files 300, shared 300" in same_both_ways([program("descriptors"), "many", tmp_path]).out
+
+
+def test_descriptors_that_the_program_closes_by_number(program, isolated, same_both_ways, tmp_path):
+    """A thread that touches a mapping later may end there, and never reads another file; numbers used again are the program's."""
+    assert "another" not in isolated([program("descriptors"), "closed", tmp_path]).out
+    same_both_ways([program("descriptors"), "taken", tmp_path])
+
+
+@pytest.mark.parametrize("what", ["gone", "handed on"])
+def test_what_is_unmapped_is_gone_in_all_threads(program, same_both_ways, tmp_path, what):
+    """Where it would be noticed at once, otherwise before it is too much."""
+    same_both_ways([program("descriptors"), what, tmp_path], times=2)
+
+
+def test_a_wait_for_a_lock_that_was_left_by_a_jump(program, same_both_ways, tmp_path):
+    """It ends there: descriptors are not kept for it for ever."""
+    same_both_ways([program("descriptors"), "jumped", tmp_path])
+
+
+@pytest.mark.parametrize("what", ["reads", "maps", "writes"])
+def test_mappings_while_signals_come(program, isolated, tmp_path, what):
+    """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""
+    done = isolated([program("handlers"), what, tmp_path / "file"])
+    assert (done.status, done.out) == (0, "done\n"), done.err
+
+
+def test_private_mappings_by_the_thousand(program, isolated, tmp_path):
+    """Each is remembered until it is unmapped, and no longer."""
+    done = isolated([program("handlers"), "one after the other", tmp_path / "file"])
+    assert (done.status, done.out) == (0, "done\n"), done.err
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
