@@ -57,6 +57,16 @@ void stop_other_threads() noexcept {
   }
 }
 
+void wait_for_ended_threads() noexcept {
+  for (;;) {
+    const std::uint32_t seen = helper_progress();
+    bool left = false;
+    for (Thread& t : threads) left |= &t != leader && t.in_use.load() && t.ended.load() && t.pid.load() > 0;
+    if (!left) return;
+    helper_wait_for_progress(seen);
+  }
+}
+
 void end_program(int status) noexcept {
   if (self && is_leader() && raw_getpid() == self->pid.load()) {
     stop_other_threads();

@@ -50,7 +50,10 @@ int execute(const char* path, char* const* arguments, char* const* environment) 
   // A file that cannot be executed must leave the program as it is: searches along PATH try many.
   const bool possible = !failed(raw_syscall(SYS_faccessat, AT_FDCWD, as_long(path), X_OK));
   if (!a_thread || alone || !possible) {
-    if (alone && possible) keep_locks_over_exec(true);
+    if (alone && possible) {
+      wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
+      keep_locks_over_exec(true);
+    }
     const long error = exec_now(r);
     if (alone && possible) keep_locks_over_exec(false);
     return errno = static_cast<int>(-error), -1;

@@ -74,6 +74,10 @@ def test_exec_keeps_the_process(program, same_both_ways, who):
     assert same_both_ways([program("exec"), who]).status == 11
 
 
+def test_a_lock_stays_when_the_last_thread_has_just_been_joined(program, same_both_ways, tmp_path):
+    assert same_both_ways([program("exec_lock"), tmp_path / "file"], times=10).out == "lost: 0\n"
+
+
 def test_places_that_are_used_again(program, same_both_ways):
     """Unmapped twice, mapped over, over a file: nobody gets another's pages, and no file is emptied."""
     assert same_both_ways([program("places")], times=3).out == "apart\n"
