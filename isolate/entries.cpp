@@ -61,6 +61,8 @@ const Replacement kEntries[] = {
     {"sigwait", at(&wait_signal), true},
     {"_Fork", at(&fork_process), true},
     {"execve", at(&execute), true},
+    {"execveat", at(&execute_at), false},
+    {"fexecve", at(&execute_descriptor), false},
     // credentials
     {"setuid", at(&set_uid), true},
     {"setgid", at(&set_gid), true},

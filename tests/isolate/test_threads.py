@@ -69,9 +69,15 @@ def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
 
+@pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall"])
 @pytest.mark.parametrize("who", ["thread", "main"])
-def test_exec_keeps_the_process(program, same_both_ways, who):
-    assert same_both_ways([program("exec"), who]).status == 11
+def test_exec_keeps_the_process(program, same_both_ways, who, call):
+    assert same_both_ways([program("exec"), who, call]).status == 11
+
+
+@pytest.mark.parametrize("who", [[], ["thread"]])
+def test_an_exec_that_fails_leaves_the_program_as_it_is(program, same_both_ways, tmp_path, who):
+    assert same_both_ways([program("exec_fails"), tmp_path, *who]).status == 33
 
 
 def test_a_lock_stays_when_the_last_thread_has_just_been_joined(program, same_both_ways, tmp_path):
