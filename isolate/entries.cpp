@@ -53,6 +53,7 @@ const Replacement kEntries[] = {
     {"pthread_setname_np", at(&set_thread_name), false},
     {"pthread_getname_np", at(&get_thread_name), false},
     {"raise", at(&raise_signal), true},
+    {"tgkill", at(&signal_thread_by_id), false},
     {"_exit", at(&end_process), true},
     {"pthread_cancel", at(&cancel_thread), true},
     {"sigaction", at(&exchange_action), true},

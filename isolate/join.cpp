@@ -116,6 +116,15 @@ int raise_signal(int signal) noexcept {
   return -1;
 }
 
+int process_of_thread(int process, int thread) noexcept {
+  return is_thread() && process == leader->pid.load() && find_thread_by_pid(thread) ? thread : process;
+}
+
+int signal_thread_by_id(int process, int thread, int signal) noexcept {
+  const long result = raw_syscall(SYS_tgkill, process_of_thread(process, thread), thread, signal);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
 int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
   Thread* t = find_thread(handle);
   if (!t) return ESRCH;

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "exec.hpp"
+#include "join.hpp"
 #include "memory.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
@@ -47,6 +48,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
   if (number == SYS_execveat)
     return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
+  if (number == SYS_tgkill || number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
   if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
   if (number == SYS_io_setup) refuse_kernel_object("libaio context");
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
