@@ -35,6 +35,21 @@ void on_signal(int, siginfo_t*, void* context) {
   errno = kept;
 }
 
+/// While one lives no handler of the program runs here: it may call what publishes as well (sigaction), and would wait
+/// for the thread that it interrupts. That thread still answers others and catches up with faults.
+class NoHandlers {
+ public:
+  NoHandlers() noexcept {
+    const std::uint64_t theirs = ~(1ull << (kSignal - 1) | 1ull << (SIGSEGV - 1));
+    raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&theirs), as_long(&mask_), sizeof mask_);
+  }
+  ~NoHandlers() { restore_signals(mask_); }
+  NoHandlers(const NoHandlers&) = delete;
+
+ private:
+  std::uint64_t mask_ = 0;
+};
+
 bool must_wait_for(const Thread& t, std::uint32_t wanted) noexcept {
   return &t != self && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && t.applied.load() != wanted;
 }
@@ -50,6 +65,7 @@ void catch_up_rendezvous(Thread& t) noexcept {
 }
 
 void everywhere(void (*what)(void*), void* argument) noexcept {
+  const NoHandlers quiet;
   Held held(publishing);
   task = what;
   task_argument = argument;

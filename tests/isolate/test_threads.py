@@ -111,6 +111,11 @@ def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
 
+@pytest.mark.parametrize("way, status", [([], 0), (["exec"], 21)])
+def test_a_handler_does_what_it_interrupts(program, same_both_ways, way, status):
+    assert same_both_ways([program("handlers"), *way]).status == status
+
+
 def test_calls_that_any_handler_ends(program, same_both_ways):
     same_both_ways([program("interrupted")])
 
