@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cancel.hpp"
+#include "end.hpp"
 #include "glibc.hpp"
 #include "kernel_thread.hpp"
 #include "raw.hpp"
@@ -89,6 +90,7 @@ int signal_thread(pthread_t handle, int signal) noexcept {
   if (!t) return ESRCH;
   const int pid = alive_pid(t);
   if (pid == 0) return 0;  // ended and not joined: as glibc, no error and no effect
+  if (t == self) stop_other_threads_before(signal);
   return static_cast<int>(-raw_syscall(SYS_tgkill, pid, pid, signal));
 }
 
@@ -110,6 +112,7 @@ int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept 
 
 int raise_signal(int signal) noexcept {
   if (signal == SIGABRT) let_into_dump();
+  stop_other_threads_before(signal);
   const long result = raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
   if (!failed(result)) return 0;
   errno = static_cast<int>(-result);
@@ -121,7 +124,9 @@ int process_of_thread(int process, int thread) noexcept {
 }
 
 int signal_thread_by_id(int process, int thread, int signal) noexcept {
-  const long result = raw_syscall(SYS_tgkill, process_of_thread(process, thread), thread, signal);
+  const int owner = process_of_thread(process, thread);
+  if (owner == raw_getpid() && thread == raw_gettid()) stop_other_threads_before(signal);
+  const long result = raw_syscall(SYS_tgkill, owner, thread, signal);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 

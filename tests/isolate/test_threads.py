@@ -57,6 +57,16 @@ def test_a_core_dump_holds_what_the_program_used(program, isolated, tmp_path, wa
         assert core.stat().st_size < most // 2
 
 
+@pytest.mark.parametrize("way", ["exit", "exit_group", "abort", "raise", "crash"])
+def test_nothing_is_held_when_the_end_is_known(program, same_both_ways, tmp_path, way):
+    assert "free 1" in same_both_ways([program("death"), tmp_path / "file", way], times=5).out
+
+
+def test_a_signal_that_is_blocked_ends_nobody(program, same_both_ways, tmp_path):
+    """Nor its threads: main ends by it when it unblocks it, and then the kernel alone sees to the others."""
+    same_both_ways([program("death"), tmp_path / "file", "blocked", "whoever holds it"])
+
+
 def test_kill_by_pid_ends_the_whole_program(program, same_both_ways):
     same_both_ways([program("ends"), "kill-self"])
 
