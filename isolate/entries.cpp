@@ -74,6 +74,7 @@ const Replacement kEntries[] = {
     {"seteuid", at(&set_euid), true},
     {"setegid", at(&set_egid), true},
     {"setgroups", at(&set_groups), true},
+    {"prctl", at(&control_process), false},
     // mutexes
     {"pthread_mutex_lock", at(&lock_mutex), true},
     {"pthread_mutex_trylock", at(&try_lock_mutex), true},

@@ -159,6 +159,10 @@ def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
 
 
+def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
+    assert "signal 15" in same_both_ways([program("parent_death")]).out
+
+
 @pytest.mark.parametrize("name", ["c11", "robust"])
 def test_further_interfaces(program, same_both_ways, name):
     assert same_both_ways([program(name)], times=5).status == 0
