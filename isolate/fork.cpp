@@ -23,6 +23,7 @@
 #include "lazy_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
+#include "parents.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
@@ -104,6 +105,7 @@ void become_program() noexcept {
   forget_helper();
   forget_watchdog();
   forget_watch();
+  note_parent();
   self->pid.store(raw_getpid());
   forget_other_threads();
   tid_field(self->tcb) = raw_gettid();

@@ -9,6 +9,7 @@
 #include "exec.hpp"
 #include "join.hpp"
 #include "memory.hpp"
+#include "parents.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "refuse.hpp"
@@ -46,6 +47,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     const long result = mortise_isolate_memory_call(number, a, b, c, d, e, f);
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
+  if (number == SYS_getppid) return parent_process();
   if (number == SYS_exit_group) end_process(static_cast<int>(a));
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
   if (number == SYS_execveat)

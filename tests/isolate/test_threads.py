@@ -159,6 +159,10 @@ def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
 
 
+def test_everybody_knows_the_parent(program, same_both_ways):
+    same_both_ways([program("parents")])
+
+
 def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
     assert "signal 15" in same_both_ways([program("parent_death")]).out
 
