@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "actions.hpp"
 #include "descriptors.hpp"
 #include "end.hpp"
 #include "file_maps.hpp"
@@ -105,6 +106,7 @@ void become_program() noexcept {
   forget_helper();
   forget_watchdog();
   forget_watch();
+  take_terminal_signals_back();
   note_parent();
   self->pid.store(raw_getpid());
   forget_other_threads();

@@ -126,6 +126,10 @@ def test_a_handler_does_what_it_interrupts(program, same_both_ways, way, status)
     assert same_both_ways([program("handlers"), *way]).status == status
 
 
+def test_what_threads_and_their_children_do_with_signals_of_a_terminal(program, same_both_ways):
+    assert same_both_ways([program("terminal")], times=5).status == 0
+
+
 def test_calls_that_any_handler_ends(program, same_both_ways):
     same_both_ways([program("interrupted")])
 
