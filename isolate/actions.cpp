@@ -56,9 +56,13 @@ void note(int signal, const KernelAction& action) noexcept {
 void on_terminal_signal(int signal, siginfo_t* info, void* context) {
   const int kept = errno;
   const KernelAction action = look_up(signal);
-  if (info->si_code == SI_TKILL && is_handler(action.handler))
+  auto& interrupted = *static_cast<ucontext_t*>(context);
+  if (info->si_code != SI_TKILL || !is_handler(action.handler)) {
+    restart_system_call(interrupted);
+  } else {
+    if (!(action.flags & SA_RESTART)) end_system_call(interrupted);
     reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
-  else restart_system_call(*static_cast<ucontext_t*>(context));
+  }
   errno = kept;
 }
 

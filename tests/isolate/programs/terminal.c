@@ -1,6 +1,8 @@
 // Handlers of signals that a terminal sends: what threads see of them, and what they leave to the processes they start.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -42,6 +44,26 @@ static void start_others(void) {
   printf("forked: %d\n", status_of(child));
   printf("system: %d\n", WEXITSTATUS(system("exit 4")));
 }
+/* A signal for one thread ends the call that it waits in: the usual way to stop such a thread. */
+static int pipe_ends[2];
+static volatile pid_t reader;
+static void* read_for_ever(void* unused) {
+  char nothing;
+  reader = gettid();
+  const ssize_t got = read(pipe_ends[0], &nothing, 1);
+  printf("read: %ld %d\n", (long)got, errno == EINTR);
+  return unused;
+}
+static void stop_reader(void) {
+  const struct sigaction action = {.sa_handler = on_hup};
+  sigaction(SIGHUP, &action, NULL);
+  pthread_t thread;
+  pipe(pipe_ends);
+  pthread_create(&thread, NULL, read_for_ever, NULL);
+  while (!reader) sched_yield();
+  usleep(20000);
+  while (hung_up < 2 || pthread_tryjoin_np(thread, NULL) != 0) pthread_kill(thread, SIGHUP), usleep(20000);
+}
 static void* work(void* unused) {
   start_others();
   pthread_kill(pthread_self(), SIGHUP);
@@ -62,6 +84,7 @@ int main(void) {
   signal(SIGTERM, on_term);
   pthread_create(&thread, NULL, work, NULL);
   pthread_barrier_wait(&turn);
+  stop_reader();
   kill(0, SIGINT);
   kill(getpid(), SIGTERM);
   pthread_barrier_wait(&turn);
