@@ -35,7 +35,7 @@ bool is_left(const Thread& t) noexcept {
 
 /// Whether `signal`, sent to the calling thread, ends the program.
 bool is_fatal(int signal) noexcept {
-  if (signal < 1 || signal > 64) return false;
+  if (signal < 1 || signal > 64 || raw_getpid() == 1) return false;  // the first process of a container is spared
   KernelAction now{};
   std::uint64_t blocked = 0;
   if (failed(set_action(signal, nullptr, &now)) || now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
