@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include "actions.hpp"
 #include "cancel.hpp"
 #include "entries.hpp"
 #include "fault.hpp"
@@ -138,6 +139,7 @@ State try_to_arm() noexcept {
     return State::declined;
   }
   find_locked_files();
+  note_terminal_signals();
   install_fault_handler();
   let_faults_through();
   install_rendezvous();

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
+#include "actions.hpp"
 #include "end.hpp"
 #include "helper.hpp"
 #include "masks.hpp"

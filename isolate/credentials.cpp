@@ -39,6 +39,17 @@ int change(Call call) noexcept {
   return failed(call.result) ? (errno = static_cast<int>(-call.result), -1) : 0;
 }
 
+struct Control {
+  long option, argument, result;
+};
+
+/// The kernel's mark of a thread's process is the runtime's; the program means its own, which is the leader's.
+void control_leader(void* argument) {
+  if (!is_leader()) return;
+  Control& c = *static_cast<Control*>(argument);
+  c.result = raw_syscall(SYS_prctl, c.option, c.argument);
+}
+
 constexpr long kKeep = -1;
 
 }  // namespace
@@ -55,6 +66,14 @@ int set_resgid(gid_t real, gid_t effective, gid_t saved) noexcept {
 }
 int set_euid(uid_t id) noexcept { return change({SYS_setresuid, kKeep, id, kKeep, nullptr, 0}); }
 int set_egid(gid_t id) noexcept { return change({SYS_setresgid, kKeep, id, kKeep, nullptr, 0}); }
+int control_process(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept {
+  const bool about_death = option == PR_SET_PDEATHSIG || option == PR_GET_PDEATHSIG;
+  Control call{option, static_cast<long>(a), 0};
+  if (about_death && is_thread() && !is_leader()) everywhere(&control_leader, &call);
+  else call.result = raw_syscall(SYS_prctl, option, call.argument, static_cast<long>(b), static_cast<long>(c), static_cast<long>(d));
+  return failed(call.result) ? (errno = static_cast<int>(-call.result), -1) : static_cast<int>(call.result);
+}
+
 int set_groups(std::size_t count, const gid_t* groups) noexcept {
   return change({SYS_setgroups, static_cast<long>(count), as_long(groups), 0, nullptr, 0});
 }

@@ -2,6 +2,7 @@
 #include "end.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
 
@@ -9,6 +10,7 @@
 #include "helper.hpp"
 #include "keys.hpp"
 #include "raw.hpp"
+#include "signals.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
 #include "watch.hpp"
@@ -22,6 +24,26 @@ constinit std::atomic<bool> is_ending{false};
 void wait_for_other_threads() {
   live_threads.fetch_sub(1);
   for (std::uint32_t left; (left = live_threads.load()) != 0;) futex_wait(&live_threads, left);
+}
+
+/// Whether the helper has still to reap it; what the program reaped itself (by __WALL), it never will.
+bool is_left(const Thread& t) noexcept {
+  if (&t == leader || !t.in_use.load()) return false;
+  const int pid = t.pid.load();
+  return pid > 0 && raw_syscall(SYS_kill, pid, 0) != -ESRCH;
+}
+
+/// Whether `signal`, sent to the calling thread, ends the program.
+bool is_fatal(int signal) noexcept {
+  if (signal < 1 || signal > 64 || raw_getpid() == 1) return false;  // the first process of a container is spared
+  KernelAction now{};
+  std::uint64_t blocked = 0;
+  if (failed(set_action(signal, nullptr, &now)) || now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, as_long(&blocked), sizeof blocked);
+  if (blocked >> (signal - 1) & 1) return false;
+  for (const int harmless : {SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
+    if (signal == harmless) return false;
+  return true;
 }
 
 }  // namespace
@@ -51,10 +73,24 @@ void stop_other_threads() noexcept {
     const std::uint32_t seen = helper_progress();
     kill_other_threads();
     bool left = false;
-    for (Thread& t : threads) left |= &t != leader && t.in_use.load() && t.pid.load() > 0;
+    for (const Thread& t : threads) left |= is_left(t);
     if (!left) return;
     helper_wait_for_progress(seen);
   }
+}
+
+void wait_for_ended_threads() noexcept {
+  for (;;) {
+    const std::uint32_t seen = helper_progress();
+    bool left = false;
+    for (const Thread& t : threads) left |= t.ended.load() && is_left(t);
+    if (!left) return;
+    helper_wait_for_progress(seen);
+  }
+}
+
+void stop_other_threads_before(int signal) noexcept {
+  if (is_thread() && is_leader() && is_fatal(signal)) stop_other_threads();
 }
 
 void end_program(int status) noexcept {

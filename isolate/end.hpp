@@ -21,6 +21,14 @@ struct Thread;
 /// Ends all other threads and waits until the helper has reaped them. Only in the leader's process, not in the helper.
 void stop_other_threads() noexcept;
 
+/// The same, if `signal` is about to end the program by way of main. Others would die of main's death, but later than
+/// its parent knows of it, and hold ports and record locks until then.
+void stop_other_threads_before(int signal) noexcept;
+
+/// Waits until the helper has reaped the threads that ended by themselves: one that was joined may still be leaving, and
+/// shares the descriptors until then. Only in the leader's process, not in the helper.
+void wait_for_ended_threads() noexcept;
+
 /// Sends SIGKILL to the processes of all threads but the leader.
 void kill_other_threads() noexcept;
 

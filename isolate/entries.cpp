@@ -53,6 +53,7 @@ const Replacement kEntries[] = {
     {"pthread_setname_np", at(&set_thread_name), false},
     {"pthread_getname_np", at(&get_thread_name), false},
     {"raise", at(&raise_signal), true},
+    {"tgkill", at(&signal_thread_by_id), false},
     {"_exit", at(&end_process), true},
     {"pthread_cancel", at(&cancel_thread), true},
     {"sigaction", at(&exchange_action), true},
@@ -61,6 +62,8 @@ const Replacement kEntries[] = {
     {"sigwait", at(&wait_signal), true},
     {"_Fork", at(&fork_process), true},
     {"execve", at(&execute), true},
+    {"execveat", at(&execute_at), false},
+    {"fexecve", at(&execute_descriptor), false},
     // credentials
     {"setuid", at(&set_uid), true},
     {"setgid", at(&set_gid), true},
@@ -71,6 +74,7 @@ const Replacement kEntries[] = {
     {"seteuid", at(&set_euid), true},
     {"setegid", at(&set_egid), true},
     {"setgroups", at(&set_groups), true},
+    {"prctl", at(&control_process), false},
     // mutexes
     {"pthread_mutex_lock", at(&lock_mutex), true},
     {"pthread_mutex_trylock", at(&try_lock_mutex), true},

@@ -8,7 +8,8 @@
 
 #include "descriptors.hpp"
 #include "end.hpp"
-#include "lock.hpp"
+#include "exec_check.hpp"
+#include "message.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "rendezvous.hpp"
@@ -19,14 +20,14 @@ namespace mortise::isolate {
 namespace {
 
 struct Request {
-  const char* path;
-  char* const* arguments;
-  char* const* environment;
+  Exec exec;
   std::uint64_t mask;
 };
 
-long exec_now(const Request& r) noexcept {
-  return raw_syscall(SYS_execve, as_long(r.path), as_long(r.arguments), as_long(r.environment));
+long exec_now(const Exec& e) noexcept {
+  if (e.folder == AT_FDCWD && e.flags == 0)
+    return raw_syscall(SYS_execve, as_long(e.path), as_long(e.arguments), as_long(e.environment));
+  return raw_syscall(SYS_execveat, e.folder, as_long(e.path), as_long(e.arguments), as_long(e.environment), e.flags);
 }
 
 /// Runs in the leader: all of the request's memory is shared, so it can be read after its thread was ended.
@@ -37,32 +38,51 @@ void exec_in_leader(void* argument) {
   reset_record_lock();
   keep_locks_over_exec(true);
   restore_signals(r.mask);
-  exec_now(r);
-  raw_syscall(SYS_exit_group, 127);  // the file could be executed a moment ago
+  const long error = exec_now(r.exec);
+  say("exec of %s failed (error %d) when the other threads had been ended for it", r.exec.path, static_cast<int>(-error));
+  raw_syscall(SYS_exit_group, 127);
+}
+
+/// Returns -errno.
+long exec_alone(const Exec& e) noexcept {
+  // Searches along PATH try many: what is done for locks is done once.
+  const bool possible = why_exec_fails(e) == 0;
+  if (possible) {
+    wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
+    keep_locks_over_exec(true);
+  }
+  const long error = exec_now(e);
+  if (possible) keep_locks_over_exec(false);
+  return error;
+}
+
+int run(const Exec& e) noexcept {
+  const bool only_asks = e.flags & kOnlyCheck;
+  const bool alone = is_leader() && live_threads.load() == 1;
+  const long error = !is_thread() || only_asks ? exec_now(e) : alone ? exec_alone(e) : why_exec_fails(e);
+  // A file that cannot be executed must leave the program as it is.
+  if (error != 0) return errno = static_cast<int>(-error), -1;
+  if (only_asks) return 0;
+  Request r{e, block_signals()};
+  if (is_leader()) exec_in_leader(&r);
+  restore_signals(r.mask);  // others may be publishing
+  everywhere(&exec_in_leader, &r);
+  for (;;) raw_syscall(SYS_pause);
 }
 
 }  // namespace
 
 int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
-  Request r{path, arguments, environment, 0};
-  const bool a_thread = self && raw_getpid() == self->pid.load();  // and not a forked or spawned child
-  const bool alone = a_thread && is_leader() && live_threads.load() == 1;
-  // A file that cannot be executed must leave the program as it is: searches along PATH try many.
-  const bool possible = !failed(raw_syscall(SYS_faccessat, AT_FDCWD, as_long(path), X_OK));
-  if (!a_thread || alone || !possible) {
-    if (alone && possible) keep_locks_over_exec(true);
-    const long error = exec_now(r);
-    if (alone && possible) keep_locks_over_exec(false);
-    return errno = static_cast<int>(-error), -1;
-  }
-  r.mask = block_signals();
-  if (is_leader()) {
-    restore_signals(r.mask);
-    exec_in_leader(&r);
-  }
-  restore_signals(r.mask);
-  everywhere(&exec_in_leader, &r);
-  for (;;) raw_syscall(SYS_pause);
+  return run({AT_FDCWD, path, arguments, environment, 0});
+}
+
+int execute_at(int folder, const char* path, char* const* arguments, char* const* environment, int flags) noexcept {
+  return run({folder, path, arguments, environment, flags});
+}
+
+int execute_descriptor(int fd, char* const* arguments, char* const* environment) noexcept {
+  if (fd < 0 || !arguments || !environment) return errno = EINVAL, -1;
+  return run({fd, "", arguments, environment, AT_EMPTY_PATH});
 }
 
 }  // namespace mortise::isolate

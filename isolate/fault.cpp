@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ucontext.h>
 
+#include "end.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "protection.hpp"
@@ -43,6 +44,7 @@ void end_by_default(int signal) noexcept {
   let_into_dump();
   const KernelAction by_default{};
   set_action(signal, &by_default, nullptr);  // the instruction runs again and ends the process
+  stop_other_threads_before(signal);
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "actions.hpp"
 #include "descriptors.hpp"
 #include "end.hpp"
 #include "file_maps.hpp"
@@ -23,6 +24,7 @@
 #include "lazy_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
+#include "parents.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
@@ -105,6 +107,8 @@ void become_program() noexcept {
   forget_helper();
   forget_watchdog();
   forget_watch();
+  take_terminal_signals_back();
+  note_parent();
   self->pid.store(raw_getpid());
   forget_other_threads();
   tid_field(self->tcb) = raw_gettid();

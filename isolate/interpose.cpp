@@ -10,6 +10,7 @@
 #include "end.hpp"
 #include "loads.hpp"
 #include "message.hpp"
+#include "parents.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "thread.hpp"
@@ -71,3 +72,5 @@ MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {
   // A child the program cloned by itself finds the record of its parent here: it is nobody's thread.
   return self && self->pid.load(std::memory_order_relaxed) == own ? leader->pid.load(std::memory_order_relaxed) : own;
 }
+
+MORTISE_ISOLATE_EXPORT pid_t getppid() noexcept { return parent_process(); }

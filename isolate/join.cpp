@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cancel.hpp"
+#include "end.hpp"
 #include "glibc.hpp"
 #include "kernel_thread.hpp"
 #include "raw.hpp"
@@ -89,6 +90,7 @@ int signal_thread(pthread_t handle, int signal) noexcept {
   if (!t) return ESRCH;
   const int pid = alive_pid(t);
   if (pid == 0) return 0;  // ended and not joined: as glibc, no error and no effect
+  if (t == self) stop_other_threads_before(signal);
   return static_cast<int>(-raw_syscall(SYS_tgkill, pid, pid, signal));
 }
 
@@ -110,10 +112,22 @@ int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept 
 
 int raise_signal(int signal) noexcept {
   if (signal == SIGABRT) let_into_dump();
+  stop_other_threads_before(signal);
   const long result = raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
   if (!failed(result)) return 0;
   errno = static_cast<int>(-result);
   return -1;
+}
+
+int process_of_thread(int process, int thread) noexcept {
+  return is_thread() && process == leader->pid.load() && find_thread_by_pid(thread) ? thread : process;
+}
+
+int signal_thread_by_id(int process, int thread, int signal) noexcept {
+  const int owner = process_of_thread(process, thread);
+  if (owner == raw_getpid() && thread == raw_gettid()) stop_other_threads_before(signal);
+  const long result = raw_syscall(SYS_tgkill, owner, thread, signal);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 
 int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {

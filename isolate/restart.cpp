@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <ucontext.h>
 
 #include "raw.hpp"
@@ -59,7 +60,40 @@ bool may_restart(long number, greg_t* r) noexcept {
   }
 }
 
+/// Calls that may wait, and that the kernel itself makes again.
+bool may_end(long number, const greg_t* r) noexcept {
+  switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_flock:
+      return true;
+    case SYS_fcntl:
+      return r[REG_RSI] == F_SETLKW || r[REG_RSI] == F_OFD_SETLKW;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
+
+void end_system_call(ucontext_t& context) noexcept {
+  greg_t* r = context.uc_mcontext.gregs;
+  const auto* next = reinterpret_cast<const unsigned char*>(r[REG_RIP]);
+  // A call that was begun has left where it would come back to in rcx.
+  if (next[0] != 0x0f || next[1] != 0x05 || r[REG_RCX] != r[REG_RIP] + 2 || !may_end(r[REG_RAX], r)) return;
+  r[REG_RIP] += 2;
+  r[REG_RAX] = -EINTR;
+}
 
 void restart_system_call(ucontext_t& context) noexcept {
   greg_t* r = context.uc_mcontext.gregs;

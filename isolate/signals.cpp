@@ -65,15 +65,4 @@ bool comes_from_terminal(int signal) noexcept {
   return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTERM || signal == SIGTSTP;
 }
 
-void leave_terminal_signals_to_leader() noexcept {
-  for (int signal = 1; signal < 32; ++signal) {
-    if (!comes_from_terminal(signal)) continue;
-    KernelAction now{};
-    set_action(signal, nullptr, &now);
-    if (now.handler == reinterpret_cast<void*>(SIG_DFL) || now.handler == reinterpret_cast<void*>(SIG_IGN)) continue;
-    const KernelAction ignore{reinterpret_cast<void*>(SIG_IGN), 0, nullptr, 0};
-    set_action(signal, &ignore, nullptr);
-  }
-}
-
 }  // namespace mortise::isolate

@@ -35,9 +35,7 @@ struct KernelAction {
 /// Sets and gets actions without libc. `action` or `old` may be null. Supplies the restorer.
 long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept;
 
-/// In a new thread: a terminal sends its signals to every process of the group. Where the program handles one, only the
-/// leader shall run the handler.
-void leave_terminal_signals_to_leader() noexcept;
+/// A terminal sends its signals to every process of the group (actions.hpp).
 bool comes_from_terminal(int signal) noexcept;
 
 }  // namespace mortise::isolate

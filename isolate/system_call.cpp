@@ -5,7 +5,11 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 
+#include "end.hpp"
+#include "exec.hpp"
+#include "join.hpp"
 #include "memory.hpp"
+#include "parents.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "refuse.hpp"
@@ -28,6 +32,11 @@ long global_barrier(long command) noexcept {
   }
 }
 
+template <class T>
+T* pointer(long argument) noexcept {
+  return reinterpret_cast<T*>(argument);
+}
+
 }  // namespace
 
 long system_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
@@ -38,6 +47,13 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     const long result = mortise_isolate_memory_call(number, a, b, c, d, e, f);
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
+  if (number == SYS_getppid) return parent_process();
+  if (number == SYS_exit_group) end_process(static_cast<int>(a));
+  if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
+  if (number == SYS_execveat)
+    return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
+  if (number == SYS_tgkill) return signal_thread_by_id(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
+  if (number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
   if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
   if (number == SYS_io_setup) refuse_kernel_object("libaio context");
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");

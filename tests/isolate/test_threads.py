@@ -57,6 +57,16 @@ def test_a_core_dump_holds_what_the_program_used(program, isolated, tmp_path, wa
         assert core.stat().st_size < most // 2
 
 
+@pytest.mark.parametrize("way", ["exit", "exit_group", "abort", "raise", "crash"])
+def test_nothing_is_held_when_the_end_is_known(program, same_both_ways, tmp_path, way):
+    assert "free 1" in same_both_ways([program("death"), tmp_path / "file", way], times=5).out
+
+
+def test_a_signal_that_is_blocked_ends_nobody(program, same_both_ways, tmp_path):
+    """Nor its threads: main ends by it when it unblocks it, and then the kernel alone sees to the others."""
+    same_both_ways([program("death"), tmp_path / "file", "blocked", "whoever holds it"])
+
+
 def test_kill_by_pid_ends_the_whole_program(program, same_both_ways):
     same_both_ways([program("ends"), "kill-self"])
 
@@ -69,9 +79,19 @@ def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
 
+@pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall"])
 @pytest.mark.parametrize("who", ["thread", "main"])
-def test_exec_keeps_the_process(program, same_both_ways, who):
-    assert same_both_ways([program("exec"), who]).status == 11
+def test_exec_keeps_the_process(program, same_both_ways, who, call):
+    assert same_both_ways([program("exec"), who, call]).status == 11
+
+
+@pytest.mark.parametrize("who", [[], ["thread"]])
+def test_an_exec_that_fails_leaves_the_program_as_it_is(program, same_both_ways, tmp_path, who):
+    assert same_both_ways([program("exec_fails"), tmp_path, *who]).status == 33
+
+
+def test_a_lock_stays_when_the_last_thread_has_just_been_joined(program, same_both_ways, tmp_path):
+    assert same_both_ways([program("exec_lock"), tmp_path / "file"], times=10).out == "lost: 0\n"
 
 
 def test_places_that_are_used_again(program, same_both_ways):
@@ -135,6 +155,15 @@ def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
 
+@pytest.mark.parametrize("way, status", [([], 0), (["exec"], 21)])
+def test_a_handler_does_what_it_interrupts(program, same_both_ways, way, status):
+    assert same_both_ways([program("publishers"), *way]).status == status
+
+
+def test_what_threads_and_their_children_do_with_signals_of_a_terminal(program, same_both_ways):
+    assert same_both_ways([program("terminal")], times=5).status == 0
+
+
 def test_calls_that_any_handler_ends(program, same_both_ways):
     same_both_ways([program("interrupted")])
 
@@ -166,6 +195,14 @@ def test_giving_memory_back_at_once(program, same_both_ways):
 @pytest.mark.parametrize("when", [[], ["before the first thread"]])
 def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
+
+
+def test_everybody_knows_the_parent(program, same_both_ways):
+    same_both_ways([program("parents")])
+
+
+def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
+    assert "signal 15" in same_both_ways([program("parent_death")]).out
 
 
 @pytest.mark.parametrize("name", ["c11", "robust"])

@@ -1,15 +1,17 @@
 // Signals of a threaded program: handlers set by one thread serve all, alternate stacks, masks, a fault handler of the
-// program's own, and a signal sent to the process.
+// program's own, and signals sent to the process and to threads by their numbers.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static pthread_barrier_t turn;
 static volatile int handled_by_thread, handled_by_main, interrupted;
+static volatile pid_t thread_id;
 static pthread_t main_thread;
 static sigjmp_buf back;
 static void on_usr1(int n) {
@@ -25,7 +27,11 @@ static void on_int(int n) { ++interrupted; }
 static void* work(void* unused) {
   pthread_barrier_wait(&turn);  // main has set the handlers after this thread began
   raise(SIGUSR1);
+  tgkill(getpid(), gettid(), SIGUSR1);
+  syscall(SYS_tgkill, getpid(), gettid(), SIGUSR1);
   printf("handled by thread: %d\n", handled_by_thread);
+  printf("not the program's: %d, %d\n", tgkill(getpid(), 1, 0), tgkill(1, gettid(), 0));
+  thread_id = gettid();
   int way = sigsetjmp(back, 1);
   if (way == 0) *(volatile int*)16 = 1;
   printf("own fault handler: %d\n", way);
@@ -56,6 +62,7 @@ int main(void) {
   printf("own handler reported back: %d\n", old.sa_sigaction == on_fault);
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
+  printf("by its number: %d\n", tgkill(getpid(), thread_id, 0));
   printf("old pthread_kill: %d\n", old_kill(thread, 0));
   kill(getpid(), SIGUSR1);
   printf("handled by main: %d\n", handled_by_main);

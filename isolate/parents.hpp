@@ -1,0 +1,12 @@
+// parents.hpp: getppid, where parents are programs rather than threads' processes.
+#pragma once
+
+namespace mortise::isolate {
+
+/// Replacement of getppid.
+int parent_process() noexcept;
+
+/// In the child of a fork, before it takes itself for the program: whose child it is.
+void note_parent() noexcept;
+
+}  // namespace mortise::isolate
