@@ -70,7 +70,7 @@ struct Thread {
 };
 
 /// The calling thread; null in the runtime's helper and in processes the program cloned by itself.
-/// One of the three exceptions to "no thread_local": it is how an address space knows which thread it is.
+/// An exception to "no thread_local": it is how an address space knows which thread it is.
 extern __thread Thread* self;
 
 extern Thread threads[kThreadsMax];  // [0] is the main thread
