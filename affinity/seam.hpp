@@ -1,7 +1,7 @@
 // Where the two halves of affinity pools meet: what the run-time half (observe/) shows, and what the analysis half (graph/,
 // place/) asks for.
 //
-//   malloc ─► AffinityPools ─ miss ─► Observer: chain ─► node ─ object 16, 32 ─► observed()            (analysis half)
+//   malloc ─► AffinityPools ─ miss ─► Observer: chain ─► node ─ object 24, 32 ─► observed()            (analysis half)
 //                 ▲                                                                     │
 //                 └──────────── pool of a node ◄── unite, divide_from_size_class, fold_back
 //
@@ -55,7 +55,7 @@ enum class Why : std::uint8_t { none, type_one, type_two, co_allocated, plan, pa
 // -- the run-time half calls (weak: without the analysis half nobody is told; hidden: nobody else is meant)
 #pragma GCC visibility push(hidden)
 
-/// Object number 16 or 32 of a node, just before its address is returned.
+/// Object number 24 or 32 of a node whose objects stay, just before its address is returned.
 [[gnu::weak]] void observed(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept;
 /// Every object of a node that is still counted, just before its address is returned: for the address table's neighbours and
 /// the co-allocation rule. Must be cheap.

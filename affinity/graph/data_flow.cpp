@@ -36,7 +36,7 @@ Value DataFlow::load(std::uintptr_t address, unsigned bytes) noexcept {
   }
   if (address - object_ < size_) return {};  // what is in it before it is written means nothing
   std::uint64_t bits = 0;
-  return bytes <= 8 && memory_.read(address, &bits, bytes) ? Value::of(bits) : Value{};
+  return bytes <= 8 && memory_->read(address, &bits, bytes) ? Value::of(bits) : Value{};
 }
 
 void DataFlow::note(std::uintptr_t address, Value v) noexcept {
@@ -266,7 +266,7 @@ void DataFlow::follow(unsigned block) noexcept {
   while (looked_at_ < kInstructions && holds_pointer()) {
     if (pc != pc_[block] && block_at(pc) >= 0) return reach(pc);
     bool readable = true;
-    const Op* const op = code_->at(pc, memory_, readable);
+    const Op* const op = code_->at(pc, *memory_, readable);
     if (!op) return;
     ++looked_at_;
     pc += op->length;
@@ -286,12 +286,11 @@ void DataFlow::follow(unsigned block) noexcept {
   }
 }
 
-unsigned DataFlow::run(Code& code, const Start& start) noexcept {
-  code_ = &code;
+unsigned DataFlow::run(Code& code, ForeignMemory& memory, const Start& start) noexcept {
+  code_ = &code, memory_ = &memory;
   object_ = start.object, size_ = start.size, stack_ = start.general[kRsp].bits;
   blocks_ = stores_ = looked_at_ = 0;
   begins_ = waits_ = 0;
-  memory_.begin(stack_);
   now_.slots = 0;
   now_.slot.forget(~0u), now_.lane.forget(~0u);
   for (unsigned r = 0; r < 16; ++r) now_.general.set(r, start.general[r]);

@@ -18,9 +18,9 @@ class DataFlow {
  public:
   static constexpr unsigned kInstructions = 400, kBlocks = 40, kVisits = 3, kSlots = 24, kStores = 64;
 
-  /// Follows the object from `start` on; instructions that were decoded once are in `code`. Returns how many were looked at; the stores are
-  /// there until the next run.
-  unsigned run(Code& code, const Start& start) noexcept;
+  /// Follows the object from `start` on; instructions that were decoded once are in `code`, pages that were seen in `memory`, which
+  /// has begun. Returns how many instructions were looked at; the stores are there until the next run.
+  unsigned run(Code& code, ForeignMemory& memory, const Start& start) noexcept;
   unsigned stores() const noexcept { return stores_; }
   const Store& stored(unsigned n) const noexcept { return store_[n]; }
 
@@ -83,7 +83,7 @@ class DataFlow {
   }
 
   Code* code_ = nullptr;  ///< of this run
-  ForeignMemory memory_;
+  ForeignMemory* memory_ = nullptr;
   /// A bit of `begins_` for the place where a block may begin.
   static std::uint64_t mark_of(std::uintptr_t pc) noexcept { return std::uint64_t{1} << (pc * 0x9e3779b97f4a7c15ull >> 58); }
   int block_at(std::uintptr_t pc) const noexcept;

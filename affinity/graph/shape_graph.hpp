@@ -4,14 +4,12 @@
 //      H  heap nodes: a call chain and a size class          H ─ +8 ─► H     an edge carries the field's offset
 //      E  edges: a pointer to an object of `to` was stored at `offset` of an object of `from`
 //
-// Edges are only ever added. Each is held once and counted. Tables of fixed size lie in pages that are touched as they fill, those by hash
-// too: they begin with one page's slots and double. What no longer fits is counted and left out.
+// Edges are only ever added. Each is held once and counted. What no longer fits is counted and left out.
 //
 // Source: [Wang10], after the shape graphs of points-to analysis. Not synchronised: under the lock of the analysis.
 #pragma once
 
-#include "affinity/seam.hpp"
-#include "mortise/data/preset.hpp"
+#include "affinity/tables.hpp"
 
 namespace mortise::affinity {
 
@@ -44,43 +42,40 @@ struct Edge {
 
 class ShapeGraph {
  public:
-  static constexpr std::uint32_t kEdgesMax = 1u << 15, kVariablesMax = 1u << 13, kSlots = 1u << 16;
+  static constexpr std::uint32_t kEdgesMax = (1u << 15) - 1, kVariablesMax = (1u << 13) - 1;
 
-  /// The edge's number, 0 if it does not fit; `fresh` tells whether it was not known before. O(1).
+  /// The edge's number, 0 if it does not fit; `fresh` tells whether it was not known before. O(1), amortised.
   std::uint32_t add(GraphNode from, NodeId to, std::int32_t offset, Seen by, bool& fresh) noexcept;
-  /// The node of a variable, made when it is new; 0 if there is no room. O(1).
+  /// The node of a variable, made when it is new; 0 if there is no room. O(1), amortised.
   GraphNode variable(const Variable& v) noexcept;
 
   const Edge& edge(std::uint32_t n) const noexcept { return edges_[n]; }
-  const Variable& variable_of(GraphNode n) const noexcept { return variables_[n - kFirstVariable]; }
-  std::uint32_t first_from(GraphNode n) const noexcept { return from_ ? from_[index_of(n)] : 0; }
-  std::uint32_t first_to(NodeId n) const noexcept { return to_ ? to_[n] : 0; }
-  std::uint32_t edges() const noexcept { return edge_count_; }          // numbered 1 ..
-  std::uint32_t variables() const noexcept { return variable_count_; }  // numbered kFirstVariable + 1 ..
+  const Variable& variable_of(GraphNode n) const noexcept { return variables_[n - kFirstVariable].is; }
+  std::uint32_t first_from(GraphNode n) const noexcept {
+    return is_variable(n) ? variables_[n - kFirstVariable].first_from : ends_[n].first_from;
+  }
+  std::uint32_t first_to(NodeId n) const noexcept { return ends_[n].first_to; }
+  std::uint32_t edges() const noexcept { return edges_.last(); }          // numbered 1 ..
+  std::uint32_t variables() const noexcept { return variables_.last(); }  // numbered kFirstVariable + 1 ..
   std::uint32_t left_out() const noexcept { return left_out_; }
   std::size_t bytes() const noexcept;
   static constexpr bool is_variable(GraphNode n) noexcept { return n >= kFirstVariable; }
 
  private:
-  static constexpr std::uint32_t index_of(GraphNode n) noexcept {
-    return is_variable(n) ? kNodesMax + (n - kFirstVariable) : n;
-  }
-  /// Numbers of edges or variables by hash, of which the first `room` slots are in use.
-  struct Slots {
-    static constexpr std::uint32_t kFirst = 1u << 10;
-    std::uint32_t* at = nullptr;
-    Preset<kFirst> room;
-
-    /// The next number, `count`, goes to `slot`; twice the room where half of it is taken. O(1), amortised.
-    template <class HashOf> void put(std::uint32_t& slot, std::uint32_t count, HashOf&& hash_of) noexcept;
+  struct Known {
+    Variable is;
+    std::uint32_t first_from;
   };
-  bool prepare() noexcept;
+  struct Ends {
+    std::uint32_t first_from, first_to;
+  };
+  std::uint32_t* first_from_of(GraphNode n) noexcept;
 
-  Edge* edges_ = nullptr;
-  Variable* variables_ = nullptr;
-  Slots edge_slots_, variable_slots_;
-  std::uint32_t *from_ = nullptr, *to_ = nullptr;
-  std::uint32_t edge_count_ = 0, variable_count_ = 0, left_out_ = 0;
+  Records<Edge, 7, (kEdgesMax + 1) / 128> edges_;
+  Records<Known, 6, (kVariablesMax + 1) / 64> variables_;
+  Index edges_by_key_, variables_by_place_;
+  PerNode<Ends> ends_;
+  std::uint32_t left_out_ = 0;
 };
 
 }  // namespace mortise::affinity

@@ -13,7 +13,8 @@
 // Before its objects have taken memory some dozens of times, a class is not looked at: a short program pays nothing for it.
 // Objects that are allocated and freed over and over take no memory and make no misses: where they lie does not matter. But each pool
 // of such objects keeps a line of its own warm. So groups whose objects come and go draw from the pool of their class while others'
-// stay, and the object that was released last is the next one's place, whoever asks; until what that pool is asked for stays.
+// stay, and the object that was released last is the next one's place, whoever asks; until what that pool is asked for stays. Most of them
+// are known by their early objects (Node::comes_and_goes) and never have a pool of their own.
 #pragma once
 
 #include <cstddef>

@@ -83,6 +83,7 @@ struct Op {
   bool writes_flags;
   std::uint16_t writes_general;  // of `forget`: registers whose value is lost
   std::uint16_t writes_vector;
+  std::uint16_t keeps_general;   // of `forget`: whole registers that are read, where memory or another kind of register is written
   Operand to, a, b;
 };
 static_assert(sizeof(Operand) == 16 && sizeof(Op) <= 64, "an operation fits a cache line");

@@ -66,10 +66,20 @@ bool Observer::moves(Pool& pool, std::uint32_t leased) noexcept {
     if (n.root != id || n.size_class != pool.size_class || !n.passes || n.has_own_pool) continue;
     n.passes = false;
     n.grown = 0, n.looked_up = 0;
-    divide_from_size_class(id);
+    n.was_sampled ? divide_from_size_class(id) : start_again(n);
     ++counts_.staying;
   }
   return counts_.staying != before;
+}
+
+/// A group of whose objects nobody has looked at one is counted like a new one.
+void Observer::start_again(Node& n) noexcept {
+  n.objects = kObjectsBeforeAnalysis;
+  n.alternations = 0;
+  n.noted = n.freed = 0;
+  n.trials = 1;
+  n.pool = nullptr;
+  new_epoch();
 }
 
 std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {

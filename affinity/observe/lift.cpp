@@ -127,14 +127,20 @@ Kind kind_of(const ZydisDecodedInstruction& i) {
 void forget(const Instruction& d, std::uintptr_t next, Op& op) {
   op.kind = Kind::forget;
   op.to = {};
+  std::uint16_t reads = 0;
+  bool keeps = false;
   for (unsigned n = 0; n < d.info.operand_count; ++n) {
     const ZydisDecodedOperand& o = d.operand[n];
-    if (!(o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
     const Operand r = operand_of(o, next);
-    if (r.place == Place::general) op.writes_general |= static_cast<std::uint16_t>(1u << r.reg);
-    else if (r.place == Place::vector) op.writes_vector |= static_cast<std::uint16_t>(1u << r.reg);
+    const auto bit = static_cast<std::uint16_t>(r.place == Place::general ? 1u << r.reg : 0u);
+    if (o.actions & ZYDIS_OPERAND_ACTION_MASK_READ && r.bytes == 8) reads |= bit;
+    if (!(o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
+    op.writes_general |= bit;
+    if (r.place == Place::vector) op.writes_vector |= static_cast<std::uint16_t>(1u << r.reg);
     else if (r.place == Place::memory) op.to = r;
+    keeps |= r.place != Place::general && o.visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN;
   }
+  op.keeps_general = keeps ? reads : 0;
   op.writes_flags = true;
 }
 

@@ -16,7 +16,7 @@ constexpr unsigned kRel32 = 4, kByte = 1, kLane = 8, kVector = 16;
 class Plain {
  public:
   Plain(std::uintptr_t pc, const std::uint8_t* bytes, Op& op) noexcept : pc_(pc), first_(bytes), at_(bytes), op_(op) {
-    if (*at_ == kOfThread || *at_ == kShort || *at_ == kRepeated) prefix_ = *at_++;
+    if (*at_ == kOfThread || *at_ == kShort || *at_ == kRepeated || *at_ == kScalar) prefix_ = *at_++;
     if ((*at_ & 0xf0) == 0x40) rex_ = *at_++;
     bytes_ = rex_ & 8 ? 8 : 4;
   }
@@ -24,6 +24,7 @@ class Plain {
   bool run() noexcept {
     const std::uint8_t opcode = *at_++;
     op_.condition = opcode & 15;
+    if (prefix_ == kScalar) return opcode == 0x0f && scalar();
     if (prefix_ == kShort || prefix_ == kRepeated) return opcode == 0x0f && prefixed();
     if (prefix_) return of_thread(opcode);
     if (opcode == 0x0f) return two_bytes();
@@ -40,9 +41,14 @@ class Plain {
       case 0x90: return !rex_ && ends(Kind::nothing, {}, {});
       case 0xa8: return !rex_ && compares(Kind::test, general(kRax, kByte), immediate(kByte));
       case 0xa9: return compares(Kind::test, general(kRax, bytes_), immediate(4));
+      case 0x98: return rex_ == 0x48 && ends(Kind::move_signed, general(kRax, 8), general(kRax, 4));
+      case 0xc0: return modrm_bytes(true) && shifts(immediate_unsigned());
       case 0xc1: return modrm(bytes_) && shifts(immediate_unsigned());
       case 0xc6: return modrm_bytes(true) && extension() == 0 && ends(Kind::move, rm_, immediate(kByte));
+      case 0xd0: return modrm_bytes(true) && shifts(one());
       case 0xd1: return modrm(bytes_) && shifts(one());
+      case 0xd2: return modrm_bytes(true) && shifts(general(kRcx, kByte));
+      case 0xd3: return modrm(bytes_) && shifts(general(kRcx, kByte));
       case 0xf6: return modrm_bytes(true) && extension() == 0 && compares(Kind::test, rm_, immediate(kByte));
       case 0xf7: return modrm(bytes_) && of_one();
       case 0x63: return rex_ & 8 && modrm(4) && ends(Kind::move_signed, reg(), rm_);
@@ -63,7 +69,7 @@ class Plain {
   }
 
  private:
-  static constexpr std::uint8_t kOfThread = 0x64, kShort = 0x66, kRepeated = 0xf3;
+  static constexpr std::uint8_t kOfThread = 0x64, kShort = 0x66, kRepeated = 0xf3, kScalar = 0xf2;
 
   /// 0f with a prefix that makes it another instruction: vectors, endbr64, and nothing at all.
   bool prefixed() noexcept {
@@ -73,6 +79,9 @@ class Plain {
     switch (opcode) {
       case 0x1e: return !is_short && !rex_ && *at_++ == 0xfa && ends(Kind::nothing, {}, {});
       case 0x1f: return is_short && modrm(bytes_) && extension() == 0 && ends(Kind::nothing, {}, {});
+      case 0x10: case 0x28: return is_short && vector_modrm(kVector) && ends(Kind::vector_move, vector(), rm_);
+      case 0x11: case 0x29: return is_short && vector_modrm(kVector) && ends(Kind::vector_move, rm_, vector());
+      case 0x6c: return is_short && vector_modrm(kLane) && pairs();
       case 0x6e: return is_short && modrm(bytes_) && ends(low_kind(), vector(), rm_);
       case 0x6f: return vector_modrm(kVector) && ends(Kind::vector_move, vector(), rm_);
       case 0x7e:
@@ -83,6 +92,14 @@ class Plain {
       case 0xef: return is_short && vector_modrm(kVector) && clears();
       default: return false;
     }
+  }
+  /// A double, alone: from memory it clears the other lane.
+  bool scalar() noexcept {
+    const std::uint8_t opcode = *at_++;
+    op_.condition = opcode & 15;
+    if ((opcode != 0x10 && opcode != 0x11) || !vector_modrm(kLane)) return false;
+    if (opcode == 0x11) return rm_.place == Place::memory && ends(Kind::vector_low_keep, rm_, vector(kLane));
+    return rm_.place == Place::memory && ends(Kind::vector_low, vector(), rm_);
   }
   Kind low_kind() const noexcept { return rex_ & 8 ? Kind::vector_low : Kind::vector_low32; }
   /// The canary against overflowing stacks, and the like.
@@ -139,6 +156,7 @@ class Plain {
   bool of_one() noexcept {
     const unsigned number = extension();
     if (number == 0) return compares(Kind::test, rm_, immediate(4));
+    if (number == 4 || number == 6) return takes(number == 4 ? Kind::multiply_wide : Kind::divide, rm_);
     return (number == 2 || number == 3) && repeats(number == 2 ? Kind::complement : Kind::negate, rm_);
   }
   /// Exclusive or with itself.
@@ -147,6 +165,7 @@ class Plain {
     op_.b = rm_;
     return ends(Kind::vector_zero, vector(), vector());
   }
+  bool pairs() noexcept { return rm_.place == Place::vector && (op_.b = rm_, ends(Kind::vector_pair_low, vector(), vector())); }
   static Kind kind_of(unsigned number) noexcept {
     constexpr Kind kKind[8] = {Kind::add,     Kind::bit_or,   Kind::stop,    Kind::stop,  // adc, sbb
                                Kind::bit_and, Kind::subtract, Kind::bit_xor, Kind::compare};

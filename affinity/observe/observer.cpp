@@ -256,7 +256,10 @@ void Observer::count(Node& n, std::uintptr_t stack_end) noexcept {
   last_counted_ = n.id;
   last_stack_end_ = stack_end;
   if (n.objects < options_.objects_before_pool) return;
-  if (options_.mode == Mode::graph && &about_to_pool) about_to_pool(view(n.id));
+  if (options_.mode == Mode::graph) {
+    if (n.comes_and_goes() && n.root == n.id && !n.trials) n.passes = true, ++counts_.passing;
+    else if (&about_to_pool) about_to_pool(view(n.id));
+  }
   give_pool(n);
 }
 
@@ -299,12 +302,16 @@ Pool* Observer::class_pool(unsigned size_class) noexcept {
 void Observer::gave(const CallSite& site, CallChoice& choice, void* object, std::size_t size) noexcept {
   if (options_.mode != Mode::graph || !choice.tag) return;
   Held held(lock_);
-  const Node& n = nodes_[choice.tag];
-  early_.note(reinterpret_cast<std::uintptr_t>(object), size, n.id);
+  Node& n = nodes_[choice.tag];
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (const NodeId before = early_.find(address).node) ++nodes_[before].freed;
+  early_.note(address, size, n.id);
+  ++n.noted;
   if (&counted) counted(n.id, size);
-  const bool is_sampled = n.objects == 16 || n.objects == 32;
+  const bool is_sampled = (n.objects == kFirstSample || n.objects == kLastSample) && !n.comes_and_goes();
   Resume resume;
   if (!is_sampled || !&observed || !resume_at(site, choice, resume)) return;
+  n.was_sampled = true;
   ++counts_.observed;
   observed(view(n.id), object, size, resume);
 }

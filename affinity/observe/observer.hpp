@@ -6,7 +6,8 @@
 //                └─ object 16: is the function behind the address a wrapper? (wrapper.hpp) by which rule is its frame left? (cfi.hpp)
 //
 // Only misses come here, under one lock: a thread knows the ways that led to a pool (call_chain.hpp). Most sites allocate a few
-// objects only, so nothing is analysed before the sixteenth.
+// objects only, so nothing is analysed before the sixteenth. And most of the others' objects come and go, which the places tell
+// that are given out again: these are not analysed, and have no pool of their own.
 //
 // And whether that pays: where a size class is one group's, or its objects hardly stay, they come from the heap below (class_use.hpp).
 //
@@ -35,6 +36,7 @@ class Observer {
   static constexpr const char* kName = "Observer";
   static constexpr bool kReadsCalls = true;
   static constexpr unsigned kObjectsBeforeAnalysis = 16;
+  static constexpr unsigned kFirstSample = kObjectsBeforeAnalysis + Node::kNotedBeforeSample, kLastSample = 32;
   static constexpr unsigned kLevelsMax = 6;
 
   /// All zero until then, as far as memory goes (mortise/data/preset.hpp).
@@ -97,6 +99,7 @@ class Observer {
   void patch_site(Way& way, std::uintptr_t address, const Pool& pool) noexcept;
   Growth growth_of(unsigned size_class, bool forwards) noexcept;
   bool moves(Pool& pool, std::uint32_t leased) noexcept;
+  void start_again(Node& n) noexcept;
   Way* way_of(CallKey key) noexcept;
   void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
   Caller* caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;

@@ -54,33 +54,24 @@ const std::byte* ForeignMemory::ask_for(std::uintptr_t number) noexcept {
 }
 
 void ShadowMemory::begin(std::uintptr_t stack) noexcept {
-  ++round_;
-  count_ = 0;
+  for (; count_; --count_) slots_[words_[count_].slot] = 0;
   real_.begin(stack);
 }
 
 const ShadowMemory::Word* ShadowMemory::find(std::uintptr_t at) const noexcept {
-  for (unsigned i = static_cast<unsigned>((at >> 3) * 0x9e3779b1u) % kSlots;; i = (i + 1) % kSlots) {
-    const Word& w = words_[i];
-    if (w.round != round_) return nullptr;
-    if (w.at == at) return &w;
-  }
-}
-
-ShadowMemory::Word* ShadowMemory::find(std::uintptr_t at) noexcept {
-  return const_cast<Word*>(static_cast<const ShadowMemory*>(this)->find(at));
+  for (unsigned i = slot_of(at); slots_[i]; i = (i + 1) % kSlots)
+    if (words_[slots_[i]].at == at) return &words_[slots_[i]];
+  return nullptr;
 }
 
 ShadowMemory::Word* ShadowMemory::claim(std::uintptr_t at) noexcept {
-  for (unsigned i = static_cast<unsigned>((at >> 3) * 0x9e3779b1u) % kSlots;; i = (i + 1) % kSlots) {
-    Word& w = words_[i];
-    if (w.round == round_ && w.at == at) return &w;
-    if (w.round == round_) continue;
-    if (count_ >= kWrites) return nullptr;
-    ++count_;
-    w = {at, 0, round_, 0, 0, false};
-    return &w;
-  }
+  unsigned i = slot_of(at);
+  for (; slots_[i]; i = (i + 1) % kSlots)
+    if (words_[slots_[i]].at == at) return &words_[slots_[i]];
+  if (count_ >= kWrites) return nullptr;
+  slots_[i] = static_cast<std::uint16_t>(++count_);
+  words_[count_] = {at, 0, static_cast<std::uint16_t>(i), 0, 0, false};
+  return &words_[count_];
 }
 
 Value ShadowMemory::load(std::uintptr_t address, unsigned bytes, bool& readable) noexcept {

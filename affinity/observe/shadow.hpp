@@ -89,18 +89,18 @@ class ShadowMemory {
   struct Word {
     std::uintptr_t at;  // a multiple of eight
     std::uint64_t bits;
-    std::uint32_t round;  // of which interpretation: older ones are empty
+    std::uint16_t slot;
     std::uint8_t written, known;
     bool derived;
   };
-  Word* find(std::uintptr_t at) noexcept;
+  static unsigned slot_of(std::uintptr_t at) noexcept { return static_cast<unsigned>((at >> 3) * 0x9e3779b1u) % kSlots; }
   const Word* find(std::uintptr_t at) const noexcept;
   Word* claim(std::uintptr_t at) noexcept;
   bool store_part(std::uintptr_t at, unsigned from, unsigned bytes, std::uint64_t bits, bool known, bool derived) noexcept;
 
-  Word words_[kSlots] = {};
+  std::uint16_t slots_[kSlots] = {};  ///< by hash, numbers of words; 0: none
+  Word words_[kWrites + 1] = {};      ///< from 1 on, as they were written: few words touch few pages
   unsigned count_ = 0;
-  std::uint32_t round_ = 0;
   ForeignMemory real_;
 };
 

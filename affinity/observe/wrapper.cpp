@@ -13,7 +13,6 @@ namespace {
 /// lock.
 struct Bench {
   static constexpr unsigned kWaysMax = 24, kSeenMax = 512;
-  Instruction instruction;
   Place way[kWaysMax];
   std::uint64_t mark[kSeenMax];
 };
@@ -61,88 +60,23 @@ class Judge {
     for (;;) {
       if (!code_.holds(p.pc)) return kGoOn;  // behind a call that does not return
       if (++instructions_ > kInstructionsMax) return WrapperVerdict::too_long;
+      if (!read_op(p.pc, code_.last, op_)) return WrapperVerdict::not_readable;
       bool ends = false;
-      WrapperVerdict v = kGoOn;
-      if (const bool is_plain = code_.last - p.pc >= 16 && lift_plain(p.pc, reinterpret_cast<const std::uint8_t*>(p.pc), op_);
-          !is_plain || !step_plain(p, ends, v)) {
-        const std::size_t room = code_.last - p.pc < kInstructionBytesMax ? code_.last - p.pc : kInstructionBytesMax;
-        if (!decode(reinterpret_cast<const void*>(p.pc), room, p.pc, i_)) return WrapperVerdict::not_readable;
-        v = step(p, ends);
-      }
-      if (v != kGoOn || ends) return v;
+      if (const WrapperVerdict v = step(p, ends); v != kGoOn || ends) return v;
     }
-  }
-
-  /// The same without the decoder, for what most code is made of. False: not one of these, nothing was done.
-  bool step_plain(Place& p, bool& ends, WrapperVerdict& v) noexcept {
-    const bool is_direct = op_.a.place == Operand::Place::immediate;
-    const std::uintptr_t next = p.pc + op_.length, target = is_direct ? static_cast<std::uintptr_t>(op_.a.value) : 0;
-    switch (op_.kind) {
-      case Kind::branch: return v = fork(p, ends, target, next, op_.condition == 4, op_.condition == 5), true;
-      case Kind::jump: return is_direct && (v = jump(p, ends, target), true);
-      case Kind::call: return is_direct && (v = call(p, target, next), true);
-      case Kind::ret: return v = leave(p, ends), true;
-      case Kind::nothing: break;
-      case Kind::move: {
-        const int r = whole_of(op_.to), source = whole_of(op_.a);
-        std::int32_t at;
-        if (op_.to.place == Operand::Place::memory) {
-          if (source >= 0 && p.holds(source)) return false;
-          if (!p.frame_place(op_.to, at)) return !uses(p, op_.to) && (p.forget_flags(), p.pc = next, true);
-          p.drop_slot(at), p.forget_flags();
-        } else if (r >= 0 && source >= 0) {
-          p.copy(r, source);
-        } else if (r >= 0 && op_.a.bytes == 8 && p.frame_place(op_.a, at)) {
-          p.load(r, at);
-        } else {
-          return forget(p, next);
-        }
-        break;
-      }
-      case Kind::push:
-        if (whole_of(op_.a) < 0) return false;
-        p.push(whole_of(op_.a));
-        break;
-      case Kind::pop: p.pop(whole_of(op_.to)); break;
-      case Kind::add: case Kind::subtract:
-        if (whole_of(op_.to) < 0 || op_.b.place != Operand::Place::immediate) return forget(p, next);
-        p.shift(whole_of(op_.to), static_cast<std::int32_t>(op_.kind == Kind::add ? op_.b.value : -op_.b.value));
-        break;
-      case Kind::bit_and: case Kind::bit_or: case Kind::bit_xor: case Kind::increment: case Kind::decrement: case Kind::multiply:
-        return forget(p, next);
-      default: return false;
-    }
-    p.pc = next;
-    return true;
-  }
-
-  /// A register gets what is not followed; of memory, and of the stack pointer, the decoder's way knows more.
-  bool forget(Place& p, std::uintptr_t next) noexcept {
-    if (op_.to.place != Operand::Place::general || op_.to.reg == kRsp) return false;
-    p.forget(op_.to.reg);
-    p.pc = next;
-    return true;
-  }
-  static bool uses(const Place& p, const Operand& o) noexcept {
-    return (o.reg != kNoRegister && p.holds(o.reg)) || (o.index != kNoRegister && p.holds(o.index));
   }
 
   WrapperVerdict step(Place& p, bool& ends) noexcept {
-    switch (i_.category()) {
-      case ZYDIS_CATEGORY_COND_BR:
-        return fork(p, ends, i_.target(), i_.next(), i_.mnemonic() == ZYDIS_MNEMONIC_JZ, i_.mnemonic() == ZYDIS_MNEMONIC_JNZ);
-      case ZYDIS_CATEGORY_UNCOND_BR: return jump(p, ends, i_.target());
-      case ZYDIS_CATEGORY_CALL: return call(p, i_.target(), i_.next());
-      case ZYDIS_CATEGORY_RET: return leave(p, ends);
-      case ZYDIS_CATEGORY_INTERRUPT: ends = true; return kGoOn;
-      default: break;
+    const std::uintptr_t next = p.pc + op_.length;
+    const std::uintptr_t target = op_.a.place == Operand::Place::immediate ? static_cast<std::uintptr_t>(op_.a.value) : 0;
+    switch (op_.kind) {
+      case Kind::branch: return fork(p, ends, target, next, op_.condition == 4, op_.condition == 5);
+      case Kind::jump: return jump(p, ends, target);
+      case Kind::call: return call(p, target, next);
+      case Kind::ret: return leave(p, ends);
+      case Kind::stop: ends = true; return kGoOn;
+      default: p.pc = next; return move(p);
     }
-    if (i_.mnemonic() == ZYDIS_MNEMONIC_UD2 || i_.mnemonic() == ZYDIS_MNEMONIC_HLT) {
-      ends = true;
-      return kGoOn;
-    }
-    p.pc = i_.next();
-    return move(p);
   }
 
   // -- ways
@@ -201,157 +135,135 @@ class Judge {
 
   /// True for a call, direct or through the procedure linkage table, of a function that fills memory and returns its address.
   bool fills(std::uintptr_t target) const noexcept {
-    const char* name = nullptr;
-    if (!target) {
-      const auto& o = i_.operand[0];
-      if (o.type == ZYDIS_OPERAND_TYPE_MEMORY && o.mem.base == ZYDIS_REGISTER_RIP)
-        name = name_of_slot(module_, i_.next() + static_cast<std::uintptr_t>(o.mem.disp.value));
-    } else if (code_.holds(target)) {
-      Instruction stub;
-      for (unsigned hops = 0; hops < 2 && code_.holds(target); ++hops, target = stub.next()) {
-        const std::size_t room = code_.last - target < kInstructionBytesMax ? code_.last - target : kInstructionBytesMax;
-        if (!decode(reinterpret_cast<const void*>(target), room, target, stub)) return false;
-        const auto& o = stub.operand[0];
-        if (stub.category() == ZYDIS_CATEGORY_UNCOND_BR && o.type == ZYDIS_OPERAND_TYPE_MEMORY && o.mem.base == ZYDIS_REGISTER_RIP)
-          name = name_of_slot(module_, stub.next() + static_cast<std::uintptr_t>(o.mem.disp.value));
-        if (name) break;
-      }
+    const char* name = target ? nullptr : name_behind(op_);
+    Op stub;
+    for (unsigned hops = 0; !name && hops < 2 && code_.holds(target); ++hops, target += stub.length) {
+      if (!read_op(target, code_.last, stub)) return false;
+      if (stub.kind == Kind::jump) name = name_behind(stub);
     }
     if (!name) return false;
     return strcmp(name, "memset") == 0 || strcmp(name, "__memset_chk") == 0 || strcmp(name, "bzero") == 0;
   }
+  /// Of what an indirect jump or call leads to, where it is read from a slot at a fixed address.
+  const char* name_behind(const Op& op) const noexcept {
+    const bool is_slot = op.a.place == Operand::Place::memory && op.a.reg == kNoRegister && op.a.index == kNoRegister;
+    return is_slot ? name_of_slot(module_, static_cast<std::uintptr_t>(op.a.value)) : nullptr;
+  }
 
   // -- moves
 
-  /// The place in the frame that a memory operand means; false when it is none.
-  static bool frame_place(const Place& p, const ZydisDecodedOperand& o, std::int32_t& at) noexcept {
-    if (o.type != ZYDIS_OPERAND_TYPE_MEMORY || o.mem.index != ZYDIS_REGISTER_NONE || o.mem.segment == ZYDIS_REGISTER_FS) return false;
-    const int base = general_register(o.mem.base);
-    const auto displacement = static_cast<std::int32_t>(o.mem.disp.value);
-    if (base == kRsp) at = p.sp + displacement;
-    else if (base == kRbp && p.has_rbp) at = p.rbp + displacement;
-    else return false;
-    return true;
-  }
-  static int whole_register(const ZydisDecodedOperand& o) noexcept {
-    return o.type == ZYDIS_OPERAND_TYPE_REGISTER && o.size == 64 ? general_register(o.reg.value) : -1;
-  }
-
   WrapperVerdict move(Place& p) noexcept {
-    const auto& to = i_.operand[0];
-    const auto& from = i_.operand[1];
-    const int r = whole_register(to), s = whole_register(from);
+    const int r = whole_of(op_.to), s = whole_of(op_.a);
     std::int32_t at;
-    switch (i_.mnemonic()) {
-      case ZYDIS_MNEMONIC_MOV:
+    switch (op_.kind) {
+      case Kind::nothing: return kGoOn;
+      case Kind::move:
         if (r >= 0 && s >= 0) return p.copy(r, s), kGoOn;
-        if (r >= 0 && frame_place(p, from, at)) return p.load(r, at), kGoOn;
-        if (s >= 0 && p.holds(s)) return store(p, to, p.offset[s]);
+        if (r >= 0 && op_.a.bytes == 8 && p.frame_place(op_.a, at)) return p.load(r, at), kGoOn;
+        if (s >= 0 && p.holds(s)) return store(p, op_.to, p.offset[s]);
         break;
-      case ZYDIS_MNEMONIC_PUSH: return p.push(r), kGoOn;
-      case ZYDIS_MNEMONIC_POP: return p.pop(r), kGoOn;
-      case ZYDIS_MNEMONIC_LEAVE:
+      case Kind::push: return p.push(s), kGoOn;
+      case Kind::pop: return p.pop(r), kGoOn;
+      case Kind::leave:
         p.sp = p.rbp + 8;
         p.has_rbp = false;
         p.drop(kRbp);
         return kGoOn;
-      case ZYDIS_MNEMONIC_TEST:
-        return test(p, to, from);
-      case ZYDIS_MNEMONIC_CMP: return compare(p, to, from);
-      case ZYDIS_MNEMONIC_LEA: return add_up(p, r, from);
-      case ZYDIS_MNEMONIC_ADD: case ZYDIS_MNEMONIC_SUB:
-        if (from.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && r >= 0) {
-          const auto n = static_cast<std::int32_t>(from.imm.value.s);
-          return p.shift(r, i_.mnemonic() == ZYDIS_MNEMONIC_ADD ? n : -n), kGoOn;
-        }
+      case Kind::test: return test(p), kGoOn;
+      case Kind::compare: return compare(p), kGoOn;
+      case Kind::address:
+        if (r >= 0) return add_up(p, r, op_.a), kGoOn;
         break;
-      case ZYDIS_MNEMONIC_NOP: case ZYDIS_MNEMONIC_ENDBR64: return kGoOn;
+      case Kind::add: case Kind::subtract:
+        if (r < 0 || op_.b.place != Operand::Place::immediate) break;
+        return p.shift(r, static_cast<std::int32_t>(op_.kind == Kind::add ? op_.b.value : -op_.b.value)), kGoOn;
       default: break;
     }
     return anything_else(p);
   }
 
-  WrapperVerdict store(Place& p, const ZydisDecodedOperand& to, std::int32_t offset) noexcept {
+  WrapperVerdict store(Place& p, const Operand& to, std::int32_t offset) noexcept {
     std::int32_t at;
-    if (frame_place(p, to, at)) return p.put_slot(at, offset) ? kGoOn : WrapperVerdict::too_long;
+    if (p.frame_place(to, at)) return p.put_slot(at, offset) ? kGoOn : WrapperVerdict::too_long;
     return is_strict_ ? WrapperVerdict::stores_it : kGoOn;
   }
-  WrapperVerdict test(Place& p, const ZydisDecodedOperand& a, const ZydisDecodedOperand& b) noexcept {
-    const bool is_same = a.type == ZYDIS_OPERAND_TYPE_REGISTER && b.type == a.type && a.reg.value == b.reg.value;
-    const int r = is_same ? general_register(a.reg.value) : -1;
+  void test(Place& p) const noexcept {
+    const bool is_same = op_.a.place == Operand::Place::general && op_.b.place == op_.a.place && op_.a.reg == op_.b.reg;
+    const int r = is_same && op_.a.high_byte == op_.b.high_byte ? op_.a.reg : -1;
     const bool is_told = r >= 0 && r == p.told_by;
-    p.null_is_zero = r >= 0 && ((a.size == 64 && p.holds(r)) || (is_told && !p.told_null));
+    p.null_is_zero = r >= 0 && ((op_.a.bytes == 8 && p.holds(r)) || (is_told && !p.told_null));
     p.null_is_other = is_told && p.told_null;
-    return kGoOn;
   }
-  WrapperVerdict compare(Place& p, const ZydisDecodedOperand& a, const ZydisDecodedOperand& b) noexcept {
+  void compare(Place& p) const noexcept {
     std::int32_t at;
-    const int r = whole_register(a);
-    const bool is_zero = b.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && b.imm.value.u == 0;
+    const int r = whole_of(op_.a);
+    const bool is_zero = op_.b.place == Operand::Place::immediate && op_.b.value == 0;
     p.null_is_other = false;
-    p.null_is_zero = is_zero && ((r >= 0 && p.holds(r)) || (a.size == 64 && frame_place(p, a, at) && p.find_slot(at) >= 0));
-    return kGoOn;
+    p.null_is_zero = is_zero && ((r >= 0 && p.holds(r)) || (op_.a.bytes == 8 && p.frame_place(op_.a, at) && p.find_slot(at) >= 0));
   }
-  WrapperVerdict add_up(Place& p, int r, const ZydisDecodedOperand& o) noexcept {
-    const int base = general_register(o.mem.base);
-    const auto displacement = static_cast<std::int32_t>(o.mem.disp.value);
-    const bool is_plain = o.mem.index == ZYDIS_REGISTER_NONE;
+  static void add_up(Place& p, int r, const Operand& o) noexcept {
+    const int base = o.reg == kNoRegister ? -1 : o.reg;
+    const auto displacement = static_cast<std::int32_t>(o.value);
+    const bool is_plain = o.index == kNoRegister;
     if (r == kRsp && base == kRbp && is_plain && p.has_rbp) p.sp = p.rbp + displacement;
     else if (r == kRsp && base == kRsp && is_plain) p.sp += displacement;
     if (r == kRbp) {
       p.has_rbp = base == kRsp && is_plain;
       p.rbp = p.sp + displacement;
     }
-    if (is_plain && base >= 0 && p.holds(base)) p.take(r, p.offset[base] + displacement);
-    else if (o.mem.index != ZYDIS_REGISTER_NONE && p.holds(base)) p.take(r, p.offset[base]);  // an array's end, perhaps
+    if (base >= 0 && p.holds(base)) p.take(r, p.offset[base] + (is_plain ? displacement : 0));  // with an index: an array's end, perhaps
     else p.drop(r);
-    return kGoOn;
   }
 
   /// Any other instruction: what it writes is forgotten; a write through the pointer, and the pointer going where it is not
   /// followed (another kind of register), count as use.
   WrapperVerdict anything_else(Place& p) noexcept {
-    bool reads_it = false, keeps_it = false;
-    std::uint32_t written = 0;
-    for (unsigned k = 0; k < i_.info.operand_count; ++k) {
-      const auto& o = i_.operand[k];
-      const bool writes = o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE, reads = o.actions & ZYDIS_OPERAND_ACTION_MASK_READ;
-      if (o.type == ZYDIS_OPERAND_TYPE_MEMORY && writes) {
-        if (const auto v = write_memory(p, o); v != kGoOn) return v;
-      }
-      if (o.type != ZYDIS_OPERAND_TYPE_REGISTER) continue;
-      const int r = general_register(o.reg.value);
-      if (reads && o.size == 64 && p.holds(r)) reads_it = true;
-      if (writes && r >= 0) written |= bit(r);
-      if (writes && r < 0 && o.visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN) keeps_it = true;
+    if (op_.to.place == Operand::Place::memory) {
+      if (const auto v = write_memory(p, op_.to); v != kGoOn) return v;
     }
-    if (reads_it && keeps_it && is_strict_) return WrapperVerdict::stores_it;
+    if (is_strict_ && keeps_it(p)) return WrapperVerdict::stores_it;
+    const std::uint32_t written = written_by(op_);
     if (written & bit(kRsp)) return WrapperVerdict::too_long;
     if (written & bit(p.told_by)) p.told_by = -1;
-    if (p.null_is_zero && (i_.mnemonic() == ZYDIS_MNEMONIC_SETZ || i_.mnemonic() == ZYDIS_MNEMONIC_SETNZ)) {
-      p.told_by = general_register(i_.operand[0].reg.value);
-      p.told_null = i_.mnemonic() == ZYDIS_MNEMONIC_SETZ;
+    if (p.null_is_zero && op_.kind == Kind::set && op_.to.place == Operand::Place::general && (op_.condition == 4 || op_.condition == 5)) {
+      p.told_by = op_.to.reg;
+      p.told_null = op_.condition == 4;
     }
-    if (i_.category() == ZYDIS_CATEGORY_CMOV && reads_it) {
-      if (const int s = whole_register(i_.operand[1]); s >= 0 && p.holds(s)) p.take(whole_register(i_.operand[0]), p.offset[s]);
+    const int r = whole_of(op_.to), s = whole_of(op_.a);
+    if (op_.kind == Kind::select && ((s >= 0 && p.holds(s)) || (r >= 0 && p.holds(r)))) {
+      if (s >= 0 && p.holds(s)) p.take(r, p.offset[s]);
     } else {
       p.holders &= ~written;
       if (written & bit(kRbp)) p.has_rbp = false;
     }
-    p.null_is_zero = p.null_is_other = false;
+    p.forget_flags();
     return kGoOn;
   }
-  WrapperVerdict write_memory(Place& p, const ZydisDecodedOperand& o) noexcept {
+  /// Whether the pointer goes to a vector, or to memory by way of something else than a move.
+  bool keeps_it(const Place& p) const noexcept {
+    const auto is_held = [&](const Operand& o) { return whole_of(o) >= 0 && p.holds(o.reg); };
+    if (op_.kind == Kind::forget) return p.holders & op_.keeps_general;
+    if (op_.kind == Kind::exchange) return op_.to.place == Operand::Place::memory && is_held(op_.a);
+    return op_.to.place == Operand::Place::vector && (is_held(op_.a) || is_held(op_.b));
+  }
+  static std::uint32_t written_by(const Op& op) noexcept {
+    std::uint32_t written = op.writes_general;
+    if (op.to.place == Operand::Place::general) written |= bit(op.to.reg);
+    if (op.kind == Kind::exchange && op.a.place == Operand::Place::general) written |= bit(op.a.reg);
+    if (op.kind == Kind::multiply_wide || op.kind == Kind::divide) written |= bit(kRax) | bit(kRdx);
+    if (op.kind == Kind::fill || op.kind == Kind::copy) written |= bit(kRcx) | bit(kRdi) | (op.kind == Kind::copy ? bit(kRsi) : 0);
+    return written;
+  }
+  WrapperVerdict write_memory(Place& p, const Operand& o) noexcept {
     std::int32_t at;
-    if (frame_place(p, o, at)) {
+    if (p.frame_place(o, at)) {
       p.drop_slot(at);
       return kGoOn;
     }
-    const int base = general_register(o.mem.base), index = general_register(o.mem.index);
-    if (p.holds(index) && is_strict_) return WrapperVerdict::writes_through;
-    if (!p.holds(base)) return kGoOn;
-    const std::int32_t end = p.offset[base] + static_cast<std::int32_t>(o.mem.disp.value) + o.size / 8;
-    if (index >= 0 && is_strict_) return WrapperVerdict::writes_through;
+    const bool by_index = o.index != kNoRegister, by_base = o.reg != kNoRegister && p.holds(o.reg);
+    if (is_strict_ && by_index && (p.holds(o.index) || by_base)) return WrapperVerdict::writes_through;
+    if (!by_base) return kGoOn;
+    const std::int32_t end = p.offset[o.reg] + static_cast<std::int32_t>(o.value) + o.bytes;
     if (end > p.written) p.written = end;
     return kGoOn;
   }
@@ -362,7 +274,6 @@ class Judge {
   bool is_strict_;
   bool returned_ = false;
   unsigned instructions_ = 0, waiting_ = 0, seen_ = 0;
-  Instruction& i_ = bench.instruction;
   Op op_;
   Place* const way_ = bench.way;
   std::uint64_t* const mark_ = bench.mark;

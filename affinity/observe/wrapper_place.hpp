@@ -4,10 +4,15 @@
 #include <cstdint>
 
 #include "affinity/observe/code.hpp"
-#include "affinity/observe/decode.hpp"
 
 namespace mortise::affinity {
 
+/// Instructions as the interpreter's: by Zydis only where they are none of the most frequent.
+inline bool read_op(std::uintptr_t pc, std::uintptr_t last, Op& op) noexcept {
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(pc);
+  const std::size_t room = last - pc;
+  return (room >= 16 && lift_plain(pc, bytes, op)) || lift(pc, bytes, room < 16 ? static_cast<unsigned>(room) : 16, op);
+}
 inline int whole_of(const Operand& o) noexcept { return o.place == Operand::Place::general && o.bytes == 8 ? o.reg : -1; }
 constexpr std::uint32_t bit(int r) noexcept { return r < 0 ? 0 : 1u << r; }
 constexpr std::uint32_t kCallerSaved = bit(kRax) | bit(kRcx) | bit(kRdx) | bit(kRsi) | bit(kRdi) | 0xf00;  // r8 to r11

@@ -22,11 +22,13 @@ class Classes {
   NodeId leader(NodeId n) noexcept;
   /// False if they were united before.
   bool unite(NodeId a, NodeId b) noexcept;
-  NodeId next(NodeId n) const noexcept { return ring_ && ring_[n] ? ring_[n] : n; }  // ends where it began
+  NodeId next(NodeId n) const noexcept { return links_[n].next ? links_[n].next : n; }  // ends where it began
 
  private:
-  bool prepare() noexcept;
-  NodeId *parent_ = nullptr, *ring_ = nullptr;  // 0: alone
+  struct Links {
+    NodeId parent, next;  // 0: alone
+  };
+  PerNode<Links> links_;
 };
 
 class AffinityRules {
@@ -38,7 +40,7 @@ class AffinityRules {
   /// Tells of one more object's size.
   void sized(NodeId n, std::uint32_t bytes) noexcept;
   /// 0 before the first, kVaries if they differ.
-  std::uint32_t size_of(NodeId n) const noexcept { return sizes_ ? sizes_[n] : 0; }
+  std::uint32_t size_of(NodeId n) const noexcept { return sizes_[n]; }
 
   /// Draws the consequences of a new edge: calls merged(a, b, why) for every two nodes that now belong together and did not.
   /// one_function(a, b): whether both are allocated by one function, as far as that is known.
@@ -60,7 +62,7 @@ class AffinityRules {
 
   Classes groups_;    // by any reason
   Classes related_;   // by type I alone
-  std::uint32_t* sizes_ = nullptr;
+  PerNode<std::uint32_t> sizes_;
 };
 
 template <class OneFunction, class Merged>

@@ -37,8 +37,7 @@ GraphNode Analysis::variable_at(std::uintptr_t address, const Start& start) noex
 }
 
 void Analysis::merge(NodeId a, NodeId b, Why why) noexcept {
-  if (!merges_) merges_ = reinterpret_cast<Merge*>(analysis_memory(kMergesMax * sizeof(Merge)));
-  if (merges_ && merge_count_ < kMergesMax) merges_[merge_count_++] = {a, b, why};
+  if (const std::uint32_t n = merges_.add()) merges_[n] = {a, b, why};
   unite(a, b, why);
 }
 
@@ -82,10 +81,9 @@ unsigned Analysis::edges_of(const Source& source, const NodeView& node, const St
 }
 
 void Analysis::observe(const NodeView& node, void* object, std::size_t size, const Resume& resume) noexcept {
-  if (!shapes_) shapes_ = reinterpret_cast<Shape*>(analysis_memory(kNodesMax * sizeof(Shape)));
-  if (!shapes_ || node.id >= kNodesMax) return;
-  Shape& shape = shapes_[node.id];
-  if (shape.is_known) return;
+  Shape* const known = node.id < kNodesMax ? shapes_.at(node.id) : nullptr;
+  if (!known || known->is_known) return;
+  Shape& shape = *known;
   if (!budget_.allows(node.objects, looked_up())) return void(++counts_.put_off);
   budget_.begin();
   if (!is_of_module(resume.pc)) code_.forget();
@@ -96,7 +94,7 @@ void Analysis::observe(const NodeView& node, void* object, std::size_t size, con
   unsigned into = edges_of(interpreter_.machine(), node, start, Seen::interpreter);
   unsigned looked_at = outcome.steps;
   if (shape.runs == 0) {
-    const unsigned flow = flow_.run(code_, start);
+    const unsigned flow = flow_.run(code_, interpreter_.machine().memory().real(), start);
     looked_at += flow;
     counts_.flow_instructions += flow;
     into |= edges_of(flow_, node, start, Seen::data_flow);

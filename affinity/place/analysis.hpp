@@ -1,7 +1,7 @@
 // What the analysis makes of a sampled object: edges of the graph, merges of nodes, and which of them get pools of their own.
 //
-//   object 16, 32 of a node ─► interpreter ─┐
-//   object 16 ───────────────► data flow ───┴─► stores ─► edges ─► rules ─► unite
+//   object 24, 32 of a node ─► interpreter ─┐
+//   object 24 ───────────────► data flow ───┴─► stores ─► edges ─► rules ─► unite
 //   threshold reached ──────────► pairs, adaptive switch, half-empty pools ─────► unite, divide_from_size_class, fold_back
 //
 // Runs inside malloc, under the analysis lock; bounded.
@@ -19,7 +19,7 @@ namespace mortise::affinity {
 
 class Analysis {
  public:
-  static constexpr std::uint32_t kMergesMax = 4096;
+  static constexpr std::uint32_t kMergesMax = 4095;
   static constexpr unsigned kSteps = 200;  ///< of a sample: what follows hardly adds an edge, and no merge (docs/affinity.md)
 
   struct Merge {
@@ -68,9 +68,8 @@ class Analysis {
   AdaptiveSwitch switch_;
   FoldBack fold_back_;
   Budget budget_;
-  Shape* shapes_ = nullptr;
-  Merge* merges_ = nullptr;
-  std::uint32_t merge_count_ = 0;
+  PerNode<Shape> shapes_;
+  Records<Merge, 6, (kMergesMax + 1) / 64> merges_;
   Counts counts_ = {};
 };
 

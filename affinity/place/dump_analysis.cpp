@@ -40,8 +40,8 @@ void Analysis::dump(os::Output& out) noexcept {
   for (unsigned n = 0; n < kStops; ++n)
     line.text(n ? ",\"" : "\"").text(affinity::name_of(static_cast<Stop>(n))).text("\":").number(counts_.stops[n]);
   line.text("}}").flush(out);
-  for (NodeId n = 1; shapes_ && n <= last_node(); ++n) {
-    const Shape& s = shapes_[n];
+  for (NodeId n = 1; n <= last_node(); ++n) {
+    const Shape s = shapes_[n];
     line.text("{\"kind\":\"shape\""), field(line, "node", n);
     const std::uint32_t bytes = rules_.size_of(n);
     field(line, "bytes", bytes == AffinityRules::kVaries ? 0 : bytes), field(line, "runs", s.runs), field(line, "steps", s.steps);
@@ -58,7 +58,7 @@ void Analysis::dump(os::Output& out) noexcept {
     line.text("{\"kind\":\"edge\""), field(line, "from", e.from), field(line, "to", e.to), whole(line, "offset", e.offset);
     field(line, "count", e.count), field(line, "seen", e.seen).put('}').flush(out);
   }
-  for (std::uint32_t n = 0; n < merge_count_; ++n) {
+  for (std::uint32_t n = 1; n <= merges_.last(); ++n) {
     line.text("{\"kind\":\"merge\""), field(line, "a", merges_[n].a), field(line, "b", merges_[n].b);
     line.text(",\"why\":\"").text(name_of(merges_[n].why)).text("\"}").flush(out);
   }

@@ -61,7 +61,8 @@ class DataFlowTest : public testing::Test {
     s.general[kRsi] = Value::of(reinterpret_cast<std::uintptr_t>(&holder_));
     s.general[kRsp] = Value::of(reinterpret_cast<std::uintptr_t>(stack));
     for (unsigned r : {3u, 5u, 12u, 13u, 14u, 15u}) s.general[r] = Value::of(r);
-    return flow_->run(*code_, s);
+    memory_->begin(s.general[kRsp].bits);
+    return flow_->run(*code_, *memory_, s);
   }
   bool stored(Item** where) const {
     for (unsigned n = 0; n < flow_->stores(); ++n)
@@ -79,6 +80,7 @@ class DataFlowTest : public testing::Test {
   // On the heap: what lies on the stack of the test would be its frame.
   std::unique_ptr<Code> code_ = std::make_unique<Code>();
   std::unique_ptr<DataFlow> flow_ = std::make_unique<DataFlow>();
+  std::unique_ptr<ForeignMemory> memory_ = std::make_unique<ForeignMemory>();
   static inline Item fresh_, old_;
   static inline Holder holder_{&old_, nullptr, nullptr, nullptr};
 };

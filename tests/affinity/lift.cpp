@@ -15,7 +15,7 @@ std::string told(const Operand& o) {
   return testing::PrintToString(std::vector<long>{long(o.place), o.bytes, o.reg, o.index, o.scale, o.high_byte, o.thread_local_, o.opaque, o.value});
 }
 std::string told(const Op& op) {
-  return testing::PrintToString(std::vector<int>{int(op.kind), op.condition, op.length, op.writes_flags, op.writes_general, op.writes_vector}) +
+  return testing::PrintToString(std::vector<int>{int(op.kind), op.condition, op.length, op.writes_flags, op.writes_general, op.writes_vector, op.keeps_general}) +
          told(op.to) + told(op.a) + told(op.b);
 }
 std::string in_hex(const std::uint8_t* bytes) {
@@ -57,7 +57,7 @@ TEST(LiftPlain, ReadsTheLibrariesAsTheDecoderDoes) {
   };
   dl_iterate_phdr(each, &seen);
   EXPECT_GT(seen.all, 100'000u);
-  EXPECT_GT(seen.plain * 20, seen.all * 17) << "most instructions are plain: " << seen.plain << " of " << seen.all;
+  EXPECT_GT(seen.plain * 20, seen.all * 18) << "most instructions are plain: " << seen.plain << " of " << seen.all;
 }
 
 TEST(LiftPlain, ReadsAnyBytesAsTheDecoderDoes) {
@@ -68,8 +68,8 @@ TEST(LiftPlain, ReadsAnyBytesAsTheDecoderDoes) {
     const std::uint64_t low = random(), high = random();
     memcpy(bytes, &low, 8), memcpy(bytes + 8, &high, 8);
     if (n % 2) bytes[0] = static_cast<std::uint8_t>(0x40 | (bytes[0] & 15));
-    constexpr std::uint8_t kPrefixes[] = {0x64, 0x66, 0xf3};
-    if (n % 4 == 0) bytes[0] = kPrefixes[n / 4 % 3];
+    constexpr std::uint8_t kPrefixes[] = {0x64, 0x66, 0xf2, 0xf3};
+    if (n % 4 == 0) bytes[0] = kPrefixes[n / 4 % 4];
     if (n % 8 == 0) bytes[1] = 0x0f;
     seen.look(0x555555554000 + n, bytes);
   }
