@@ -57,8 +57,8 @@ struct Node {
   Why why;
   std::uint32_t grown;         ///< of the root: segments that heads have taken since the class was opened
   std::uint64_t looked_up;     ///< of the root: objects since then
-  std::uint16_t noted;         ///< objects in the table of early ones
-  std::uint16_t freed;         ///< those of them whose place an object was given since
+  std::uint32_t noted;         ///< objects in the table of early ones
+  std::uint32_t freed;         ///< those of them whose place an object was given since
   bool was_sampled;
 
   /// Whether its early objects come and go: three quarters of their places were given out again.
