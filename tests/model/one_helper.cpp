@@ -21,6 +21,7 @@ struct Program {
   Atomic<unsigned> starts[2];                // of the threads that the kernel may make: 1 + the place
   Atomic<unsigned> are_no_more{0};
   Atomic<bool> filter{false};                // ends the helper that makes a call
+  Atomic<bool> was_refused{false};           // a thread, just now
   Shared<bool> has_ended{false};             // one of them
   unsigned made = 0, refusals = 0;           // of who has claimed
 
@@ -49,7 +50,7 @@ struct Program {
     if (!helper.claim()) return;
     const unsigned place = helper.free_place();
     if (place == OneHelper::kNoPlace || refusals || made == threads) {
-      if (refusals) --refusals;
+      if (refusals) --refusals, was_refused.store(true, Order::relaxed);
       return helper.refuse();
     }
     stack[place] = 0;
@@ -154,6 +155,28 @@ struct Refused : Program {
   }
 };
 
+/// The one that offers its place sees that its successor was refused, and ends with work left: who has work next starts another one.
+struct RefusedForGood : Program {
+  static constexpr unsigned kThreads = 3;
+  RefusedForGood() { refusals = 1; }
+  void run(unsigned thread) {
+    if (thread == 0) return offer();
+    if (thread == 2) return be_started(0, false);
+    for (unsigned i = 0; i < 2; ++i)
+      if (!helper.is_at_work()) start(1);
+    are_no_more.store(1, Order::release);
+  }
+  void offer() {
+    const auto wait = [] { cpu_relax(); };
+    stack[0] = 1, record = 1;
+    if (helper.is_relieved([] {}, wait)) return leave_place(0);
+    if (was_refused.load(Order::relaxed)) record = 2, helper.refuse();
+    else helper.ends([] { return true; }, wait);
+    leave_place(0);
+  }
+  void finish() { nobody_is_there(); }
+};
+
 /// The next one offers its place as well, when the first may not have left its own.
 struct RelievedTwice : Program {
   static constexpr unsigned kThreads = 4;
@@ -251,6 +274,7 @@ struct NotEnded : Program {
 TEST(OneHelper, Ends) { run<Ends>("one ends while there is more work"); }
 TEST(OneHelper, Relieved) { run<Relieved>("one is relieved while there is more work"); }
 TEST(OneHelper, Refused) { run<Refused>("... and the system refuses a thread once"); }
+TEST(OneHelper, RefusedForGood) { run<RefusedForGood>("... and the first ends because of it"); }
 TEST(OneHelper, RelievedTwice) { run<RelievedTwice>("one is relieved, and the next one as well"); }
 TEST(OneHelper, Alone) { run<Alone>("a program of one thread asks whether it is alone"); }
 
