@@ -15,6 +15,7 @@
 #include "descriptors.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
+#include "memory.hpp"
 #include "quiet.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
@@ -196,21 +197,22 @@ void make_what_is_recorded(void* argument) {
 
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
 
-void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcept {
-  const bool fixed_here = where && in_region(reinterpret_cast<std::uintptr_t>(where));
-  const std::uintptr_t low = fixed_here ? reinterpret_cast<std::uintptr_t>(where) : take_pages(bytes);
-  if (!low) return fail(ENOMEM);
+/// As fresh memory into which the file is read.
+void* copy_private(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  bytes = page_ceil(bytes);
+  void* const low = map_private(where, bytes, protection, flags & kFixed);
+  if (low == MAP_FAILED) return low;
   for (std::size_t done = 0; done < bytes;) {
-    const long got = raw_syscall(SYS_pread64, fd, static_cast<long>(low + done), static_cast<long>(bytes - done),
+    const long got = raw_syscall(SYS_pread64, fd, as_long(low) + static_cast<long>(done), static_cast<long>(bytes - done),
                                  offset + static_cast<off_t>(done));
     if (failed(got)) {
-      if (!fixed_here) give_pages(low, bytes);
+      unmap_memory(low, bytes);
       return fail(got);
     }
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
-  return reinterpret_cast<void*>(low);
+  return low;
 }
 
 }  // namespace
@@ -221,7 +223,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast))
-    return copy_private(fixed ? where : nullptr, bytes, fd, offset);
+    return copy_private(where, bytes, protection, flags, fd, offset);
   Record r{};
   r.protection = private_writable ? PROT_READ : protection;
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
@@ -231,7 +233,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (const long wrong = hold_and_put(r, anonymous ? -1 : fd); failed(wrong)) return fail(wrong);
   if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
     unmap_file(r.low, r.high - r.low);
-    return copy_private(nullptr, bytes, fd, offset);
+    return copy_private(nullptr, bytes, protection, 0, fd, offset);
   }
   if (flags & MAP_FIXED) {  // others may have what lay there before
     if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
@@ -244,6 +246,15 @@ bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return false;
   Quiet held(lock);
   return meets(low, high) != nullptr;
+}
+
+std::uintptr_t piece_end(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (in_region(low) && files_in_region.load() == 0) return high;
+  Quiet held(lock);
+  if (const Record* r = find(low)) return r->high < high ? r->high : high;
+  for (std::size_t i = 0; i < top; ++i)
+    if (low < records[i].low && records[i].low < high && records[i].low < records[i].high) high = records[i].low;
+  return high;
 }
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {

@@ -15,6 +15,9 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
+/// [low, the answer) is all of one recorded mapping, or of none: what a call on [low, high) does to it is one thing.
+std::uintptr_t piece_end(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// munmap of recorded mappings, whole or in part. 0, -errno, or kNoFile: none is at `low`.
 inline constexpr long kNoFile = 1;
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
