@@ -47,6 +47,11 @@ def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, 
     assert "thread " in done.said[0] and ENDS_BY_SIGNAL[way] in done.said[0]
 
 
+@pytest.mark.parametrize("who", ["thread", "main"])
+def test_handlers_for_crashes(program, same_both_ways, who):
+    assert same_both_ways([program("crash_handlers"), who]).out.endswith("told\n")
+
+
 @pytest.mark.parametrize("way", ["crash", "abort", "main-crashes"])
 def test_a_core_dump_holds_what_the_program_used(program, isolated, tmp_path, way):
     """The reserved terabyte must not be written out; where core dumps go elsewhere there is nothing to look at."""
