@@ -13,8 +13,25 @@
 #include <pthread.h>
 
 #include "raw.hpp"
+#include "signals.hpp"
 #include "thread.hpp"
 #include "watchdog.hpp"
+
+// The call as restart.hpp knows it.
+extern "C" long mortise_isolate_timed_wait_call(const std::uint64_t* set, siginfo_t* info, const timespec* timeout, long mask_bytes);
+__asm__(
+    ".text\n"
+    ".hidden mortise_isolate_timed_wait_call\n"
+    ".globl mortise_isolate_timed_wait_call\n"
+    ".type mortise_isolate_timed_wait_call, @function\n"
+    "mortise_isolate_timed_wait_call:\n"
+    ".cfi_startproc\n"
+    "  movq %rcx, %r10\n"
+    "  movl $128, %eax\n"
+    "  syscall\n"
+    "  ret\n"
+    ".cfi_endproc\n"
+    ".size mortise_isolate_timed_wait_call, .-mortise_isolate_timed_wait_call\n");
 
 namespace mortise::isolate {
 namespace {
@@ -31,13 +48,18 @@ std::int64_t now() noexcept {
   return t.tv_sec * kSecond + t.tv_nsec;
 }
 
+/// What the kernel sends to a process for its own sake (timers, SIGPIPE) is no copy of main's.
+bool sent_to_the_group(const siginfo_t& info) noexcept {
+  if (info.si_code == SI_KERNEL) return comes_from_terminal(info.si_signo);
+  return info.si_code == SI_USER && info.si_pid != raw_getpid();
+}
+
 /// The kernel's sigtimedwait until `deadline` (a negative one: for ever).
 long take_signal(std::uint64_t set, siginfo_t* info, std::int64_t deadline) noexcept {
   std::int64_t left = deadline < 0 ? 0 : deadline - now();
   if (left < 0) left = 0;
   const timespec timeout{left / kSecond, left % kSecond};
-  return raw_syscall(SYS_rt_sigtimedwait, as_long(&set), as_long(info), deadline < 0 ? 0 : as_long(&timeout),
-                     kMaskBytes);
+  return mortise_isolate_timed_wait_call(&set, info, deadline < 0 ? nullptr : &timeout, kMaskBytes);
 }
 
 /// The same where cancellation may strike, as in libc's own.
@@ -47,10 +69,6 @@ long take_signal_cancellable(std::uint64_t set, siginfo_t* info, std::int64_t de
   const long taken = take_signal(set, info, deadline);
   pthread_setcanceltype(type, nullptr);
   return taken;
-}
-
-bool sent_to_the_group(const siginfo_t& info) noexcept {
-  return info.si_code == SI_KERNEL || info.si_code == SI_USER;
 }
 
 /// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
