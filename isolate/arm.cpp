@@ -139,7 +139,7 @@ State try_to_arm() noexcept {
     return State::declined;
   }
   find_locked_files();
-  note_terminal_signals();
+  take_over_actions();
   install_fault_handler();
   let_faults_through();
   install_rendezvous();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
+#include "actions.hpp"
 #include "glibc.hpp"
 #include "helper.hpp"
 #include "keys.hpp"
@@ -38,7 +39,9 @@ bool is_fatal(int signal) noexcept {
   if (signal < 1 || signal > 64 || raw_getpid() == 1) return false;  // the first process of a container is spared
   KernelAction now{};
   std::uint64_t blocked = 0;
-  if (failed(set_action(signal, nullptr, &now)) || now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
+  if (failed(set_action(signal, nullptr, &now))) return false;
+  if (is_handled_by_us(now)) now = action_of(signal);
+  if (now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
   raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, as_long(&blocked), sizeof blocked);
   if (blocked >> (signal - 1) & 1) return false;
   for (const int harmless : {SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})

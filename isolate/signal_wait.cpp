@@ -48,12 +48,6 @@ std::int64_t now() noexcept {
   return t.tv_sec * kSecond + t.tv_nsec;
 }
 
-/// What the kernel sends to a process for its own sake (timers, SIGPIPE) is no copy of main's.
-bool sent_to_the_group(const siginfo_t& info) noexcept {
-  if (info.si_code == SI_KERNEL) return comes_from_terminal(info.si_signo);
-  return info.si_code == SI_USER && info.si_pid != raw_getpid();
-}
-
 /// The kernel's sigtimedwait until `deadline` (a negative one: for ever).
 long take_signal(std::uint64_t set, siginfo_t* info, std::int64_t deadline) noexcept {
   std::int64_t left = deadline < 0 ? 0 : deadline - now();
@@ -114,7 +108,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   siginfo_t info{};
   long taken;
   do taken = take_signal_cancellable(wanted, &info, deadline);
-  while (by_way_of_main && !failed(taken) && sent_to_the_group(info));
+  while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
   if (by_way_of_main) self->awaits.store(0);
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
   unmark(info);

@@ -156,6 +156,16 @@ def test_private_mappings_by_the_thousand(program, isolated, tmp_path):
     assert (done.status, done.out) == (0, "done\n"), done.err
 
 
+@pytest.mark.parametrize("what", ["maps", "jumps", "waits"])
+def test_memory_is_mapped_while_signals_come(program, same_both_ways, what):
+    """A handler maps as well, leaves by a jump, or waits for a thread that maps: no lock is held meanwhile."""
+    same_both_ways([program("arenas"), what], times=2)
+
+
+def test_actions_are_the_whole_programs(program, same_both_ways):
+    same_both_ways([program("actions")], times=5)
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
