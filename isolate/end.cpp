@@ -20,11 +20,22 @@ namespace mortise::isolate {
 namespace {
 
 constinit std::atomic<bool> is_ending{false};
+constinit std::atomic<int> last_status{0};  // of the thread that ended last
 
 /// After pthread_exit in main: the process stays until the last thread has ended.
 void wait_for_other_threads() {
   live_threads.fetch_sub(1);
   for (std::uint32_t left; (left = live_threads.load()) != 0;) futex_wait(&live_threads, left);
+}
+
+[[noreturn]] void leave(Thread& t, int status) noexcept {
+  last_status.store(status);
+  t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
+  live_threads.fetch_sub(1);
+  futex_wake(&live_threads, kEveryone);
+  t.ended.store(1, std::memory_order_release);
+  futex_wake(&t.ended, kEveryone);
+  for (;;) raw_syscall(SYS_exit_group, 0);
 }
 
 /// Whether the helper has still to reap it; what the program reaped itself (by __WALL), it never will.
@@ -114,12 +125,16 @@ void finish_thread(Thread& t) noexcept {
     wait_for_other_threads();
     std::exit(0);
   }
-  t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
-  live_threads.fetch_sub(1);
-  futex_wake(&live_threads, kEveryone);
-  t.ended.store(1, std::memory_order_release);
-  futex_wake(&t.ended, kEveryone);
-  for (;;) raw_syscall(SYS_exit_group, 0);
+  leave(t, 0);
+}
+
+void exit_kernel_thread(int status) noexcept {
+  if (is_thread() && !is_leader()) leave(*self, status);
+  if (is_thread() && live_threads.load() > 1) {
+    wait_for_other_threads();
+    status = last_status.load();
+  }
+  for (;;) raw_syscall(SYS_exit_group, status);
 }
 
 void exit_thread(void* result) {

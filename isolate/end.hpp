@@ -18,6 +18,9 @@ struct Thread;
 /// The last thing a thread does: destructors, then its end is made known.
 [[noreturn]] void finish_thread(Thread& t) noexcept;
 
+/// The system call exit of one thread: without destructors. The program ends with the status of whoever is the last.
+[[noreturn]] void exit_kernel_thread(int status) noexcept;
+
 /// Ends all other threads and waits until the helper has reaped them. Only in the leader's process, not in the helper.
 void stop_other_threads() noexcept;
 

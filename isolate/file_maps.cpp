@@ -163,6 +163,7 @@ long put(Record& r) noexcept {
   if (r.flags & MAP_FIXED) {  // replaced everywhere next
     cut_records(r.low, r.high);
     forget_left(r.low, r.high);
+    forget_shared_range(r.low, r.high);
   }
   Record* const place = unused();
   if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
@@ -236,6 +237,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
     return copy_private(nullptr, bytes, protection, 0, fd, offset);
   }
   if (flags & MAP_FIXED) {  // others may have what lay there before
+    forget_lazy_file(r.low, r.high);
     if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
     everywhere(&make_what_is_recorded, &r);
   }

@@ -48,6 +48,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
   if (number == SYS_getppid) return parent_process();
+  if (number == SYS_exit) exit_kernel_thread(static_cast<int>(a));
   if (number == SYS_exit_group) end_process(static_cast<int>(a));
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
   if (number == SYS_execveat)

@@ -7,7 +7,7 @@ import pytest
 from .conftest import allocators, run
 
 ENDS_QUIETLY = ["exit-in-thread", "_exit-in-thread", "quick-exit-in-thread", "pthread-exit-in-main", "main-returns",
-                "main-exits", "main-crashes", "detach"]
+                "main-exits", "main-crashes", "detach", "system-call-in-thread", "system-call-in-main"]
 ENDS_BY_SIGNAL = {"crash": "SIGSEGV", "abort": "SIGABRT", "raise": "SIGTERM", "overflow": "SIGSEGV"}
 
 
@@ -88,7 +88,7 @@ def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
 
-@pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall"])
+@pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall", "filtered"])
 @pytest.mark.parametrize("who", ["thread", "main"])
 def test_exec_keeps_the_process(program, same_both_ways, who, call):
     assert same_both_ways([program("exec"), who, call]).status == 11

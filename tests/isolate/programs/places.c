@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,29 @@ static void private_where_memory_was(void) {
   EXPECT(p[0] == 'P' && seen_by_other(p + kPage) == 'P' && munmap(p, 2 * kPage) == 0);
 }
 
+/* Over a large private file that is copied by the block when it is written: what lies there now is not. */
+static sigjmp_buf back;
+static void leave(int signal) { siglongjmp(back, 1); }
+static void over_a_private_file(void) {
+  enum { kLarge = 4 << 20 };
+  const int fd = file_of('L'), next = file_of('N');
+  EXPECT(ftruncate(fd, kLarge) == 0);
+  char* const p = map(NULL, kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+  p[kLarge / 2] = 1;
+  map(p, kBytes, PROT_READ, MAP_SHARED | MAP_FIXED, next);
+  map(p + kLarge / 2, kBytes, PROT_READ, MAP_SHARED | MAP_FIXED, next);
+  signal(SIGSEGV, leave);
+  volatile int faults = 0;
+  if (sigsetjmp(back, 1) == 0) p[0] = 'X';
+  else ++faults;
+  if (sigsetjmp(back, 1) == 0) p[kLarge / 2] = 'X';
+  else ++faults;
+  signal(SIGSEGV, SIG_DFL);
+  EXPECT(faults == 2 && in_file(next, 0) == 'N' && seen_by_other(p) == 'N' && seen_by_other(p + kLarge / 2) == 'N');
+  p[kLarge - 1] = 2;
+  EXPECT(seen_by_other(p + kLarge - 1) == 2 && munmap(p, kLarge) == 0);
+}
+
 static void runs_from_a_private_mapping(void) {
   const unsigned char returns_7[] = {0xb8, 7, 0, 0, 0, 0xc3};
   const int fd = file_of(0);
@@ -206,6 +230,7 @@ int main(void) {
   private_over_memory(reserved_before);
   private_over_memory(map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
   private_where_memory_was();
+  over_a_private_file();
   runs_from_a_private_mapping();
   locked_in_memory();
   by_the_system_call();
