@@ -62,16 +62,6 @@ bool is_fatal(int signal) noexcept {
 
 }  // namespace
 
-bool others_end_soon() noexcept {
-  timespec end{};
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_nsec += 100'000'000;
-  if (end.tv_nsec >= 1'000'000'000) end.tv_sec += 1, end.tv_nsec -= 1'000'000'000;
-  for (std::uint32_t left; (left = live_threads.load()) > 1;)
-    if (futex_wait(&live_threads, left, &end) == -ETIMEDOUT) return live_threads.load() == 1;
-  return true;
-}
-
 bool ending() noexcept { return is_ending.load(std::memory_order_acquire); }
 void begin_ending() noexcept { is_ending.store(true, std::memory_order_release); }
 void reset_ending() noexcept { is_ending.store(false, std::memory_order_relaxed); }

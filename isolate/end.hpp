@@ -35,10 +35,6 @@ void wait_for_ended_threads() noexcept;
 /// Sends SIGKILL to the processes of all threads but the leader.
 void kill_other_threads() noexcept;
 
-/// Whether the caller is or becomes the only thread within a tenth of a second. A program that knows its threads to be
-/// through (they told it, or are detached) may go on while they are still leaving.
-bool others_end_soon() noexcept;
-
 /// From the moment the program begins to end, further ends of threads are no news.
 bool ending() noexcept;
 void begin_ending() noexcept;

@@ -14,6 +14,7 @@
 #include "fork.hpp"
 #include "join.hpp"
 #include "libc_locks.hpp"
+#include "loads.hpp"
 #include "masks.hpp"
 #include "memory.hpp"
 #include "mutex.hpp"
@@ -115,6 +116,8 @@ const Replacement kEntries[] = {
     {"mremap", at(&remap_memory), true},
     {"brk", at(&set_break), true},
     {"sbrk", at(&move_break), true},
+    // the loader
+    {"_dl_debug_state", at(&follow_loader), false},
     // files
     {"fcntl", at(&control_file), true},
     {"fcntl64", at(&control_file), false},

@@ -103,6 +103,7 @@ void become_program() noexcept {
   reset_window_lock();
   reset_share_lock();
   reset_lazy_lock();
+  reset_tls_lock();
   forget_record_locks();
   count_kept_descriptors();
   reset_ending();

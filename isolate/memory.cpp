@@ -37,7 +37,7 @@ std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std:
 void* fail_map(int error) noexcept { return errno = error, MAP_FAILED; }
 int fail(long result) noexcept { return failed(result) ? (errno = static_cast<int>(-result), -1) : 0; }
 
-bool is_shared(std::uintptr_t low) noexcept { return in_region(low) || find_shared_range(low); }
+bool is_shared(std::uintptr_t low) noexcept { return in_region(low) || bool{find_shared_range(low)}; }
 
 /// Makes [low, low + bytes) of shared memory read as zeros, in all address spaces.
 long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
@@ -85,7 +85,13 @@ void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) 
   return reinterpret_cast<void*>(low);
 }
 
-/// munmap of what is all one file's, or no file's.
+/// [at, the answer) is one mapping of a file, or one piece of memory.
+std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
+  end = piece_end(at, end);
+  return in_region(at) ? end : shared_range_end(at, end);
+}
+
+/// munmap of one.
 long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   // The place of a file is not used again: others still have it mapped.
   if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return unmapped;
@@ -100,9 +106,12 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
     return 0;
   }
   forget_lazy_file(at, at + bytes);
-  // What was there before the first create stays mapped elsewhere: take the contents away, then the caller's view.
-  if (find_shared_range(at)) drop_contents(at, bytes);
+  // What was there before the first create stays mapped elsewhere: the contents go, and the caller keeps the place, as whatever the
+  // kernel put there would be hidden from the others.
+  const bool is_elsewhere = bool{find_shared_range(at)};
+  if (is_elsewhere) drop_contents(at, bytes);
   forget_shared_range(at, at + bytes);
+  if (is_elsewhere && !failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
   return raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes));
 }
 
@@ -148,7 +157,7 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
   long result = end > address_of(low) ? 0 : -EINVAL;
   for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
-    next = piece_end(at, end);
+    next = next_piece(at, end);
     result = unmap_piece(at, next - at);
   }
   return fail(result);
@@ -165,7 +174,7 @@ int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
   long result = end >= address_of(low) ? 0 : -EINVAL;
   for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
-    next = piece_end(at, end);
+    next = next_piece(at, end);
     result = advise_piece(at, next - at, advice);
   }
   return fail(result);

@@ -56,7 +56,7 @@ bool read_sleep(int pid, Sleep& out) noexcept {
 bool is_hopeless(const Sleep& s) noexcept {
   const unsigned long command = s.operation & static_cast<unsigned long>(FUTEX_CMD_MASK);
   return (s.operation & FUTEX_PRIVATE_FLAG) && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) &&
-         (in_region(s.address) || find_shared_range(s.address));
+         (in_region(s.address) || bool{find_shared_range(s.address)});
 }
 
 int watch(void*) {

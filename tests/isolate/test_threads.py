@@ -224,6 +224,17 @@ def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
     assert "signal 15" in same_both_ways([program("parent_death")]).out
 
 
+@pytest.mark.parametrize("who", ["thread", "main", "alone"])
+@pytest.mark.parametrize("model", ["global-dynamic", "initial-exec"])
+def test_libraries_loaded_late(program, same_both_ways, who, model):
+    library = program("counting", "-shared", "-fPIC", f"-ftls-model={model}")
+    assert same_both_ways([program("late_library"), library, who]).status == 0
+
+
+def test_libraries_that_libc_loads(program, same_both_ways):
+    assert same_both_ways([program("charsets")]).status == 0
+
+
 @pytest.mark.parametrize("name", ["c11", "robust"])
 def test_further_interfaces(program, same_both_ways, name):
     assert same_both_ways([program(name)], times=5).status == 0

@@ -137,9 +137,8 @@ static void private_over_memory(char* reserved) {
   EXPECT(part[kPage - 1] == 'P');
 }
 
-static void private_where_memory_was(void) {
+static void private_where_memory_was(char* p) {
   const int fd = file_of('P');
-  char* const p = map_some(kBytes);
   memset(p, 1, kBytes);
   EXPECT(munmap(p, kBytes) == 0);
   map(p, kPage + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd);
@@ -215,6 +214,9 @@ static void refused_over_a_file(int fd) {
 int main(void) {
   char* const reserved_before = map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   const int fd_before = file_of('F'), fd = file_of('F');
+  char* const memory_before = map_some(kBytes);
+  char* const around_before = map_some(3 * kBytes);
+  map(around_before + kBytes, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_before);
   char* const file_before = map(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_before);
   pthread_barrier_init(&asked, NULL, 2);
   pthread_barrier_init(&answered, NULL, 2);
@@ -229,7 +231,9 @@ int main(void) {
   file_within_memory();
   private_over_memory(reserved_before);
   private_over_memory(map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
-  private_where_memory_was();
+  private_where_memory_was(map_some(kBytes));
+  private_where_memory_was(memory_before);
+  EXPECT(munmap(around_before, 3 * kBytes) == 0 && in_file(fd_before, kPage) == 'F');
   over_a_private_file();
   runs_from_a_private_mapping();
   locked_in_memory();
