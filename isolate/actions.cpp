@@ -35,7 +35,7 @@ void* const kIgnore = reinterpret_cast<void*>(SIG_IGN);
 struct Change {
   int signal;
   KernelAction action;
-  bool is_noted = false;  // under the table's lock
+  bool is_noted = false;  // changed under the table's lock
 };
 
 constinit Lock table_lock;  // of Quiet: handlers look their action up
@@ -45,9 +45,11 @@ bool is_handler(const void* h) noexcept { return h != kDefault && h != kIgnore; 
 
 /// In whichever address space the change comes to first: ours never stands where the table has what was before.
 void note(Change& change) noexcept {
+  const KernelAction action = change.action;  // before faults are blocked: the caller's stack may be new here
+  if (shared(change.is_noted).load()) return;
   Quiet held(table_lock);
-  if (!change.is_noted) table[change.signal] = change.action;
-  change.is_noted = true;
+  if (!change.is_noted) table[change.signal] = action;
+  shared(change.is_noted).store(true);
 }
 
 KernelAction take_action(int signal) noexcept {

@@ -80,7 +80,7 @@ void install_rendezvous() noexcept {
   KernelAction action{};
   action.handler = reinterpret_cast<void*>(&on_signal);
   action.flags = SA_RESTART | SA_SIGINFO;
-  action.mask = ~0ull;
+  action.mask = ~(1ull << (SIGSEGV - 1));  // what a task is given may lie in memory that this thread has not seen yet
   set_action(kSignal, &action, nullptr);
 }
 

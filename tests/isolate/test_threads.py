@@ -31,6 +31,10 @@ def test_threads_made_while_something_is_done_in_all(program, isolated):
     assert isolated([program("newcomers")]).out == "stale: 0\n"
 
 
+def test_stacks_of_the_program(program, same_both_ways):
+    same_both_ways([program("stacks")])
+
+
 def test_identity_of_threads(program, same_both_ways):
     same_both_ways([program("identity")], times=5)
 
