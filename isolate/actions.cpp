@@ -40,6 +40,7 @@ struct Change {
 
 constinit Lock table_lock;  // of Quiet: handlers look their action up
 constinit KernelAction table[kLast + 1]{};
+__thread unsigned ended = 0;
 
 bool is_handler(const void* h) noexcept { return h != kDefault && h != kIgnore; }
 
@@ -74,6 +75,7 @@ void deliver(int signal, siginfo_t* info, void* context) {
   const KernelAction action = take_action(signal);
   if (action.handler == kDefault) return do_default(signal, *info);
   if (action.handler == kIgnore) return;
+  if (!(action.flags & SA_RESTART)) ++ended;
   if (restarts_for_group(signal) && !(action.flags & SA_RESTART)) end_system_call(interrupted);
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
 }
@@ -117,6 +119,8 @@ void set_terminal_signals_here() noexcept {
 }
 
 }  // namespace
+
+unsigned calls_ended() noexcept { return ended; }
 
 bool is_handled_by_us(const KernelAction& action) noexcept { return action.handler == reinterpret_cast<void*>(&deliver); }
 

@@ -14,6 +14,9 @@ int exchange_action(int signal, const struct sigaction* action, struct sigaction
 bool is_handled_by_us(const KernelAction& action) noexcept;
 KernelAction action_of(int signal) noexcept;
 
+/// Counts in each thread handlers without SA_RESTART: what they interrupt ends.
+unsigned calls_ended() noexcept;
+
 /// Before the first thread: handlers that are there run by way of ours from now on.
 void take_over_actions() noexcept;
 

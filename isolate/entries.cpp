@@ -24,6 +24,7 @@
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
 #include "system_call.hpp"
+#include "wait.hpp"
 
 extern "C" int mortise_isolate_once(pthread_once_t*, void (*)());
 
@@ -62,6 +63,8 @@ const Replacement kEntries[] = {
     {"sigwaitinfo", at(&wait_signal_info), true},
     {"sigwait", at(&wait_signal), true},
     {"_Fork", at(&fork_process), true},
+    {"wait4", at(&wait_for_child), true},
+    {"waitid", at(&wait_for_id), true},
     {"execve", at(&execute), true},
     {"execveat", at(&execute_at), false},
     {"fexecve", at(&execute_descriptor), false},

@@ -54,6 +54,8 @@ int program_of(int parent) noexcept {
 
 }  // namespace
 
+int kernel_parent_of(int pid) noexcept { return status_of(pid).parent; }
+
 void note_parent() noexcept {
   parent_thread = self->pid.load();
   parent_program = leader->pid.load();

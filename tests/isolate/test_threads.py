@@ -220,6 +220,10 @@ def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
 
 
+def test_children_of_other_threads_are_waited_for(program, same_both_ways):
+    same_both_ways([program("waits")], times=5)
+
+
 def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
 
