@@ -17,6 +17,7 @@ TOLD = {
     "userfaultfd": "userfaultfd: device or kernel object bound to one address space: unsupported",
     "device": "mmap of a device: device or kernel object bound to one address space: unsupported",
     "inline-futex": "sleeps on a private futex at 0x",
+    "inline-futex-in-main": "thread 0 sleeps on a private futex at 0x",
 }
 
 
@@ -36,6 +37,11 @@ def test_the_user_may_insist(program, isolated, way):
 def test_private_futexes_can_be_trapped(program, isolated):
     done = isolated([program("cannot"), "inline-futex"], env={"MORTISE_THREADS_TRAP": "1"})
     assert not done.said and done.status == 0 and "woken" in done.out
+
+
+def test_requests_with_the_trap(program, same_both_ways, tmp_path):
+    """libc blocks all signals in the threads that it makes for them, by a system call of its own."""
+    same_both_ways([program("requests"), tmp_path / "file"], env={"MORTISE_THREADS_TRAP": "1"})
 
 
 def test_openmp_with_the_trap(program, isolated):

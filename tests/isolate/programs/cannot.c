@@ -49,10 +49,13 @@ static void* work(void* unused) {
     mmap(NULL, 4096, PROT_READ, MAP_SHARED, posix_openpt(O_RDWR), 0);
   }
   if (!strcmp(way, "inline-futex")) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
     inline_futex(FUTEX_WAIT, 0);
     printf("woken\n");
   }
-  if (!strcmp(way, "many")) pause();
+  if (!strcmp(way, "inline-futex-in-main") || !strcmp(way, "many")) pause();
   return NULL;
 }
 
@@ -69,6 +72,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   pthread_create(&thread, NULL, work, NULL);
+  if (!strcmp(way, "inline-futex-in-main")) inline_futex(FUTEX_WAIT, 0);
   if (!strcmp(way, "inline-futex")) {
     while (inline_futex(FUTEX_WAKE, 1) == 0) usleep(1000);
   }
