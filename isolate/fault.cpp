@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "end.hpp"
@@ -41,7 +42,8 @@ bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
   if (info->si_code == SEGV_ACCERR && (error & kWriteFault) && promote_on_write(address)) return true;
   if (info->si_code == SEGV_ACCERR && catch_up_protection(address, error & kWriteFault, error & kFetchFault))
     return true;
-  return info->si_code == SEGV_MAPERR && catch_up_file(address);
+  const int needed = error & kWriteFault ? PROT_WRITE : error & kFetchFault ? PROT_EXEC : PROT_READ;
+  return info->si_code == SEGV_MAPERR ? catch_up_file(address) : catch_up_file_rights(address, needed);
 }
 
 void end_by_default(int signal) noexcept {

@@ -124,6 +124,26 @@ long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
   return raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice);
 }
 
+/// mprotect of the same.
+long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcept {
+  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);  // blocks of files that were written are memory
+  const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
+  return changed == kNoFile ? protect(at, bytes, protection) : changed;
+}
+
+/// mremap of what begins in a file's mapping.
+void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int flags, void* target) noexcept {
+  void* const low = reinterpret_cast<void*>(at);
+  if (!target && old_bytes > 0 && new_bytes <= old_bytes) {
+    if (new_bytes < old_bytes) unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes);
+    return low;
+  }
+  if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
+  void* const fresh = move_file(at, old_bytes, new_bytes, target);
+  if (fresh != MAP_FAILED && old_bytes > 0 && !(flags & MREMAP_DONTUNMAP)) unmap_memory(low, old_bytes);
+  return fresh;
+}
+
 /// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
 void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   if (in_region(low)) claim_pages(low, bytes);
@@ -166,7 +186,13 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
 int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
   count(&Counts::mprotect);
   if (address_of(low) % kPage) return errno = EINVAL, -1;
-  return fail(protect(address_of(low), page_ceil(bytes), protection));
+  const std::uintptr_t end = address_of(low) + page_ceil(bytes);
+  long result = end >= address_of(low) ? 0 : -ENOMEM;
+  for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
+    next = next_piece(at, end);
+    result = protect_piece(at, next - at, protection);
+  }
+  return fail(result);
 }
 
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
@@ -191,6 +217,7 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
     target = va_arg(rest, void*);
     va_end(rest);
   }
+  if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
   if (!is_shared(at)) {
     const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
                                    static_cast<long>(new_bytes), flags, as_long(target));

@@ -124,6 +124,11 @@ def test_files_and_streams(program, same_both_ways, tmp_path):
     same_both_ways([program("files"), tmp_path / "file"], times=5)
 
 
+def test_mappings_of_files_that_change(program, same_both_ways):
+    """The program handles protection faults of shared memory, which is refused otherwise."""
+    same_both_ways([program("file_views")], env={"MORTISE_THREADS_ANYWAY": "1"})
+
+
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
     done = same_both_ways([program("record_locks"), tmp_path], times=5)
