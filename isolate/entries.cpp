@@ -20,6 +20,7 @@
 #include "mutex.hpp"
 #include "patch.hpp"
 #include "record_locks.hpp"
+#include "region.hpp"
 #include "rwlock.hpp"
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
@@ -117,6 +118,7 @@ const Replacement kEntries[] = {
     {"mprotect", at(&protect_memory), true},
     {"madvise", at(&advise_memory), true},
     {"mremap", at(&remap_memory), true},
+    {"mlockall", at(&lock_all_memory), false},
     {"brk", at(&set_break), true},
     {"sbrk", at(&move_break), true},
     // the loader

@@ -147,7 +147,7 @@ void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes
 /// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
 void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   if (in_region(low)) claim_pages(low, bytes);
-  drop_contents(low, page_ceil(bytes));
+  punch(low, page_ceil(bytes));
   if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
   return reinterpret_cast<void*>(low);
 }

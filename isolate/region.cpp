@@ -163,14 +163,6 @@ void bring_in(std::uintptr_t low, std::size_t bytes) noexcept {
   os::prefault(reinterpret_cast<std::byte*>(low), bytes < kAheadBytes ? bytes : kAheadBytes);
 }
 
-/// Makes the range read as zeros. Locked memory cannot be punched.
-void punch(std::uintptr_t low, std::size_t bytes) noexcept {
-  const long at = static_cast<long>(low), length = static_cast<long>(bytes);
-  if (raw_syscall(SYS_madvise, at, length, MADV_REMOVE) != -EINVAL) return;
-  raw_syscall(SYS_munlock, at, length);
-  raw_syscall(SYS_madvise, at, length, MADV_REMOVE);
-}
-
 /// Drops the contents and makes the range free. The arena's lock is held.
 void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
   punch(low, bytes);
@@ -187,9 +179,32 @@ bool take_free(Arena& arena, std::uint32_t pages, std::uint32_t& first) noexcept
   return arena.take(pages, first);
 }
 
+/// After mlockall(MCL_FUTURE) whatever is mapped is brought in at once, and told by that.
+bool locks_what_is_mapped() noexcept {
+  const long page = raw_syscall(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (failed(page)) return false;
+  unsigned char present = 0;
+  raw_syscall(SYS_mincore, page, kPage, as_long(&present));
+  raw_syscall(SYS_munmap, page, kPage);
+  return present & 1;
+}
+
 }  // namespace
 
+int lock_all_memory(int flags) noexcept {
+  const long result = raw_syscall(SYS_mlockall, flags | MCL_ONFAULT);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
+void punch(std::uintptr_t low, std::size_t bytes) noexcept {
+  const long at = static_cast<long>(low), length = static_cast<long>(bytes);
+  if (raw_syscall(SYS_madvise, at, length, MADV_REMOVE) != -EINVAL) return;
+  raw_syscall(SYS_munlock, at, length);
+  raw_syscall(SYS_madvise, at, length, MADV_REMOVE);
+}
+
 const char* open_region() noexcept {
+  if (locks_what_is_mapped()) lock_all_memory(MCL_FUTURE);
   const bool huge = huge_pages_permitted();
   explain("2 MB pages for shared memory: %s", huge ? "asked for" : "the system does not permit them (shmem_enabled)");
   for (int i = 0; i < kArenaCount; ++i) {

@@ -216,6 +216,11 @@ def test_cache_of_unmapped_memory_for_ordinary_threads(program, runtime, tmp_pat
         assert (cached.status, cached.out) == (ordinary.status, ordinary.out)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_locked_memory(program, same_both_ways, when):
+    same_both_ways([program("locked_memory"), when])
+
+
 def test_giving_memory_back_at_once(program, same_both_ways):
     same_both_ways([program("memory")], env={"MORTISE_THREADS_CACHE": "0"})
 
