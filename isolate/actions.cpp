@@ -21,6 +21,7 @@
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "restart.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 #include "unbroken.hpp"
@@ -75,6 +76,7 @@ void deliver(int signal, siginfo_t* info, void* context) {
   const KernelAction action = take_action(signal);
   if (action.handler == kDefault) return do_default(signal, *info);
   if (action.handler == kIgnore) return;
+  unmark_passed_on(*info);
   if (!(action.flags & SA_RESTART)) ++ended;
   if (restarts_for_group(signal) && !(action.flags & SA_RESTART)) end_system_call(interrupted);
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "raw.hpp"
+#include "signal_masks.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 #include "watchdog.hpp"
@@ -72,28 +73,33 @@ void mark_as_passed_on(siginfo_t& info) noexcept {
   info.si_value.sival_ptr = threads;
 }
 
-void unmark(siginfo_t& info) noexcept {
-  if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
-  info.si_code = SI_USER;
-  info.si_value = {};
-}
-
 bool awaits_it(const Thread& t, int signal) noexcept {
   return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && (t.awaits.load() & bit(signal));
 }
 
-void pass_on(siginfo_t& info) noexcept {
+bool send(const Thread& t, siginfo_t& info) noexcept {
+  const int pid = t.pid.load();
+  return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)));
+}
+
+/// False: nobody would have it any more, and it waits where it was sent to.
+bool pass_on(siginfo_t& info) noexcept {
   mark_as_passed_on(info);
-  for (const Thread& t : threads) {
-    if (!awaits_it(t, info.si_signo)) continue;
-    const int pid = t.pid.load();
-    if (!failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)))) return;
-  }
-  // The one that awaited it does not any more: the signal waits where it was sent to.
+  for (const Thread& t : threads)
+    if (awaits_it(t, info.si_signo) && send(t, info)) return true;
+  for (const Thread& t : threads)
+    if (lets_in(t, info.si_signo) && send(t, info)) return true;
   raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+  return false;
 }
 
 }  // namespace
+
+void unmark_passed_on(siginfo_t& info) noexcept {
+  if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
+  info.si_code = SI_USER;
+  info.si_value = {};
+}
 
 int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeout) {
   std::uint64_t wanted;
@@ -111,7 +117,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
   if (by_way_of_main) self->awaits.store(0);
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
-  unmark(info);
+  unmark_passed_on(info);
   if (out) *out = info;
   return static_cast<int>(taken);
 }
@@ -129,14 +135,15 @@ int wait_signal(const sigset_t* set, int* signal) {
 
 void pass_signals_on() noexcept {
   const std::int64_t end = now() + kSecond;
+  std::uint64_t elsewhere = handled_elsewhere();
   for (;;) {
-    std::uint64_t awaited = bit(kPoke);
+    std::uint64_t awaited = bit(kPoke) | elsewhere;
     for (const Thread& t : threads)
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
     siginfo_t info{};
     const long taken = take_signal(awaited, &info, end);
     if (taken == -EAGAIN) return;
-    if (!failed(taken) && taken != kPoke) pass_on(info);
+    if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
   }
 }
 

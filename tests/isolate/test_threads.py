@@ -196,6 +196,10 @@ def test_calls_that_any_handler_ends(program, same_both_ways):
     same_both_ways([program("interrupted")])
 
 
+def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
+    same_both_ways([program("let_in")], times=2)
+
+
 def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
     same_both_ways([program("sigwait")], times=10)
 
