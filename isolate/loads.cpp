@@ -30,7 +30,7 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr int kObjectsMax = 1024, kPiecesMax = 512;
+constexpr int kObjectsMax = 1024, kPiecesMax = 8192;
 
 struct Piece {
   std::uintptr_t low, high;
@@ -107,7 +107,14 @@ void share_piece(Piece& p) noexcept {
   if (p.protection != (PROT_READ | PROT_WRITE)) note_protection(p.low, p.high, p.protection);
 }
 
+long open_library(const char* name) noexcept {
+  const long file = raw_syscall(SYS_open, as_long(name), O_RDONLY | O_CLOEXEC);
+  if (failed(file)) refuse("cannot open %s, which a thread has loaded (error %d): other threads would not have it", name, static_cast<int>(-file));
+  return file;
+}
+
 void note_pieces(const dl_phdr_info& object, std::uintptr_t low, std::uintptr_t high) noexcept {
+  long file = -1;  // one for all its pieces
   Maps maps;
   for (Mapping m; maps.next(m) && m.low < high;) {
     if (m.high <= low || m.shared || loading.piece_count == kPiecesMax) continue;
@@ -115,7 +122,7 @@ void note_pieces(const dl_phdr_info& object, std::uintptr_t low, std::uintptr_t 
     Piece& p = loading.pieces[loading.piece_count++];
     p = {m.low < low ? low : m.low, m.high > high ? high : m.high, m.protection(), MAP_PRIVATE, -1, m.offset};
     if (in_written_segment(object, p.low)) share_piece(p);
-    else if (m.inode) p.fd = raw_syscall(SYS_open, as_long(m.name), O_RDONLY | O_CLOEXEC);
+    else if (m.inode) p.fd = file < 0 ? file = open_library(m.name) : file;
   }
 }
 
@@ -184,6 +191,17 @@ int give_tls(dl_phdr_info* info, std::size_t, void*) {
   return 0;
 }
 
+/// Pieces with one descriptor come one after the other, but for those of the data.
+void close_libraries() noexcept {
+  long last = -1;
+  for (int i = 0; i < loading.piece_count; ++i) {
+    const long fd = loading.pieces[i].fd;
+    if (fd < 0 || fd == loading.data || fd == last) continue;
+    close_descriptor(static_cast<int>(fd));
+    last = fd;
+  }
+}
+
 }  // namespace
 
 void give_tls_to_threads() noexcept { dl_iterate_phdr(&give_tls, nullptr); }
@@ -205,8 +223,7 @@ void follow_loader() noexcept {
   if (loading.piece_count == 0 && loading.gone_count == 0) return;
   for (int i = 0; i < loading.gone_count; ++i) forget_shared_range(loading.gone[i].low, loading.gone[i].high);
   everywhere(&follow, nullptr);
-  for (int i = 0; i < loading.piece_count; ++i)
-    if (loading.pieces[i].fd >= 0 && loading.pieces[i].fd != loading.data) close_descriptor(static_cast<int>(loading.pieces[i].fd));
+  close_libraries();
   if (loading.data >= 0) raw_syscall(SYS_close, loading.data);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_barrier_t turn;
 static const char *file, *who;
@@ -12,8 +13,15 @@ static void* library;
 static int (*next)(void);
 static int* (*data)(void);
 
+static int next_descriptor(void) {
+  const int fd = dup(0);
+  close(fd);
+  return fd;
+}
 static void load(void) {
+  const int before = next_descriptor();
   library = dlopen(file, RTLD_NOW);
+  printf("descriptors left: %d\n", next_descriptor() - before);
   if (!library) puts(dlerror()), exit(1);
   next = (int (*)(void))dlsym(library, "next");
   data = (int* (*)(void))dlsym(library, "data");
