@@ -1,86 +1,100 @@
 // actions.cpp: sigaction for all threads.
 //
-// SIGSEGV stays with the runtime, which passes on what is not its own. A handler for a signal that a terminal sends to
-// every process of its group is installed in the leader only, so it runs once. The other threads have a handler of ours
-// in its place, and the program's action in a table: ignoring the signal would be inherited by what they start.
+//   in the table, for all    what the program has set
+//   in each address space    SIG_DFL and SIG_IGN as they are, for programs started by exec inherit the latter
+//                            a handler: ours, with the program's flags and mask, which looks the table up
+//
+// SIGSEGV stays with fault.cpp, which passes on what is not the runtime's own. A handler with SA_RESETHAND is taken out of
+// the table when it runs; an address space where ours still stands for it does the default when the signal comes again.
+// A signal that a terminal sends to every process of its group runs its handler in the leader only, so it runs once.
 #include "actions.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <ucontext.h>
 
+#include "end.hpp"
 #include "fault.hpp"
 #include "lock.hpp"
 #include "masks.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "restart.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "unbroken.hpp"
 
 namespace mortise::isolate {
 namespace {
 
+constexpr int kLast = 64;
+void* const kDefault = reinterpret_cast<void*>(SIG_DFL);
+void* const kIgnore = reinterpret_cast<void*>(SIG_IGN);
+
 struct Change {
   int signal;
   KernelAction action;
+  bool is_noted = false;  // changed under the table's lock
 };
 
-bool is_handler(const void* h) noexcept {
-  return h != reinterpret_cast<void*>(SIG_DFL) && h != reinterpret_cast<void*>(SIG_IGN);
+constinit Lock table_lock;  // of Quiet: handlers look their action up
+constinit KernelAction table[kLast + 1]{};
+__thread unsigned ended = 0;
+
+bool is_handler(const void* h) noexcept { return h != kDefault && h != kIgnore; }
+
+/// In whichever address space the change comes to first: ours never stands where the table has what was before.
+void note(Change& change) noexcept {
+  const KernelAction action = change.action;  // before faults are blocked: the caller's stack may be new here
+  if (shared(change.is_noted).load()) return;
+  Quiet held(table_lock);
+  if (!change.is_noted) table[change.signal] = action;
+  shared(change.is_noted).store(true);
 }
 
-constexpr int kLastOfTerminal = SIGTSTP;
-constinit Lock table_lock;  // taken with signals blocked
-constinit KernelAction in_leader[kLastOfTerminal + 1]{};
-
-KernelAction look_up(int signal) noexcept {
-  const std::uint64_t mask = block_signals();
-  table_lock.acquire();
-  const KernelAction action = in_leader[signal];
-  table_lock.release();
-  restore_signals(mask);
+KernelAction take_action(int signal) noexcept {
+  Quiet held(table_lock);
+  const KernelAction action = table[signal], by_default{};
+  if (action.handler == kDefault) set_action(signal, &by_default, nullptr);  // another thread's handler was the last one
+  if (is_handler(action.handler) && (action.flags & SA_RESETHAND)) table[signal].handler = kDefault;
   return action;
 }
 
-void note(int signal, const KernelAction& action) noexcept {
-  if (!comes_from_terminal(signal)) return;
-  const std::uint64_t mask = block_signals();
-  table_lock.acquire();
-  in_leader[signal] = action;
-  table_lock.release();
-  restore_signals(mask);
+void do_default(int signal, const siginfo_t& info) noexcept {
+  stop_other_threads_before(signal);
+  if (info.si_code <= 0 || info.si_code == SI_KERNEL) raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
 }
 
-/// What is sent to the whole group is main's to handle; what is sent to this thread only is not.
-void on_terminal_signal(int signal, siginfo_t* info, void* context) {
-  const int kept = errno;
-  const KernelAction action = look_up(signal);
+bool restarts_for_group(int signal) noexcept { return comes_from_terminal(signal) && is_thread() && !is_leader(); }
+
+void deliver(int signal, siginfo_t* info, void* context) {
   auto& interrupted = *static_cast<ucontext_t*>(context);
-  if (info->si_code != SI_TKILL || !is_handler(action.handler)) {
-    restart_system_call(interrupted);
-  } else {
-    if (!(action.flags & SA_RESTART)) end_system_call(interrupted);
-    reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
-  }
-  errno = kept;
+  if (put_off(signal, *info, interrupted)) return;
+  if (restarts_for_group(signal) && is_sent_to_group(*info)) return restart_system_call(interrupted);
+  const KernelAction action = take_action(signal);
+  if (action.handler == kDefault) return do_default(signal, *info);
+  if (action.handler == kIgnore) return;
+  unmark_passed_on(*info);
+  if (!(action.flags & SA_RESTART)) ++ended;
+  if (restarts_for_group(signal) && !(action.flags & SA_RESTART)) end_system_call(interrupted);
+  reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
 }
 
-bool is_ours(const KernelAction& a) noexcept { return a.handler == reinterpret_cast<void*>(&on_terminal_signal); }
-
-void set_in_thread(int signal, KernelAction action) noexcept {
-  if (comes_from_terminal(signal) && is_handler(action.handler)) {
-    action.handler = reinterpret_cast<void*>(&on_terminal_signal);
-    action.flags = (action.flags | SA_SIGINFO | SA_RESTART) & ~static_cast<unsigned long>(SA_RESETHAND);
+void set_here(int signal, KernelAction action) noexcept {
+  if (is_handler(action.handler)) {
+    action.handler = reinterpret_cast<void*>(&deliver);
+    action.flags = (action.flags | SA_SIGINFO) & ~static_cast<unsigned long>(SA_RESETHAND);
+    if (restarts_for_group(signal)) action.flags |= SA_RESTART;
   }
   set_action(signal, &action, nullptr);
 }
 
 void apply(void* argument) {
-  const Change change = *static_cast<const Change*>(argument);
-  if (!is_leader()) return set_in_thread(change.signal, change.action);
-  note(change.signal, change.action);
-  set_action(change.signal, &change.action, nullptr);
+  Change& change = *static_cast<Change*>(argument);
+  note(change);
+  set_here(change.signal, change.action);
 }
 
 KernelAction to_kernel(const struct sigaction& a) noexcept {
@@ -99,48 +113,62 @@ void from_kernel(const KernelAction& k, struct sigaction& a) noexcept {
   std::memcpy(&a.sa_mask, &k.mask, sizeof k.mask);
 }
 
+/// Where it matters who the leader is.
+void set_terminal_signals_here() noexcept {
+  for (int signal = 1; signal <= SIGWINCH; ++signal)
+    if (comes_from_terminal(signal) && is_handler(table[signal].handler) && !(table[signal].flags & SA_RESTART))
+      set_here(signal, table[signal]);
+}
+
 }  // namespace
 
-void note_terminal_signals() noexcept {
-  KernelAction now{};
-  for (int signal = 1; signal <= kLastOfTerminal; ++signal)
-    if (comes_from_terminal(signal) && !failed(set_action(signal, nullptr, &now))) note(signal, now);
+unsigned calls_ended() noexcept { return ended; }
+
+bool is_handled_by_us(const KernelAction& action) noexcept { return action.handler == reinterpret_cast<void*>(&deliver); }
+
+KernelAction action_of(int signal) noexcept {
+  Quiet held(table_lock);
+  return table[signal];
+}
+
+void take_over_actions() noexcept {
+  for (int signal = 1; signal <= kLast; ++signal) {
+    KernelAction now{};
+    const bool is_taken = signal == SIGSEGV || signal == 32 || signal == 33;
+    if (is_taken || failed(set_action(signal, nullptr, &now))) continue;
+    table[signal] = now;
+    if (is_handler(now.handler)) set_here(signal, now);
+  }
 }
 
 void leave_terminal_signals_to_leader() noexcept {
-  KernelAction now{};
-  for (int signal = 1; signal <= kLastOfTerminal; ++signal)
-    if (comes_from_terminal(signal) && !failed(set_action(signal, nullptr, &now)) && !is_ours(now)) set_in_thread(signal, now);
+  Quiet held(table_lock);
+  set_terminal_signals_here();
 }
 
 void take_terminal_signals_back() noexcept {
   table_lock.reset();
-  KernelAction now{};
-  for (int signal = 1; signal <= kLastOfTerminal; ++signal)
-    if (comes_from_terminal(signal) && !failed(set_action(signal, nullptr, &now)) && is_ours(now))
-      set_action(signal, &in_leader[signal], nullptr);
+  set_terminal_signals_here();
 }
 
 int exchange_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept {
   if (signal == 32 || signal == 33) return errno = EINVAL, -1;
-  const bool a_thread = self && raw_getpid() == self->pid.load();  // and not a child about to exec
+  const bool a_thread = is_thread();  // and not a child about to exec
   if (signal == SIGSEGV && a_thread) {
     exchange_program_fault_action(action, old);
     return 0;
   }
   KernelAction now{}, wanted{};
   if (action) wanted = to_kernel(*action);
-  const bool alone = !a_thread || (is_leader() && live_threads.load() == 1);
-  const long result = set_action(signal, action && alone ? &wanted : nullptr, &now);
+  const long result = set_action(signal, action && !a_thread ? &wanted : nullptr, &now);
   if (failed(result)) return errno = static_cast<int>(-result), -1;
-  if (is_ours(now)) now = look_up(signal);
-  if (action && alone && a_thread) note(signal, wanted);
+  if (is_handled_by_us(now)) now = action_of(signal);
   if (action && (signal == SIGKILL || signal == SIGSTOP)) return errno = EINVAL, -1;
   if (old) from_kernel(now, *old);
-  if (action && !alone) {
-    Change change{signal, wanted};
-    everywhere(&apply, &change);
-  }
+  if (!action || !a_thread) return 0;
+  Change change{signal, wanted};
+  if (is_leader() && live_threads.load() == 1) apply(&change);
+  else everywhere(&apply, &change);
   return 0;
 }
 

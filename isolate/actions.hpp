@@ -5,13 +5,22 @@
 
 namespace mortise::isolate {
 
+struct KernelAction;
+
 /// Replacement of sigaction and signal: sets the action in every address space.
 int exchange_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
 
-/// Before the first thread: what the program does with signals of a terminal.
-void note_terminal_signals() noexcept;
+/// Whether this is how a handler of the program stands in an address space; and what the program has set for it.
+bool is_handled_by_us(const KernelAction& action) noexcept;
+KernelAction action_of(int signal) noexcept;
 
-/// In a new thread: where the program handles such a signal, only the leader shall run the handler.
+/// Counts in each thread handlers without SA_RESTART: what they interrupt ends.
+unsigned calls_ended() noexcept;
+
+/// Before the first thread: handlers that are there run by way of ours from now on.
+void take_over_actions() noexcept;
+
+/// In a new thread: where the program handles a signal of a terminal, only the leader shall run the handler.
 void leave_terminal_signals_to_leader() noexcept;
 
 /// In the child of a fork, which handles all signals itself.

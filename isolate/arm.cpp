@@ -21,6 +21,7 @@
 #include "fault.hpp"
 #include "glibc.hpp"
 #include "lazy_files.hpp"
+#include "loads.hpp"
 #include "masks.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
@@ -78,21 +79,6 @@ const char* share_memory() noexcept {
   return reinterpret_cast<const char*>(wrong);
 }
 
-/// MORTISE_THREADS_PRELOAD_LIBS=NAME[:NAME]...: what the program will want to load later, when it is too late.
-void load_libraries_wanted() noexcept {
-  const char* list = setting("MORTISE_THREADS_PRELOAD_LIBS");
-  char name[512];
-  while (list && *list) {
-    const std::size_t length = std::strcspn(list, ":");
-    if (length > 0 && length < sizeof name) {
-      std::memcpy(name, list, length);
-      name[length] = '\0';
-      if (!dlopen(name, RTLD_NOW)) say("MORTISE_THREADS_PRELOAD_LIBS: %s", dlerror());
-    }
-    list += length + (list[length] == ':');
-  }
-}
-
 void make_main_a_record() noexcept {
   Thread& main = *leader;
   main.in_use.store(true);
@@ -126,7 +112,6 @@ State try_to_arm() noexcept {
   if (count_kernel_threads() > 1)
     return decline("the program made threads by its own means before its first pthread_create");
   refuse_what_cannot_work();
-  load_libraries_wanted();
   if (const char* wrong = open_region()) return decline(wrong);
   if (!make_glibc_multithreaded()) return decline("no ordinary thread could be made");
   make_main_a_record();
@@ -138,8 +123,9 @@ State try_to_arm() noexcept {
     refuse("glibc %s: the entry of %s cannot be replaced; run it with ordinary threads", glibc.version, reason);
     return State::declined;
   }
+  note_loaded();
   find_locked_files();
-  note_terminal_signals();
+  take_over_actions();
   install_fault_handler();
   let_faults_through();
   install_rendezvous();

@@ -148,7 +148,8 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   if (error == 0) {
     *out = handle_of(t);
     live_threads.fetch_add(1);
-    const std::uint64_t own_mask = t.mask = block_signals();
+    const std::uint64_t own_mask = block_signals();
+    t.mask = without_faults(own_mask);  // libc blocks all by itself around some threads of its own
     read_attributes(t, attributes);
     t.applied.store(self->applied.load());
     error = start_process(t);

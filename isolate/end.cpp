@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
+#include "actions.hpp"
 #include "glibc.hpp"
 #include "helper.hpp"
 #include "keys.hpp"
@@ -19,11 +20,22 @@ namespace mortise::isolate {
 namespace {
 
 constinit std::atomic<bool> is_ending{false};
+constinit std::atomic<int> last_status{0};  // of the thread that ended last
 
 /// After pthread_exit in main: the process stays until the last thread has ended.
 void wait_for_other_threads() {
   live_threads.fetch_sub(1);
   for (std::uint32_t left; (left = live_threads.load()) != 0;) futex_wait(&live_threads, left);
+}
+
+[[noreturn]] void leave(Thread& t, int status) noexcept {
+  last_status.store(status);
+  t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
+  live_threads.fetch_sub(1);
+  futex_wake(&live_threads, kEveryone);
+  t.ended.store(1, std::memory_order_release);
+  futex_wake(&t.ended, kEveryone);
+  for (;;) raw_syscall(SYS_exit_group, 0);
 }
 
 /// Whether the helper has still to reap it; what the program reaped itself (by __WALL), it never will.
@@ -38,7 +50,9 @@ bool is_fatal(int signal) noexcept {
   if (signal < 1 || signal > 64 || raw_getpid() == 1) return false;  // the first process of a container is spared
   KernelAction now{};
   std::uint64_t blocked = 0;
-  if (failed(set_action(signal, nullptr, &now)) || now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
+  if (failed(set_action(signal, nullptr, &now))) return false;
+  if (is_handled_by_us(now)) now = action_of(signal);
+  if (now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
   raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, as_long(&blocked), sizeof blocked);
   if (blocked >> (signal - 1) & 1) return false;
   for (const int harmless : {SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
@@ -47,16 +61,6 @@ bool is_fatal(int signal) noexcept {
 }
 
 }  // namespace
-
-bool others_end_soon() noexcept {
-  timespec end{};
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_nsec += 100'000'000;
-  if (end.tv_nsec >= 1'000'000'000) end.tv_sec += 1, end.tv_nsec -= 1'000'000'000;
-  for (std::uint32_t left; (left = live_threads.load()) > 1;)
-    if (futex_wait(&live_threads, left, &end) == -ETIMEDOUT) return live_threads.load() == 1;
-  return true;
-}
 
 bool ending() noexcept { return is_ending.load(std::memory_order_acquire); }
 void begin_ending() noexcept { is_ending.store(true, std::memory_order_release); }
@@ -111,12 +115,16 @@ void finish_thread(Thread& t) noexcept {
     wait_for_other_threads();
     std::exit(0);
   }
-  t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
-  live_threads.fetch_sub(1);
-  futex_wake(&live_threads, kEveryone);
-  t.ended.store(1, std::memory_order_release);
-  futex_wake(&t.ended, kEveryone);
-  for (;;) raw_syscall(SYS_exit_group, 0);
+  leave(t, 0);
+}
+
+void exit_kernel_thread(int status) noexcept {
+  if (is_thread() && !is_leader()) leave(*self, status);
+  if (is_thread() && live_threads.load() > 1) {
+    wait_for_other_threads();
+    status = last_status.load();
+  }
+  for (;;) raw_syscall(SYS_exit_group, status);
 }
 
 void exit_thread(void* result) {

@@ -18,6 +18,9 @@ struct Thread;
 /// The last thing a thread does: destructors, then its end is made known.
 [[noreturn]] void finish_thread(Thread& t) noexcept;
 
+/// The system call exit of one thread: without destructors. The program ends with the status of whoever is the last.
+[[noreturn]] void exit_kernel_thread(int status) noexcept;
+
 /// Ends all other threads and waits until the helper has reaped them. Only in the leader's process, not in the helper.
 void stop_other_threads() noexcept;
 
@@ -31,10 +34,6 @@ void wait_for_ended_threads() noexcept;
 
 /// Sends SIGKILL to the processes of all threads but the leader.
 void kill_other_threads() noexcept;
-
-/// Whether the caller is or becomes the only thread within a tenth of a second. A program that knows its threads to be
-/// through (they told it, or are detached) may go on while they are still leaving.
-bool others_end_soon() noexcept;
 
 /// From the moment the program begins to end, further ends of threads are no news.
 bool ending() noexcept;

@@ -14,15 +14,18 @@
 #include "fork.hpp"
 #include "join.hpp"
 #include "libc_locks.hpp"
+#include "loads.hpp"
 #include "masks.hpp"
 #include "memory.hpp"
 #include "mutex.hpp"
 #include "patch.hpp"
 #include "record_locks.hpp"
+#include "region.hpp"
 #include "rwlock.hpp"
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
 #include "system_call.hpp"
+#include "wait.hpp"
 
 extern "C" int mortise_isolate_once(pthread_once_t*, void (*)());
 
@@ -61,6 +64,8 @@ const Replacement kEntries[] = {
     {"sigwaitinfo", at(&wait_signal_info), true},
     {"sigwait", at(&wait_signal), true},
     {"_Fork", at(&fork_process), true},
+    {"wait4", at(&wait_for_child), true},
+    {"waitid", at(&wait_for_id), true},
     {"execve", at(&execute), true},
     {"execveat", at(&execute_at), false},
     {"fexecve", at(&execute_descriptor), false},
@@ -113,8 +118,11 @@ const Replacement kEntries[] = {
     {"mprotect", at(&protect_memory), true},
     {"madvise", at(&advise_memory), true},
     {"mremap", at(&remap_memory), true},
+    {"mlockall", at(&lock_all_memory), false},
     {"brk", at(&set_break), true},
     {"sbrk", at(&move_break), true},
+    // the loader
+    {"_dl_debug_state", at(&follow_loader), false},
     // files
     {"fcntl", at(&control_file), true},
     {"fcntl64", at(&control_file), false},

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "descriptors.hpp"
@@ -19,9 +20,28 @@
 namespace mortise::isolate {
 namespace {
 
+/// Who execs keeps its own ways of being scheduled.
+class Scheduling {
+ public:
+  void note() noexcept {
+    has_cpus_ = !failed(raw_syscall(SYS_sched_getaffinity, 0, sizeof cpus_, as_long(&cpus_)));
+    has_way_ = !failed(raw_syscall(SYS_sched_getattr, 0, as_long(way_), sizeof way_, 0));
+  }
+  void take() const noexcept {
+    if (has_cpus_) raw_syscall(SYS_sched_setaffinity, 0, sizeof cpus_, as_long(&cpus_));
+    if (has_way_) raw_syscall(SYS_sched_setattr, 0, as_long(way_), 0);
+  }
+
+ private:
+  bool has_cpus_ = false, has_way_ = false;
+  cpu_set_t cpus_{};
+  std::uint64_t way_[6]{};  // the kernel's struct sched_attr in its first form, which tells its size itself
+};
+
 struct Request {
   Exec exec;
   std::uint64_t mask;
+  Scheduling scheduling{};
 };
 
 long exec_now(const Exec& e) noexcept {
@@ -36,6 +56,7 @@ void exec_in_leader(void* argument) {
   const Request r = *static_cast<const Request*>(argument);
   stop_other_threads();
   reset_record_lock();
+  r.scheduling.take();
   keep_locks_over_exec(true);
   restore_signals(r.mask);
   const long error = exec_now(r.exec);
@@ -64,6 +85,7 @@ int run(const Exec& e) noexcept {
   if (error != 0) return errno = static_cast<int>(-error), -1;
   if (only_asks) return 0;
   Request r{e, block_signals()};
+  r.scheduling.note();
   if (is_leader()) exec_in_leader(&r);
   restore_signals(r.mask);  // others may be publishing
   everywhere(&exec_in_leader, &r);

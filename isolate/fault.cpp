@@ -7,12 +7,16 @@
 
 #include <csignal>
 #include <cstring>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "end.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
+#include "lock.hpp"
+#include "masks.hpp"
 #include "protection.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "signals.hpp"
@@ -22,6 +26,7 @@ namespace mortise::isolate {
 namespace {
 
 constinit struct sigaction program_action {};
+constinit Lock lock;  // of Quiet: threads fault at the same time
 
 constexpr unsigned long kWriteFault = 2, kFetchFault = 16;  // bits of the page-fault error code
 
@@ -37,7 +42,8 @@ bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
   if (info->si_code == SEGV_ACCERR && (error & kWriteFault) && promote_on_write(address)) return true;
   if (info->si_code == SEGV_ACCERR && catch_up_protection(address, error & kWriteFault, error & kFetchFault))
     return true;
-  return info->si_code == SEGV_MAPERR && catch_up_file(address);
+  const int needed = error & kWriteFault ? PROT_WRITE : error & kFetchFault ? PROT_EXEC : PROT_READ;
+  return info->si_code == SEGV_MAPERR ? catch_up_file(address) : catch_up_file_rights(address, needed);
 }
 
 void end_by_default(int signal) noexcept {
@@ -47,17 +53,35 @@ void end_by_default(int signal) noexcept {
   stop_other_threads_before(signal);
 }
 
+/// The program's action, which a handler with SA_RESETHAND takes with it.
+struct sigaction take_program_action() noexcept {
+  Quiet held(lock);
+  const struct sigaction action = program_action;
+  if (action.sa_flags & static_cast<int>(SA_RESETHAND)) program_action.sa_handler = SIG_DFL;
+  return action;
+}
+
+void block_in_handler(const sigset_t& set) noexcept {
+  std::uint64_t mask;
+  std::memcpy(&mask, &set, sizeof mask);
+  mask = without_faults(mask);
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&mask), 0, sizeof mask);
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
   if (catch_up(info, static_cast<ucontext_t*>(context))) return;
-  const auto* handler = reinterpret_cast<const void*>(program_action.sa_handler);
+  const struct sigaction action = take_program_action();
+  const auto* handler = reinterpret_cast<const void*>(action.sa_handler);
+  if (handler == reinterpret_cast<void*>(SIG_IGN) && info->si_code <= 0) return;  // sent, not faulted
   if (handler == reinterpret_cast<void*>(SIG_DFL) || handler == reinterpret_cast<void*>(SIG_IGN)) {
     end_by_default(signal);
     if (info->si_code <= 0)
       raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);  // sent, not faulted: nothing runs again
     return;
   }
-  if (program_action.sa_flags & SA_SIGINFO) program_action.sa_sigaction(signal, info, context);
-  else program_action.sa_handler(signal);
+  block_in_handler(action.sa_mask);
+  if (action.sa_flags & SA_SIGINFO) action.sa_sigaction(signal, info, context);
+  else action.sa_handler(signal);
 }
 
 }  // namespace
@@ -75,10 +99,17 @@ void install_fault_handler() noexcept {
 }
 
 void exchange_program_fault_action(const struct sigaction* action, struct sigaction* old) noexcept {
-  const struct sigaction before = program_action;
-  if (action) program_action = *action;
+  struct sigaction before, after {};
+  if (action) after = *action;
+  {
+    Quiet held(lock);
+    before = program_action;
+    if (action) program_action = after;
+  }
   if (old) *old = before;
 }
+
+void reset_fault_lock() noexcept { lock.reset(); }
 
 bool program_watches_faults() noexcept {
   const auto* handler = reinterpret_cast<const void*>(program_action.sa_handler);

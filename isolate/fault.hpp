@@ -14,4 +14,6 @@ void exchange_program_fault_action(const struct sigaction* action, struct sigact
 /// Whether the program handles SIGSEGV itself.
 bool program_watches_faults() noexcept;
 
+void reset_fault_lock() noexcept;
+
 }  // namespace mortise::isolate

@@ -15,6 +15,7 @@
 #include "descriptors.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
+#include "memory.hpp"
 #include "quiet.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
@@ -120,6 +121,21 @@ Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
   return everywhere;
 }
 
+/// A record of its own for [low, high), all of it one mapping's. Null: none is there, or no room is left. The lock is held.
+Record* split(std::uintptr_t low, std::uintptr_t high) noexcept {
+  for (const std::uintptr_t at : {low, high}) {
+    Record* const r = find(at == low ? low : high - 1);
+    if (!r || r->low == at || r->high == at) continue;
+    Record* const rest = unused();
+    if (!rest) return nullptr;
+    *rest = *r;
+    rest->offset += static_cast<off_t>(at - r->low);
+    rest->low = r->high = at;
+    share_descriptor(r->held);
+  }
+  return find(low);
+}
+
 /// Something new lies there.
 void forget_left(std::uintptr_t low, std::uintptr_t high) noexcept {
   for (std::size_t i = 0; i < left_count; ++i)
@@ -162,6 +178,7 @@ long put(Record& r) noexcept {
   if (r.flags & MAP_FIXED) {  // replaced everywhere next
     cut_records(r.low, r.high);
     forget_left(r.low, r.high);
+    forget_shared_range(r.low, r.high);
   }
   Record* const place = unused();
   if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
@@ -196,21 +213,22 @@ void make_what_is_recorded(void* argument) {
 
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
 
-void* copy_private(void* where, std::size_t bytes, int fd, off_t offset) noexcept {
-  const bool fixed_here = where && in_region(reinterpret_cast<std::uintptr_t>(where));
-  const std::uintptr_t low = fixed_here ? reinterpret_cast<std::uintptr_t>(where) : take_pages(bytes);
-  if (!low) return fail(ENOMEM);
+/// As fresh memory into which the file is read.
+void* copy_private(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  bytes = page_ceil(bytes);
+  void* const low = map_private(where, bytes, protection, flags & kFixed);
+  if (low == MAP_FAILED) return low;
   for (std::size_t done = 0; done < bytes;) {
-    const long got = raw_syscall(SYS_pread64, fd, static_cast<long>(low + done), static_cast<long>(bytes - done),
+    const long got = raw_syscall(SYS_pread64, fd, as_long(low) + static_cast<long>(done), static_cast<long>(bytes - done),
                                  offset + static_cast<off_t>(done));
     if (failed(got)) {
-      if (!fixed_here) give_pages(low, bytes);
+      unmap_memory(low, bytes);
       return fail(got);
     }
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
-  return reinterpret_cast<void*>(low);
+  return low;
 }
 
 }  // namespace
@@ -221,7 +239,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast))
-    return copy_private(fixed ? where : nullptr, bytes, fd, offset);
+    return copy_private(where, bytes, protection, flags, fd, offset);
   Record r{};
   r.protection = private_writable ? PROT_READ : protection;
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
@@ -231,19 +249,68 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (const long wrong = hold_and_put(r, anonymous ? -1 : fd); failed(wrong)) return fail(wrong);
   if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
     unmap_file(r.low, r.high - r.low);
-    return copy_private(nullptr, bytes, fd, offset);
+    return copy_private(nullptr, bytes, protection, 0, fd, offset);
   }
   if (flags & MAP_FIXED) {  // others may have what lay there before
+    forget_lazy_file(r.low, r.high);
     if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
     everywhere(&make_what_is_recorded, &r);
   }
   return reinterpret_cast<void*>(r.low);
 }
 
+long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  bool is_copied;
+  {
+    Quiet held(lock);
+    if (!find(low)) return kNoFile;
+    Record* const r = split(low, low + bytes);
+    if (!r) return -ENOMEM;
+    is_copied = (r->flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
+    const int before = r->protection;
+    r->protection = is_copied ? PROT_READ : protection;
+    long result = raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), r->protection);
+    if (result == -ENOMEM) result = make(*r);  // this thread has not touched it yet
+    if (failed(result)) return r->protection = before, result;
+    r->owner = nullptr;
+  }
+  forget_lazy_file(low, low + bytes);
+  return !is_copied || adopt_lazy_file(low, low + bytes) ? 0 : -ENOMEM;
+}
+
+void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target) noexcept {
+  Record r{};
+  {
+    Quiet held(lock);
+    if (const Record* found = find(low)) r = *found;
+    if (r.low < r.high) share_descriptor(r.held);
+  }
+  if (r.low == r.high) return fail(EFAULT);
+  const int flags = (r.flags & ~kFixed) | (target ? MAP_FIXED : 0), fd = descriptor_of(r.held);
+  const off_t offset = r.offset + static_cast<off_t>(low - r.low);
+  const bool is_private = (flags & MAP_TYPE) == MAP_PRIVATE;  // what has been written to it is in memory
+  void* const fresh = fd < 0       ? fail(fd)
+                      : is_private ? copy_private(target, new_bytes, PROT_READ | PROT_WRITE, flags, fd, offset)
+                                   : map_file(target, new_bytes, r.protection, flags, fd, offset);
+  if (is_private && fresh != MAP_FAILED)
+    std::memcpy(fresh, reinterpret_cast<const void*>(low), old_bytes < new_bytes ? old_bytes : new_bytes);
+  let_go_descriptor(r.held);
+  return fresh;
+}
+
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return false;
   Quiet held(lock);
   return meets(low, high) != nullptr;
+}
+
+std::uintptr_t piece_end(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (in_region(low) && files_in_region.load() == 0) return high;
+  Quiet held(lock);
+  if (const Record* r = find(low)) return r->high < high ? r->high : high;
+  for (std::size_t i = 0; i < top; ++i)
+    if (low < records[i].low && records[i].low < high && records[i].low < records[i].high) high = records[i].low;
+  return high;
 }
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
@@ -279,6 +346,15 @@ bool catch_up_file(std::uintptr_t address) noexcept {
   if (!r || failed(make(*r))) return false;
   if (r->owner != self) r->owner = nullptr;
   return true;
+}
+
+bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept {
+  Quiet held(lock);
+  const Record* const r = find(address);
+  if (!r || !(r->protection & needed)) return false;
+  const bool is_private = (r->flags & MAP_TYPE) == MAP_PRIVATE;  // parts of it may be memory
+  const std::uintptr_t low = is_private ? page_floor(address) : r->low, high = is_private ? low + kPage : r->high;
+  return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), r->protection));
 }
 
 void reset_file_lock() noexcept {

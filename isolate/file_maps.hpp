@@ -15,9 +15,18 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
+/// [low, the answer) is all of one recorded mapping, or of none: what a call on [low, high) does to it is one thing.
+std::uintptr_t piece_end(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// munmap of recorded mappings, whole or in part. 0, -errno, or kNoFile: none is at `low`.
 inline constexpr long kNoFile = 1;
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
+
+/// mprotect of what is all one recorded mapping; others catch up. 0, -errno, or kNoFile.
+long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcept;
+
+/// mremap of the same: a new mapping at `target`, or anywhere if that is null. MAP_FAILED with errno.
+void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target) noexcept;
 
 /// Forgets recorded mappings, whole or in part: something else is about to be mapped there in every address space.
 void forget_files(std::uintptr_t low, std::size_t bytes) noexcept;
@@ -25,6 +34,9 @@ void forget_files(std::uintptr_t low, std::size_t bytes) noexcept;
 /// On a fault at `address`: makes the mapping here if another thread has made it. True when the access may be tried
 /// again.
 bool catch_up_file(std::uintptr_t address) noexcept;
+
+/// The same where it is there, with less than the rights `needed` that another thread has given it.
+bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept;
 
 void reset_file_lock() noexcept;
 

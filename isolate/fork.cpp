@@ -19,6 +19,7 @@
 #include "actions.hpp"
 #include "descriptors.hpp"
 #include "end.hpp"
+#include "fault.hpp"
 #include "file_maps.hpp"
 #include "helper.hpp"
 #include "lazy_files.hpp"
@@ -96,11 +97,13 @@ bool unshare_everything() noexcept {
 void become_program() noexcept {
   reset_region_locks();
   reset_protection_lock();
+  reset_fault_lock();
   reset_file_lock();
   reset_rendezvous_lock();
   reset_window_lock();
   reset_share_lock();
   reset_lazy_lock();
+  reset_tls_lock();
   forget_record_locks();
   count_kept_descriptors();
   reset_ending();

@@ -57,6 +57,7 @@ bool recognise_glibc(const char*& reason) noexcept {
   const auto* descriptor = reinterpret_cast<const std::byte*>(pthread_self());
   if (*reinterpret_cast<const int*>(descriptor + glibc.tid) != raw_gettid()) return false;
   if (!find_robust_head(glibc.robust_head)) return false;
+  read_offset("_thread_db_link_map_l_tls_offset", 64, glibc.tls_offset);
   reason = "internal entry points not found";
   if (!resolve("_dl_allocate_tls", glibc.allocate_tls) || !resolve("_dl_deallocate_tls", glibc.deallocate_tls) ||
       !resolve("__call_tls_dtors", glibc.call_tls_destructors) || !resolve("__ctype_init", glibc.init_ctype) ||

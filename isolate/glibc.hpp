@@ -13,6 +13,7 @@ namespace mortise::isolate {
 struct Glibc {
   std::size_t tid = 0;           // offset of the kernel's thread id in the descriptor
   std::size_t cancel = 0;        // offset of the cancellation bits
+  std::size_t tls_offset = 0;    // offset in a library's link_map of where its static thread-local storage lies; 0: not told
   std::size_t list = 0;          // offset of the link in glibc's lists of threads
   std::size_t robust_head = 0;   // offset of the head of the list of robust mutexes held
   std::ptrdiff_t rseq = 0;       // offset of the restartable-sequence area from the thread pointer

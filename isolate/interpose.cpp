@@ -9,10 +9,8 @@
 #include "create.hpp"
 #include "end.hpp"
 #include "loads.hpp"
-#include "message.hpp"
 #include "parents.hpp"
 #include "raw.hpp"
-#include "refuse.hpp"
 #include "thread.hpp"
 
 #define MORTISE_ISOLATE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -50,21 +48,9 @@ MORTISE_ISOLATE_EXPORT void thrd_exit(int result) {
 }
 
 MORTISE_ISOLATE_EXPORT void* dlopen(const char* file, int mode) {
-  const auto original = next<decltype(&dlopen)>("dlopen");
-  if (armed() && live_threads.load() > 1 && file) {
-    if (void* loaded = original(file, mode | RTLD_NOLOAD)) return loaded;
-    if (!setting("MORTISE_THREADS_ANYWAY") && others_end_soon()) return original(file, mode);
-    refuse_loading(file);
-    return load_everywhere(file, mode, original);
-  }
-  return original(file, mode);
-}
-
-/// What was loaded stays: other address spaces would keep it mapped, and its place must not be given to another
-/// library.
-MORTISE_ISOLATE_EXPORT int dlclose(void* handle) noexcept {
-  if (armed() && live_threads.load() > 1) return 0;
-  return next<decltype(&dlclose)>("dlclose")(handle);
+  void* const library = next<decltype(&dlopen)>("dlopen")(file, mode);
+  if (armed()) give_tls_to_threads();
+  return library;
 }
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {

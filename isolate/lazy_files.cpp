@@ -68,7 +68,7 @@ bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
   Promotion p{address / kBlock * kBlock, address / kBlock * kBlock + kBlock, -1};
   if (p.low < f.low) p.low = f.low;
   if (p.high > f.high) p.high = f.high;
-  if (find_shared_range(address)) return true;  // another thread's write was faster
+  if (find_shared_range(address)) return false;  // memory already: a matter of its protection
   p.file = open_memory_file("mortise-written", p.high - p.low);
   if (failed(p.file)) return false;
   copy_block(p);

@@ -1,10 +1,14 @@
 // loads.cpp: repeating in all address spaces what the loader did in one.
 //
+// The loader tells debuggers by calling an empty function. A library is mapped then, and neither relocated nor run: what becomes of
+// its data from there on is seen by all.
+//
 //   pieces of a library   code, constants: mapped from its file, as here
 //                         data, bss, relocated constants: copied to a file in memory, which replaces them here and
 //                         is mapped by the others
 #include "loads.hpp"
 
+#include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -12,6 +16,7 @@
 
 #include "descriptors.hpp"
 #include "end.hpp"
+#include "glibc.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
 #include "message.hpp"
@@ -20,11 +25,12 @@
 #include "rendezvous.hpp"
 #include "share.hpp"
 #include "thread.hpp"
+#include "tls.hpp"
 
 namespace mortise::isolate {
 namespace {
 
-constexpr int kObjectsMax = 1024, kPiecesMax = 512;
+constexpr int kObjectsMax = 1024, kPiecesMax = 8192;
 
 struct Piece {
   std::uintptr_t low, high;
@@ -33,27 +39,45 @@ struct Piece {
   std::uint64_t offset;
 };
 
+struct Object {
+  std::uintptr_t base, low, high;
+  bool is_there, lacks_tls;
+};
+
 struct Loading {
-  std::uintptr_t before[kObjectsMax];
-  int before_count;
   Piece pieces[kPiecesMax];
   int piece_count;
+  Object gone[kObjectsMax];
+  int gone_count;
   long data;  // the file in memory of all data of this call
   std::uint64_t data_end;
   Thread* loader;
 };
 
-constinit Lock one_at_a_time;
+// The loader holds its own lock whenever it calls.
+constinit Object objects[kObjectsMax];
+constinit int object_count = 0;
 constinit Loading loading;
 
-int note_object(dl_phdr_info* info, std::size_t, void*) {
-  if (loading.before_count < kObjectsMax) loading.before[loading.before_count++] = info->dlpi_addr;
-  return 0;
+Object place_of(const dl_phdr_info& object) noexcept {
+  Object o{object.dlpi_addr, ~0ul, 0, true, false};
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const auto& s = object.dlpi_phdr[i];
+    o.lacks_tls |= s.p_type == PT_TLS;
+    if (s.p_type != PT_LOAD) continue;
+    const std::uintptr_t start = object.dlpi_addr + s.p_vaddr;
+    if (page_floor(start) < o.low) o.low = page_floor(start);
+    if (page_ceil(start + s.p_memsz) > o.high) o.high = page_ceil(start + s.p_memsz);
+  }
+  return o;
 }
 
-bool is_new(std::uintptr_t base) noexcept {
-  for (int i = 0; i < loading.before_count; ++i)
-    if (loading.before[i] == base) return false;
+/// Remembers it; false when it is known.
+bool is_new(const Object& found) noexcept {
+  for (int i = 0; i < object_count; ++i)
+    if (objects[i].base == found.base && objects[i].low == found.low) return objects[i].is_there = true, false;
+  if (object_count == kObjectsMax) return false;
+  objects[object_count++] = found;
   return true;
 }
 
@@ -70,6 +94,7 @@ bool in_written_segment(const dl_phdr_info& object, std::uintptr_t address) noex
 /// Replaces a private piece by shared memory with the same contents.
 void share_piece(Piece& p) noexcept {
   const long bytes = static_cast<long>(p.high - p.low);
+  if (loading.data < 0) loading.data = open_memory_file("mortise-library", 0);
   p.fd = loading.data;
   p.offset = loading.data_end;
   p.flags = MAP_SHARED;
@@ -82,15 +107,14 @@ void share_piece(Piece& p) noexcept {
   if (p.protection != (PROT_READ | PROT_WRITE)) note_protection(p.low, p.high, p.protection);
 }
 
-void note_pieces(const dl_phdr_info& object) noexcept {
-  std::uintptr_t low = ~0ul, high = 0;
-  for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const auto& s = object.dlpi_phdr[i];
-    if (s.p_type != PT_LOAD) continue;
-    const std::uintptr_t start = object.dlpi_addr + s.p_vaddr;
-    if (page_floor(start) < low) low = page_floor(start);
-    if (page_ceil(start + s.p_memsz) > high) high = page_ceil(start + s.p_memsz);
-  }
+long open_library(const char* name) noexcept {
+  const long file = raw_syscall(SYS_open, as_long(name), O_RDONLY | O_CLOEXEC);
+  if (failed(file)) refuse("cannot open %s, which a thread has loaded (error %d): other threads would not have it", name, static_cast<int>(-file));
+  return file;
+}
+
+void note_pieces(const dl_phdr_info& object, std::uintptr_t low, std::uintptr_t high) noexcept {
+  long file = -1;  // one for all its pieces
   Maps maps;
   for (Mapping m; maps.next(m) && m.low < high;) {
     if (m.high <= low || m.shared || loading.piece_count == kPiecesMax) continue;
@@ -98,17 +122,36 @@ void note_pieces(const dl_phdr_info& object) noexcept {
     Piece& p = loading.pieces[loading.piece_count++];
     p = {m.low < low ? low : m.low, m.high > high ? high : m.high, m.protection(), MAP_PRIVATE, -1, m.offset};
     if (in_written_segment(object, p.low)) share_piece(p);
-    else if (m.inode) p.fd = raw_syscall(SYS_open, as_long(m.name), O_RDONLY | O_CLOEXEC);
+    else if (m.inode) p.fd = file < 0 ? file = open_library(m.name) : file;
   }
 }
 
-int note_new_object(dl_phdr_info* info, std::size_t, void*) {
-  if (is_new(info->dlpi_addr)) note_pieces(*info);
+int look_at_object(dl_phdr_info* info, std::size_t, void* is_first_look) {
+  Object found = place_of(*info);
+  if (is_first_look) found.lacks_tls = false;
+  if (is_new(found) && !is_first_look) note_pieces(*info, found.low, found.high);
   return 0;
 }
 
-void map_pieces(void*) {
+/// Takes those that the loader has unmapped out of the table.
+void note_gone() noexcept {
+  for (int i = 0; i < object_count;) {
+    if (objects[i].is_there) {
+      ++i;
+      continue;
+    }
+    loading.gone[loading.gone_count++] = objects[i];
+    objects[i] = objects[--object_count];
+  }
+}
+
+/// In every address space but the loader's.
+void follow(void*) {
   if (self == loading.loader) return;
+  for (int i = 0; i < loading.gone_count; ++i) {
+    const Object& o = loading.gone[i];
+    raw_syscall(SYS_munmap, static_cast<long>(o.low), static_cast<long>(o.high - o.low));
+  }
   for (int i = 0; i < loading.piece_count; ++i) {
     const Piece& p = loading.pieces[i];
     if (p.fd < 0) continue;
@@ -120,23 +163,68 @@ void map_pieces(void*) {
   }
 }
 
+/// Where a library's thread-local storage lies below each thread's descriptor; 0 where it is allocated by whoever needs it.
+std::size_t static_tls_of(std::uintptr_t base) noexcept {
+  const auto* r = static_cast<const r_debug*>(dlsym(RTLD_DEFAULT, "_r_debug"));
+  constexpr std::size_t kForcedDynamic = ~0ul;
+  for (const link_map* m = r && glibc.tls_offset ? r->r_map : nullptr; m; m = m->l_next) {
+    if (m->l_addr != base) continue;
+    std::size_t offset;
+    std::memcpy(&offset, reinterpret_cast<const std::byte*>(m) + glibc.tls_offset, sizeof offset);
+    return offset == kForcedDynamic ? 0 : offset;
+  }
+  return 0;
+}
+
+/// As glibc does for the one thread that it knows of.
+int give_tls(dl_phdr_info* info, std::size_t, void*) {
+  for (int k = 0; k < object_count; ++k) {
+    if (objects[k].base != info->dlpi_addr || !objects[k].lacks_tls) continue;
+    objects[k].lacks_tls = false;
+    const std::size_t below = static_tls_of(info->dlpi_addr);
+    for (int i = 0; below && i < info->dlpi_phnum; ++i) {
+      const auto& s = info->dlpi_phdr[i];
+      const void* const image = reinterpret_cast<const void*>(info->dlpi_addr + s.p_vaddr);
+      if (s.p_type == PT_TLS) set_tls_of_threads(below, image, s.p_filesz, s.p_memsz);
+    }
+  }
+  return 0;
+}
+
+/// Pieces with one descriptor come one after the other, but for those of the data.
+void close_libraries() noexcept {
+  long last = -1;
+  for (int i = 0; i < loading.piece_count; ++i) {
+    const long fd = loading.pieces[i].fd;
+    if (fd < 0 || fd == loading.data || fd == last) continue;
+    close_descriptor(static_cast<int>(fd));
+    last = fd;
+  }
+}
+
 }  // namespace
 
-void* load_everywhere(const char* file, int mode, Load original) noexcept {
-  Held held(one_at_a_time);
-  loading = {};
+void give_tls_to_threads() noexcept { dl_iterate_phdr(&give_tls, nullptr); }
+
+void note_loaded() noexcept {
+  bool is_first_look = true;
+  dl_iterate_phdr(&look_at_object, &is_first_look);
+}
+
+void follow_loader() noexcept {
+  if (!is_thread()) return;
+  loading.piece_count = loading.gone_count = 0;
+  loading.data = -1;
+  loading.data_end = 0;
   loading.loader = self;
-  dl_iterate_phdr(&note_object, nullptr);
-  void* handle = original(file, mode);
-  if (!handle) return nullptr;
-  loading.data = raw_syscall(SYS_memfd_create, as_long("mortise-library"), 1 /* MFD_CLOEXEC */);
-  dl_iterate_phdr(&note_new_object, nullptr);
-  everywhere(&map_pieces, nullptr);
-  for (int i = 0; i < loading.piece_count; ++i)
-    if (loading.pieces[i].fd >= 0 && loading.pieces[i].fd != loading.data)
-      close_descriptor(static_cast<int>(loading.pieces[i].fd));
-  raw_syscall(SYS_close, loading.data);
-  return handle;
+  for (int i = 0; i < object_count; ++i) objects[i].is_there = false;
+  dl_iterate_phdr(&look_at_object, nullptr);
+  note_gone();
+  if (loading.piece_count == 0 && loading.gone_count == 0) return;
+  for (int i = 0; i < loading.gone_count; ++i) forget_shared_range(loading.gone[i].low, loading.gone[i].high);
+  everywhere(&follow, nullptr);
+  close_libraries();
+  if (loading.data >= 0) raw_syscall(SYS_close, loading.data);
 }
 
 }  // namespace mortise::isolate

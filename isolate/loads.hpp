@@ -1,13 +1,16 @@
-// loads.hpp: libraries loaded after the first thread, when the user insists (--anyway).
+// loads.hpp: libraries loaded after the first thread, by the program or by libc itself (character sets, name services).
 #pragma once
 
 namespace mortise::isolate {
 
-using Load = void* (*)(const char* file, int mode);
+/// Replacement of the loader's call to debuggers, made when libraries have been mapped and nothing in them has run, and when some
+/// are gone: brings the other address spaces up to date.
+void follow_loader() noexcept;
 
-/// dlopen by `original` in this thread, then the same mappings in every other address space. The library's constructors
-/// run before the others have it: should one make threads or publish itself, these meet a library that is not there
-/// yet.
-void* load_everywhere(const char* file, int mode, Load original) noexcept;
+/// When libraries have been loaded: threads get the first values of what is in static thread-local storage.
+void give_tls_to_threads() noexcept;
+
+/// Before the first thread: what is loaded already.
+void note_loaded() noexcept;
 
 }  // namespace mortise::isolate

@@ -13,13 +13,19 @@ constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); 
 constexpr std::uint64_t kRuntime = bit(32) | bit(33);  // cancellation and rendezvous, which glibc keeps out as well
 constexpr long kMaskBytes = 8;
 
+constinit std::uint64_t never_blocked = bit(SIGSEGV);
+
 }  // namespace
 
-std::uint64_t without_faults(std::uint64_t mask) noexcept { return mask & ~bit(SIGSEGV); }
+std::uint64_t without_faults(std::uint64_t mask) noexcept { return mask & ~never_blocked; }
 
 void let_faults_through() noexcept {
-  const std::uint64_t faults = bit(SIGSEGV);
-  raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, as_long(&faults), 0, kMaskBytes);
+  raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, as_long(&never_blocked), 0, kMaskBytes);
+}
+
+void let_traps_through() noexcept {
+  never_blocked |= bit(SIGSYS);
+  let_faults_through();
 }
 
 int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {

@@ -1,4 +1,4 @@
-// masks.hpp: SIGSEGV is never blocked.
+// masks.hpp: SIGSEGV is never blocked, nor SIGSYS where calls are trapped (trap.hpp).
 //
 // An address space that is behind another one learns so by a fault (fault.hpp). The kernel does not deliver a fault to a
 // thread that blocks SIGSEGV: it ends the process. Programs block "all signals" in their workers; they mean those sent.
@@ -13,6 +13,9 @@ std::uint64_t without_faults(std::uint64_t mask) noexcept;
 
 /// Unblocks SIGSEGV in the calling thread.
 void let_faults_through() noexcept;
+
+/// The same for SIGSYS from now on, which a trapped call raises.
+void let_traps_through() noexcept;
 
 /// Replacements of pthread_sigmask (answers an error number) and sigprocmask (sets errno).
 int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept;

@@ -37,7 +37,7 @@ std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std:
 void* fail_map(int error) noexcept { return errno = error, MAP_FAILED; }
 int fail(long result) noexcept { return failed(result) ? (errno = static_cast<int>(-result), -1) : 0; }
 
-bool is_shared(std::uintptr_t low) noexcept { return in_region(low) || find_shared_range(low); }
+bool is_shared(std::uintptr_t low) noexcept { return in_region(low) || bool{find_shared_range(low)}; }
 
 /// Makes [low, low + bytes) of shared memory read as zeros, in all address spaces.
 long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
@@ -85,40 +85,16 @@ void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) 
   return reinterpret_cast<void*>(low);
 }
 
-/// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
-void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
-  if (in_region(low)) claim_pages(low, bytes);
-  drop_contents(low, page_ceil(bytes));
-  if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
-  return reinterpret_cast<void*>(low);
+/// [at, the answer) is one mapping of a file, or one piece of memory.
+std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
+  end = piece_end(at, end);
+  return in_region(at) ? end : shared_range_end(at, end);
 }
 
-}  // namespace
-
-void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
-  count(&Counts::mmap);
-  if (bytes == 0 || offset % static_cast<off_t>(kPage)) return fail_map(EINVAL);
-  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
-  const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
-  if (anonymous_private && !fixed) return map_anonymous(bytes, protection, flags);
-  if (anonymous_private && (flags & MAP_FIXED) && is_foreign(address_of(where), page_ceil(bytes)))
-    return replace_everywhere(address_of(where), page_ceil(bytes), protection);
-  if (anonymous_private && (flags & MAP_FIXED) && is_shared(address_of(where)) && !in_window(address_of(where)))
-    return map_anonymous_over(address_of(where), bytes, protection);
-  if (anonymous_private) {
-    const long mapped = map_in_window(address_of(where), bytes, flags & MAP_FIXED_NOREPLACE);
-    return failed(mapped) ? fail_map(static_cast<int>(-mapped)) : where;
-  }
-  return map_file(where, bytes, protection, flags, fd, offset);
-}
-
-int unmap_memory(void* low, std::size_t bytes) noexcept {
-  count(&Counts::munmap);
-  if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
-  const std::uintptr_t at = address_of(low);
-  bytes = page_ceil(bytes);
+/// munmap of one.
+long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   // The place of a file is not used again: others still have it mapped.
-  if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return fail(unmapped);
+  if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return unmapped;
   if (in_region(at)) {
     unprotect(at, bytes);
     give_pages(at, bytes);
@@ -130,27 +106,104 @@ int unmap_memory(void* low, std::size_t bytes) noexcept {
     return 0;
   }
   forget_lazy_file(at, at + bytes);
-  // What was there before the first create stays mapped elsewhere: take the contents away, then the caller's view.
-  if (find_shared_range(at)) drop_contents(at, bytes);
+  // What was there before the first create stays mapped elsewhere: the contents go, and the caller keeps the place, as whatever the
+  // kernel put there would be hidden from the others.
+  const bool is_elsewhere = bool{find_shared_range(at)};
+  if (is_elsewhere) drop_contents(at, bytes);
   forget_shared_range(at, at + bytes);
-  return fail(raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes)));
+  if (is_elsewhere && !failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
+  return raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes));
+}
+
+/// madvise of the same. What is dropped of a file's mapping is still in the file.
+long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
+  if (is_shared(at) && !has_mapped_file(at, at + bytes)) {
+    if (advice == MADV_DONTNEED || advice == MADV_FREE) return drop_contents(at, bytes);
+    if (advice == MADV_DONTFORK || advice == MADV_DOFORK || advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK) return 0;
+  }
+  return raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice);
+}
+
+/// mprotect of the same.
+long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcept {
+  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);  // blocks of files that were written are memory
+  const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
+  return changed == kNoFile ? protect(at, bytes, protection) : changed;
+}
+
+/// mremap of what begins in a file's mapping.
+void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int flags, void* target) noexcept {
+  void* const low = reinterpret_cast<void*>(at);
+  if (!target && old_bytes > 0 && new_bytes <= old_bytes) {
+    if (new_bytes < old_bytes) unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes);
+    return low;
+  }
+  if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
+  void* const fresh = move_file(at, old_bytes, new_bytes, target);
+  if (fresh != MAP_FAILED && old_bytes > 0 && !(flags & MREMAP_DONTUNMAP)) unmap_memory(low, old_bytes);
+  return fresh;
+}
+
+/// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
+void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  if (in_region(low)) claim_pages(low, bytes);
+  punch(low, page_ceil(bytes));
+  if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
+  return reinterpret_cast<void*>(low);
+}
+
+}  // namespace
+
+void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  count(&Counts::mmap);
+  if (bytes == 0 || offset % static_cast<off_t>(kPage)) return fail_map(EINVAL);
+  const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
+  return anonymous_private ? map_private(where, bytes, protection, flags) : map_file(where, bytes, protection, flags, fd, offset);
+}
+
+void* map_private(void* where, std::size_t bytes, int protection, int flags) noexcept {
+  const std::uintptr_t at = address_of(where);
+  bytes = page_ceil(bytes);
+  if (!(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))) return map_anonymous(bytes, protection, flags);
+  if ((flags & MAP_FIXED) && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
+  if ((flags & MAP_FIXED) && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
+  const long mapped = map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE);
+  return failed(mapped) ? fail_map(static_cast<int>(-mapped)) : where;
+}
+
+int unmap_memory(void* low, std::size_t bytes) noexcept {
+  count(&Counts::munmap);
+  if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
+  const std::uintptr_t end = address_of(low) + page_ceil(bytes);
+  long result = end > address_of(low) ? 0 : -EINVAL;
+  for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
+    next = next_piece(at, end);
+    result = unmap_piece(at, next - at);
+  }
+  return fail(result);
 }
 
 int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
   count(&Counts::mprotect);
   if (address_of(low) % kPage) return errno = EINVAL, -1;
-  return fail(protect(address_of(low), page_ceil(bytes), protection));
+  const std::uintptr_t end = address_of(low) + page_ceil(bytes);
+  long result = end >= address_of(low) ? 0 : -ENOMEM;
+  for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
+    next = next_piece(at, end);
+    result = protect_piece(at, next - at, protection);
+  }
+  return fail(result);
 }
 
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
   count(&Counts::madvise);
-  const std::uintptr_t at = address_of(low);
-  if (is_shared(at)) {
-    if (advice == MADV_DONTNEED || advice == MADV_FREE) return fail(drop_contents(at, page_ceil(bytes)));
-    if (advice == MADV_DONTFORK || advice == MADV_DOFORK || advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK)
-      return 0;
+  const std::uintptr_t end = address_of(low) + page_ceil(bytes);
+  long result = end >= address_of(low) ? 0 : -EINVAL;
+  for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
+    next = next_piece(at, end);
+    result = advise_piece(at, next - at, advice);
   }
-  return fail(raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice));
+  return fail(result);
 }
 
 void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
@@ -164,6 +217,7 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
     target = va_arg(rest, void*);
     va_end(rest);
   }
+  if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
   if (!is_shared(at)) {
     const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
                                    static_cast<long>(new_bytes), flags, as_long(target));

@@ -9,6 +9,8 @@
 namespace mortise::isolate {
 
 void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
+/// mmap of private memory without a file.
+void* map_private(void* where, std::size_t bytes, int protection, int flags) noexcept;
 int unmap_memory(void* low, std::size_t bytes) noexcept;
 int protect_memory(void* low, std::size_t bytes, int protection) noexcept;
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept;

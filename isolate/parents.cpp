@@ -2,10 +2,12 @@
 //
 //   a thread                        main's process           main's parent
 //   a child that a thread forked    the thread's process     the program's id, which getpid() gave the thread
+//   a program that a thread started                 the same; it knows of threads by this library only
 //
-// Programs compare the two: a child that finds another parent than it left takes it for dead, and ends.
+// Programs compare the two: a child that finds another parent than it left takes it for dead, and ends. Shells signal it.
 #include "parents.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -18,21 +20,41 @@ namespace mortise::isolate {
 namespace {
 
 constinit int parent_thread = 0, parent_program = 0;  // of a forked child
+constinit std::atomic<int> plain_parent{0};           // known to be no thread
 
-/// "number (name) state parent ...", and a name may hold anything. 0: the system does not tell.
-int parent_of(int pid) noexcept {
-  char path[32], text[256];
+struct Status {
+  int parent = 0;  // 0: the system does not tell
+  bool is_thread = false;
+};
+
+/// "number (name) state parent ...", and a name may hold anything. Threads are told by their exit signal, the 38th word.
+Status status_of(int pid) noexcept {
+  char path[32], text[1024];
   format_path(path, "/proc/", pid, "/stat");
   const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
-  if (failed(fd)) return 0;
+  if (failed(fd)) return {};
   const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
   raw_syscall(SYS_close, fd);
   text[got > 0 ? got : 0] = '\0';
-  const char* const name_end = std::strrchr(text, ')');
-  return name_end && std::strlen(name_end) > 4 ? std::atoi(name_end + 4) : 0;
+  const char* at = std::strrchr(text, ')');
+  if (!at || std::strlen(at) <= 4) return {};
+  const int parent = std::atoi(at + 4);
+  for (int word = 2; at && word < 38; ++word) at = std::strchr(at + 1, ' ');
+  return {parent, at && std::atoi(at + 1) == 0};
+}
+
+/// The program that the parent of a process without other threads is one of.
+int program_of(int parent) noexcept {
+  if (parent == plain_parent.load(std::memory_order_relaxed)) return parent;
+  const Status status = status_of(parent);
+  if (status.is_thread) return status.parent;
+  plain_parent.store(parent, std::memory_order_relaxed);
+  return parent;
 }
 
 }  // namespace
+
+int kernel_parent_of(int pid) noexcept { return status_of(pid).parent; }
 
 void note_parent() noexcept {
   parent_thread = self->pid.load();
@@ -41,14 +63,11 @@ void note_parent() noexcept {
 
 int parent_process() noexcept {
   const int parent = static_cast<int>(raw_syscall(SYS_getppid));
-  if (!self) return parent;
-  if (is_thread()) {
-    if (is_leader()) return parent == parent_thread ? parent_program : parent;
-    const int program = leader->pid.load();
-    const int found = parent == program ? parent_of(program) : 0;
-    return found == 0 ? parent : found == parent_thread ? parent_program : found;
-  }
-  return parent == self->pid.load() ? leader->pid.load() : parent;  // a child that shares the table still
+  if (self && !is_thread()) return parent == self->pid.load() ? leader->pid.load() : parent;  // a child that shares the table still
+  if (!self || is_leader()) return parent == parent_thread ? parent_program : program_of(parent);
+  const int program = leader->pid.load();
+  const int found = parent == program ? status_of(program).parent : 0;
+  return found == 0 ? parent : found == parent_thread ? parent_program : program_of(found);
 }
 
 }  // namespace mortise::isolate

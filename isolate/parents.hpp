@@ -6,6 +6,9 @@ namespace mortise::isolate {
 /// Replacement of getppid.
 int parent_process() noexcept;
 
+/// For the kernel: the thread's or other process that `pid` is a child of; 0 where the system does not tell.
+int kernel_parent_of(int pid) noexcept;
+
 /// In the child of a fork, before it takes itself for the program: whose child it is.
 void note_parent() noexcept;
 

@@ -93,10 +93,10 @@ bool bounds(std::uintptr_t address, std::uintptr_t& low, std::uintptr_t& high) n
     high = low + kArenaBytes;
     return true;
   }
-  const SharedRange* range = find_shared_range(address);
+  const SharedRange range = find_shared_range(address);
   if (!range) return false;
-  low = range->low;
-  high = range->high;
+  low = range.low;
+  high = range.high;
   return true;
 }
 

@@ -1,7 +1,6 @@
 // refuse.cpp: what is known not to work, found before the first thread.
 #include "refuse.hpp"
 
-#include <atomic>
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -27,15 +26,6 @@ void refuse_what_cannot_work() noexcept {
           "the program is built with %s, whose shadow memory belongs to one address space: unsupported; build it "
           "without",
           s.name);
-}
-
-void refuse_loading(const char* library) noexcept {
-  static std::atomic<bool> told{false};  // comes here again only where the user insists: once is enough
-  if (told.exchange(true)) return;
-  refuse(
-      "dlopen(%s) after thread creation: other threads would not have it; load it before, or list it in "
-      "MORTISE_THREADS_PRELOAD_LIBS",
-      library);
 }
 
 void refuse_own_thread() noexcept {

@@ -6,10 +6,6 @@ namespace mortise::isolate {
 /// Looks for what is known not to work in the program as it is loaded. Returns when nothing was found (or when the user
 /// insists, see message.hpp).
 void refuse_what_cannot_work() noexcept;
-
-/// While threads run: a library to be loaded, a thread made by the program's own means, a kernel object that belongs
-/// to one address space, and protection that the program watches. Each returns only when the user insists.
-void refuse_loading(const char* library) noexcept;
 void refuse_own_thread() noexcept;
 void refuse_kernel_object(const char* what) noexcept;
 void refuse_watched_protection(unsigned long low, unsigned long bytes) noexcept;

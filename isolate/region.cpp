@@ -13,6 +13,7 @@
 #include "message.hpp"
 #include "mortise/cache/map_cache.hpp"
 #include "mortise/os/pages.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
 
@@ -162,7 +163,39 @@ void bring_in(std::uintptr_t low, std::size_t bytes) noexcept {
   os::prefault(reinterpret_cast<std::byte*>(low), bytes < kAheadBytes ? bytes : kAheadBytes);
 }
 
-/// Makes the range read as zeros. Locked memory cannot be punched.
+/// Drops the contents and makes the range free. The arena's lock is held.
+void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
+  punch(low, bytes);
+  arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
+}
+
+MapCache<>::Mapping take_kept(Arena& arena, std::size_t bytes) noexcept {
+  Brief held(arena.lock);
+  return arena.kept.take(bytes);
+}
+
+bool take_free(Arena& arena, std::uint32_t pages, std::uint32_t& first) noexcept {
+  Brief held(arena.lock);
+  return arena.take(pages, first);
+}
+
+/// After mlockall(MCL_FUTURE) whatever is mapped is brought in at once, and told by that.
+bool locks_what_is_mapped() noexcept {
+  const long page = raw_syscall(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (failed(page)) return false;
+  unsigned char present = 0;
+  raw_syscall(SYS_mincore, page, kPage, as_long(&present));
+  raw_syscall(SYS_munmap, page, kPage);
+  return present & 1;
+}
+
+}  // namespace
+
+int lock_all_memory(int flags) noexcept {
+  const long result = raw_syscall(SYS_mlockall, flags | MCL_ONFAULT);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
 void punch(std::uintptr_t low, std::size_t bytes) noexcept {
   const long at = static_cast<long>(low), length = static_cast<long>(bytes);
   if (raw_syscall(SYS_madvise, at, length, MADV_REMOVE) != -EINVAL) return;
@@ -170,15 +203,8 @@ void punch(std::uintptr_t low, std::size_t bytes) noexcept {
   raw_syscall(SYS_madvise, at, length, MADV_REMOVE);
 }
 
-/// Drops the contents and makes the range free. The arena's lock is held.
-void give_up(Arena& arena, std::uintptr_t low, std::size_t bytes) noexcept {
-  punch(low, bytes);
-  arena.give({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
-}
-
-}  // namespace
-
 const char* open_region() noexcept {
+  if (locks_what_is_mapped()) lock_all_memory(MCL_FUTURE);
   const bool huge = huge_pages_permitted();
   explain("2 MB pages for shared memory: %s", huge ? "asked for" : "the system does not permit them (shmem_enabled)");
   for (int i = 0; i < kArenaCount; ++i) {
@@ -212,10 +238,7 @@ std::uintptr_t take_pages(std::size_t bytes, FirstTouch touch) noexcept {
   const auto pages = static_cast<std::uint32_t>(page_ceil(bytes) / kPage);
   const int home = self ? self->index % kArenaCount : 0;
   {
-    Arena& arena = arenas[home];
-    arena.lock.acquire();
-    const auto kept = arena.kept.take(page_ceil(bytes));
-    arena.lock.release();
+    const MapCache<>::Mapping kept = take_kept(arenas[home], page_ceil(bytes));
     if (kept) {
       std::memset(reinterpret_cast<void*>(kept.low), 0, kept.bytes);
       return kept.low;
@@ -224,10 +247,7 @@ std::uintptr_t take_pages(std::size_t bytes, FirstTouch touch) noexcept {
   for (int i = 0; i < kArenaCount; ++i) {
     const int index = (home + i) % kArenaCount;
     std::uint32_t first = 0;
-    arenas[index].lock.acquire();
-    const bool taken = arenas[index].take(pages, first);
-    arenas[index].lock.release();
-    if (!taken) continue;
+    if (!take_free(arenas[index], pages, first)) continue;
     const std::uintptr_t low = arena_low(index) + first * kPage;
     if (touch == FirstTouch::soon) bring_in(low, page_ceil(bytes));
     return low;
@@ -238,7 +258,7 @@ std::uintptr_t take_pages(std::size_t bytes, FirstTouch touch) noexcept {
 bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
   if (!in_region(low) || page_in_arena(low) + page_ceil(bytes) / kPage > kArenaPages) return false;
   Arena& arena = arena_of(low);
-  Held held(arena.lock);
+  Brief held(arena.lock);
   // What is kept may lie there: it becomes ordinary free memory first.
   for (auto kept = arena.kept.take_oldest(); kept; kept = arena.kept.take_oldest())
     give_up(arena, kept.low, kept.bytes);
@@ -251,7 +271,7 @@ void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
   const Extent e{page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)};
   MapCache<>::Mapping out{low, bytes};
   {
-    Held held(arena.lock);
+    Brief held(arena.lock);
     while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
     const std::uint32_t i = arena.search(e.first);
     const bool is_partly_free = e.end() > arena.fresh || (i < arena.count && arena.free[i].first < e.end());
@@ -264,14 +284,14 @@ void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
   if (!out) return;
   // The kernel's work is done without the lock; nobody can be given the range before it is free.
   punch(out.low, out.bytes);
-  Held held(arena.lock);
+  Brief held(arena.lock);
   arena.give({page_in_arena(out.low), static_cast<std::uint32_t>(out.bytes / kPage)});
 }
 
 void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept {
   Arena& arena = arena_of(low);
   bytes = page_ceil(bytes);
-  Held held(arena.lock);
+  Brief held(arena.lock);
   while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
   arena.claim({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
 }

@@ -27,6 +27,12 @@ void let_into_dump() noexcept;
 
 inline bool in_region(std::uintptr_t address) noexcept { return address - kRegionLow < kRegionHigh - kRegionLow; }
 
+/// Replacement of mlockall. The arenas are far larger than memory: what is locked is what is touched.
+int lock_all_memory(int flags) noexcept;
+
+/// munlock and MADV_REMOVE, which refuses locked memory: the range reads as zeros everywhere.
+void punch(std::uintptr_t low, std::size_t bytes) noexcept;
+
 /// Maps the arenas. Returns null, or what went wrong.
 const char* open_region() noexcept;
 

@@ -2,7 +2,8 @@
 //
 // `version` counts tasks; each thread's `applied` says how far it is. A publisher holds the lock until everybody has
 // caught up, so no thread is ever more than one task behind: even a thread being created, whose creator (signals
-// blocked) holds the publisher up until the newcomer can be seen.
+// blocked) holds the publisher up until the newcomer can be seen. The newcomer's record may be one that was looked at
+// before, so all are looked at twice; being behind it creates nobody.
 #include "rendezvous.hpp"
 
 #include <cerrno>
@@ -40,6 +41,18 @@ bool must_wait_for(const Thread& t, std::uint32_t wanted) noexcept {
   return &t != self && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && t.applied.load() != wanted;
 }
 
+void wait_for(Thread& t, std::uint32_t wanted) noexcept {
+  while (must_wait_for(t, wanted)) {
+    // A look every 10 ms: the thread may have ended instead, or have been made after the signals went out.
+    timespec soon{};
+    clock_gettime(CLOCK_MONOTONIC, &soon);
+    soon.tv_nsec += 10'000'000;
+    if (soon.tv_nsec >= 1'000'000'000) soon.tv_sec += 1, soon.tv_nsec -= 1'000'000'000;
+    if (futex_wait(&t.applied, wanted - 1, &soon) == -ETIMEDOUT && must_wait_for(t, wanted))
+      raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+  }
+}
+
 }  // namespace
 
 void catch_up_rendezvous(Thread& t) noexcept {
@@ -58,16 +71,8 @@ void everywhere(void (*what)(void*), void* argument) noexcept {
   self->applied.store(wanted);
   for (Thread& t : threads)
     if (must_wait_for(t, wanted)) raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
-  for (Thread& t : threads)
-    while (must_wait_for(t, wanted)) {
-      // A look every 10 ms: the thread may have ended instead, or have been made after the signals went out.
-      timespec soon{};
-      clock_gettime(CLOCK_MONOTONIC, &soon);
-      soon.tv_nsec += 10'000'000;
-      if (soon.tv_nsec >= 1'000'000'000) soon.tv_sec += 1, soon.tv_nsec -= 1'000'000'000;
-      if (futex_wait(&t.applied, wanted - 1, &soon) == -ETIMEDOUT && must_wait_for(t, wanted))
-        raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
-    }
+  for (int pass = 0; pass < 2; ++pass)
+    for (Thread& t : threads) wait_for(t, wanted);
   what(argument);
 }
 
@@ -75,7 +80,7 @@ void install_rendezvous() noexcept {
   KernelAction action{};
   action.handler = reinterpret_cast<void*>(&on_signal);
   action.flags = SA_RESTART | SA_SIGINFO;
-  action.mask = ~0ull;
+  action.mask = ~(1ull << (SIGSEGV - 1));  // what a task is given may lie in memory that this thread has not seen yet
   set_action(kSignal, &action, nullptr);
 }
 

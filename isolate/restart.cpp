@@ -1,10 +1,11 @@
-// restart.cpp: sigsuspend, pause, poll and their like answer EINTR to any handler, SA_RESTART or not.
+// restart.cpp: sigsuspend, pause, poll, semop and their like answer EINTR to any handler, SA_RESTART or not.
 //
-//   mov $NUMBER, %eax     b8 ....     as libc makes its calls
+//   mov $NUMBER, %eax     b8 ....        as libc makes its calls
+//   mov N(%rsp), %edi     8b 7c 24 .     in some of them
 //   syscall               0f 05
-//   <- rip                            rax = -EINTR: the call has been ended, its arguments still stand in registers
+//   <- rip                               rax = -EINTR: the call has been ended, its arguments still stand in registers
 //
-// Setting rip back makes it once more. Calls with a time limit are made again only where the kernel has written down
+// Setting rax and rip back makes it once more. Calls with a time limit are made again only where the kernel has written down
 // what is left of it, or where the limit is a point in time; others answer EINTR, which their callers expect.
 #include "restart.hpp"
 
@@ -20,13 +21,17 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr int kCallBytes = 7;
+constexpr int kCallBytes = 2, kNumberBytes = 5;
 
 /// The number of the call that ended at `end`, or -1 where the instructions before it say nothing.
 long number_before(const unsigned char* end) noexcept {
-  if (end[-2] != 0x0f || end[-1] != 0x05 || end[-kCallBytes] != 0xb8) return -1;
+  constexpr unsigned char kMove[] = {0x8b, 0x7c, 0x24}, kCall[] = {0x0f, 0x05};
+  const unsigned char* at = end - kCallBytes;
+  if (std::memcmp(at, kCall, sizeof kCall) != 0) return -1;
+  if (at[-kNumberBytes] != 0xb8 && std::memcmp(at - 4, kMove, sizeof kMove) == 0) at -= 4;
+  if (at[-kNumberBytes] != 0xb8) return -1;
   std::int32_t number;
-  std::memcpy(&number, end - kCallBytes + 1, sizeof number);
+  std::memcpy(&number, at - kNumberBytes + 1, sizeof number);
   return number;
 }
 
@@ -45,7 +50,16 @@ bool may_restart(long number, greg_t* r) noexcept {
     case SYS_select:  // these three write what is left into the time they were given
     case SYS_pselect6:
     case SYS_ppoll:
+    case SYS_semop:
+    case SYS_msgsnd:
+    case SYS_msgrcv:
       return true;
+    case SYS_semtimedop:
+      return r[REG_R10] == 0;
+    case SYS_rt_sigtimedwait:
+      return r[REG_RDX] == 0;
+    case SYS_futex:  // its time limit is a point in time
+      return (r[REG_RSI] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
     case SYS_poll:
       return static_cast<int>(r[REG_RDX]) < 0;
     case SYS_epoll_wait:
@@ -98,7 +112,8 @@ void end_system_call(ucontext_t& context) noexcept {
 void restart_system_call(ucontext_t& context) noexcept {
   greg_t* r = context.uc_mcontext.gregs;
   if (r[REG_RAX] != -EINTR) return;
-  if (may_restart(number_before(reinterpret_cast<const unsigned char*>(r[REG_RIP])), r)) r[REG_RIP] -= kCallBytes;
+  const long number = number_before(reinterpret_cast<const unsigned char*>(r[REG_RIP]));
+  if (may_restart(number, r)) r[REG_RAX] = number, r[REG_RIP] -= kCallBytes;
 }
 
 }  // namespace mortise::isolate

@@ -24,7 +24,7 @@ namespace mortise::isolate {
 constinit SharedRange shared_ranges[kSharedRangesMax];
 constinit std::size_t shared_range_count = 0;
 
-static constinit Lock ranges_lock;  // of changes; a reader looks at ranges that its own thread knows to be there
+static constinit Lock ranges_lock;  // of Quiet: a fault in a handler comes to look
 
 bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   Quiet held(ranges_lock);
@@ -63,10 +63,21 @@ bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
 
 void reset_share_lock() noexcept { ranges_lock.reset(); }
 
-const SharedRange* find_shared_range(std::uintptr_t address) noexcept {
+SharedRange find_shared_range(std::uintptr_t address) noexcept {
+  Quiet held(ranges_lock);
   for (std::size_t i = 0; i < shared_range_count; ++i)
-    if (shared_ranges[i].low <= address && address < shared_ranges[i].high) return &shared_ranges[i];
-  return nullptr;
+    if (shared_ranges[i].low <= address && address < shared_ranges[i].high) return shared_ranges[i];
+  return {};
+}
+
+std::uintptr_t shared_range_end(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Quiet held(ranges_lock);
+  for (std::size_t i = 0; i < shared_range_count; ++i) {
+    const SharedRange& r = shared_ranges[i];
+    if (r.low <= low && low < r.high && r.high < high) high = r.high;
+    if (low < r.low && r.low < high) high = r.low;
+  }
+  return high;
 }
 
 namespace {

@@ -8,7 +8,8 @@ namespace mortise::isolate {
 
 /// A range that all address spaces share through a file in memory. Fork must copy these, and only these.
 struct SharedRange {
-  std::uintptr_t low, high;
+  std::uintptr_t low, high;  // equal: none
+  explicit operator bool() const noexcept { return low < high; }
 };
 
 inline constexpr std::size_t kSharedRangesMax = 16384;
@@ -23,8 +24,11 @@ bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
 
 void reset_share_lock() noexcept;
 
-/// The shared range that holds `address`, or null.
-const SharedRange* find_shared_range(std::uintptr_t address) noexcept;
+/// The shared range that holds `address`, if one does.
+SharedRange find_shared_range(std::uintptr_t address) noexcept;
+
+/// [low, the answer) is all of one shared range, or of none.
+std::uintptr_t shared_range_end(std::uintptr_t low, std::uintptr_t high) noexcept;
 
 /// Replaces every private mapping that is or may become writable (data and bss of the program and all libraries, the
 /// heap, anonymous memory, the main stack) by a shared one with the same contents at the same address. Single-threaded

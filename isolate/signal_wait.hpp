@@ -2,7 +2,8 @@
 //
 // A program's pid is main's, so what is sent to it waits in main's process. Servers block their signals in all threads
 // and have one thread wait for them: it says so in its record, and the runtime's watchdog, a kernel thread of main's
-// process, takes such signals there and passes them on.
+// process, takes such signals there and passes them on. Or only one thread lets them in and handles them: the watchdog finds that
+// out once a second.
 #pragma once
 
 #include <csignal>
@@ -14,6 +15,9 @@ namespace mortise::isolate {
 int timed_wait_signal(const sigset_t* set, siginfo_t* info, const timespec* timeout);
 int wait_signal_info(const sigset_t* set, siginfo_t* info);
 int wait_signal(const sigset_t* set, int* signal);
+
+/// A signal that was passed on here, as it was sent.
+void unmark_passed_on(siginfo_t& info) noexcept;
 
 /// In the watchdog: passes signals on for a second.
 void pass_signals_on() noexcept;

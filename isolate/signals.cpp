@@ -33,10 +33,8 @@ std::uint64_t block_signals() noexcept {
 }
 
 std::uint64_t block_program_signals() noexcept {
-  constexpr int kRendezvous = 33;
-  const std::uint64_t most = ~(1ull << (kRendezvous - 1) | 1ull << (SIGSEGV - 1));
   std::uint64_t before = 0;
-  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&most), as_long(&before), kMaskBytes);
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&kProgramSignals), as_long(&before), kMaskBytes);
   return before;
 }
 
@@ -62,7 +60,13 @@ long set_action(int signal, const KernelAction* action, KernelAction* old) noexc
 }
 
 bool comes_from_terminal(int signal) noexcept {
-  return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTERM || signal == SIGTSTP;
+  return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTERM || signal == SIGTSTP || signal == SIGCONT ||
+         signal == SIGWINCH;
+}
+
+bool is_sent_to_group(const siginfo_t& info) noexcept {
+  // The others are for the process's own sake: timers, and a pipe that nobody reads.
+  return info.si_code == SI_KERNEL ? comes_from_terminal(info.si_signo) : info.si_code == SI_USER && info.si_signo != SIGPIPE;
 }
 
 }  // namespace mortise::isolate

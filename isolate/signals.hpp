@@ -1,6 +1,7 @@
 // signals.hpp: signal masks and handlers, per address space.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 
 namespace mortise::isolate {
@@ -9,7 +10,10 @@ namespace mortise::isolate {
 std::uint64_t block_signals() noexcept;
 void restore_signals(std::uint64_t mask) noexcept;
 
-/// Blocks what may run a handler of the program, or end the thread by cancellation. Tasks of a rendezvous and faults still come.
+/// What may run a handler of the program, or end the thread by cancellation: all but tasks of a rendezvous and faults.
+inline constexpr std::uint64_t kProgramSignals = ~(1ull << (33 - 1) | 1ull << (SIGSEGV - 1));
+
+/// Blocks these.
 std::uint64_t block_program_signals() noexcept;
 
 /// While one lives no signal is handled here. Costs two system calls, and none inside another.
@@ -35,7 +39,10 @@ struct KernelAction {
 /// Sets and gets actions without libc. `action` or `old` may be null. Supplies the restorer.
 long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept;
 
-/// A terminal sends its signals to every process of the group (actions.hpp).
+/// A terminal, and the shell in it, sends its signals to every process of the group (actions.hpp).
 bool comes_from_terminal(int signal) noexcept;
+
+/// Whether such a copy of main's signal was sent here, as every process of the group has one, rather than to this thread.
+bool is_sent_to_group(const siginfo_t& info) noexcept;
 
 }  // namespace mortise::isolate

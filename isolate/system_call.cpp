@@ -2,11 +2,13 @@
 #include "system_call.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <linux/membarrier.h>
 #include <sched.h>
 
 #include "end.hpp"
 #include "exec.hpp"
+#include "fork.hpp"
 #include "join.hpp"
 #include "memory.hpp"
 #include "parents.hpp"
@@ -32,6 +34,11 @@ long global_barrier(long command) noexcept {
   }
 }
 
+/// A child with a copy of the memory: of shared memory the kernel makes none.
+bool is_plain_fork(long number, long flags, long stack) noexcept {
+  return number == SYS_fork || (number == SYS_clone && flags == SIGCHLD && stack == 0);
+}
+
 template <class T>
 T* pointer(long argument) noexcept {
   return reinterpret_cast<T*>(argument);
@@ -48,6 +55,8 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
   if (number == SYS_getppid) return parent_process();
+  if (is_plain_fork(number, a, b)) return fork_process();
+  if (number == SYS_exit) exit_kernel_thread(static_cast<int>(a));
   if (number == SYS_exit_group) end_process(static_cast<int>(a));
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
   if (number == SYS_execveat)

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "glibc.hpp"
+#include "lock.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
@@ -32,6 +33,8 @@ static_assert(offsetof(TcbHead, stack_guard) == 0x28 && offsetof(TcbHead, pointe
 
 constexpr std::uint32_t kRseqSignature = 0x53053053;
 
+constinit Lock lock;
+
 std::byte* bytes_of(void* tcb) noexcept { return static_cast<std::byte*>(tcb); }
 
 }  // namespace
@@ -52,6 +55,7 @@ void empty_robust_list(void* tcb) noexcept {
 }
 
 bool make_tls(Thread& t) noexcept {
+  Held held(lock);
   if (t.tcb) glibc.deallocate_tls(t.tcb, true);
   t.tcb = glibc.allocate_tls(nullptr);
   if (!t.tcb) return false;
@@ -67,6 +71,19 @@ bool make_tls(Thread& t) noexcept {
   link[0] = link[1] = link;
   return true;
 }
+
+void set_tls_of_threads(std::size_t below, const void* image, std::size_t image_bytes, std::size_t bytes) noexcept {
+  Held held(lock);
+  for (int i = 0; i < thread_records(); ++i) {
+    const Thread& t = threads[i];
+    if (&t == leader || !t.in_use.load() || !t.tcb) continue;
+    std::byte* const to = bytes_of(t.tcb) - below;
+    std::memcpy(to, image, image_bytes);
+    std::memset(to + image_bytes, 0, bytes - image_bytes);
+  }
+}
+
+void reset_tls_lock() noexcept { lock.reset(); }
 
 void adopt_tls(Thread& t) noexcept {
   tid_field(t.tcb) = raw_gettid();

@@ -9,6 +9,11 @@ namespace mortise::isolate {
 /// memory.
 bool make_tls(Thread& t) noexcept;
 
+/// First values of static thread-local storage `below` each descriptor but the leader's, which glibc knows: of a library that was
+/// loaded just now.
+void set_tls_of_threads(std::size_t below, const void* image, std::size_t image_bytes, std::size_t bytes) noexcept;
+void reset_tls_lock() noexcept;
+
 /// In the new thread, first thing: kernel ids, restartable sequences and the robust list of its own descriptor.
 void adopt_tls(Thread& t) noexcept;
 

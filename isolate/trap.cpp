@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <ucontext.h>
 
+#include "masks.hpp"
 #include "message.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
@@ -57,6 +58,7 @@ void install_futex_trap() noexcept {
   };
   const sock_fprog program{sizeof filter / sizeof filter[0], filter};
   install_handler();
+  let_traps_through();
   raw_syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (failed(raw_syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, as_long(&program))))
     say("private futexes cannot be trapped here: the system refuses seccomp filters; going on without");

@@ -56,7 +56,7 @@ bool read_sleep(int pid, Sleep& out) noexcept {
 bool is_hopeless(const Sleep& s) noexcept {
   const unsigned long command = s.operation & static_cast<unsigned long>(FUTEX_CMD_MASK);
   return (s.operation & FUTEX_PRIVATE_FLAG) && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) &&
-         (in_region(s.address) || find_shared_range(s.address));
+         (in_region(s.address) || bool{find_shared_range(s.address)});
 }
 
 int watch(void*) {
@@ -64,20 +64,21 @@ int watch(void*) {
   static int looks[kThreadsMax];
   for (;;) {
     pass_signals_on();  // for a second
-    for (Thread& t : threads) {
+    for (int i = 0; i < thread_records(); ++i) {
+      const Thread& t = threads[i];
       Sleep s;
       const int pid = t.in_use.load() && t.ended.load() == 0 ? t.pid.load() : 0;
       if (pid <= 0 || !read_sleep(pid, s) || !is_hopeless(s)) {
-        looks[t.index] = 0;
+        looks[i] = 0;
         continue;
       }
-      looks[t.index] = s.address == seen_at[t.index] ? looks[t.index] + 1 : 1;
-      seen_at[t.index] = s.address;
-      if (looks[t.index] < kLooksMin || setting("MORTISE_THREADS_ANYWAY")) continue;
+      looks[i] = s.address == seen_at[i] ? looks[i] + 1 : 1;
+      seen_at[i] = s.address;
+      if (looks[i] < kLooksMin || setting("MORTISE_THREADS_ANYWAY")) continue;
       say("thread %d sleeps on a private futex at %lx, made by a system call inside the program: it cannot be woken "
           "from "
           "another address space; use --trap-futex",
-          t.index, s.address);
+          i, s.address);
       begin_ending();
       kill_other_threads();
       raw_syscall(SYS_exit_group, kExitUnsupported);

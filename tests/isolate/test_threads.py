@@ -7,7 +7,7 @@ import pytest
 from .conftest import allocators, run
 
 ENDS_QUIETLY = ["exit-in-thread", "_exit-in-thread", "quick-exit-in-thread", "pthread-exit-in-main", "main-returns",
-                "main-exits", "main-crashes", "detach"]
+                "main-exits", "main-crashes", "detach", "system-call-in-thread", "system-call-in-main"]
 ENDS_BY_SIGNAL = {"crash": "SIGSEGV", "abort": "SIGABRT", "raise": "SIGTERM", "overflow": "SIGSEGV"}
 
 
@@ -25,6 +25,14 @@ def test_synchronisation_objects(program, same_both_ways):
 def test_threads_made_by_several_threads_at_once(program, same_both_ways):
     """The first thread may make others while main does: what the runtime starts once must not be started twice."""
     assert same_both_ways([program("creators")], times=40).out == "made 80 failed 0\n"
+
+
+def test_threads_made_while_something_is_done_in_all(program, isolated):
+    assert isolated([program("newcomers")]).out == "stale: 0\n"
+
+
+def test_stacks_of_the_program(program, same_both_ways):
+    same_both_ways([program("stacks")])
 
 
 def test_identity_of_threads(program, same_both_ways):
@@ -45,6 +53,11 @@ def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, 
     done = same_both_ways([program("ends"), way])
     assert len(done.said) == 1
     assert "thread " in done.said[0] and ENDS_BY_SIGNAL[way] in done.said[0]
+
+
+@pytest.mark.parametrize("who", ["thread", "main"])
+def test_handlers_for_crashes(program, same_both_ways, who):
+    assert same_both_ways([program("crash_handlers"), who]).out.endswith("told\n")
 
 
 @pytest.mark.parametrize("way", ["crash", "abort", "main-crashes"])
@@ -79,7 +92,7 @@ def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
 
-@pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall"])
+@pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall", "filtered"])
 @pytest.mark.parametrize("who", ["thread", "main"])
 def test_exec_keeps_the_process(program, same_both_ways, who, call):
     assert same_both_ways([program("exec"), who, call]).status == 11
@@ -109,6 +122,11 @@ def test_memory_calls_after_create(program, same_both_ways):
 
 def test_files_and_streams(program, same_both_ways, tmp_path):
     same_both_ways([program("files"), tmp_path / "file"], times=5)
+
+
+def test_mappings_of_files_that_change(program, same_both_ways):
+    """The program handles protection faults of shared memory, which is refused otherwise."""
+    same_both_ways([program("file_views")], env={"MORTISE_THREADS_ANYWAY": "1"})
 
 
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
@@ -151,6 +169,16 @@ def test_private_mappings_by_the_thousand(program, isolated, tmp_path):
     assert (done.status, done.out) == (0, "done\n"), done.err
 
 
+@pytest.mark.parametrize("what", ["maps", "jumps", "waits"])
+def test_memory_is_mapped_while_signals_come(program, same_both_ways, what):
+    """A handler maps as well, leaves by a jump, or waits for a thread that maps: no lock is held meanwhile."""
+    same_both_ways([program("arenas"), what], times=2)
+
+
+def test_actions_are_the_whole_programs(program, same_both_ways):
+    same_both_ways([program("actions")], times=5)
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
@@ -166,6 +194,10 @@ def test_what_threads_and_their_children_do_with_signals_of_a_terminal(program, 
 
 def test_calls_that_any_handler_ends(program, same_both_ways):
     same_both_ways([program("interrupted")])
+
+
+def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
+    same_both_ways([program("let_in")], times=2)
 
 
 def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
@@ -188,6 +220,11 @@ def test_cache_of_unmapped_memory_for_ordinary_threads(program, runtime, tmp_pat
         assert (cached.status, cached.out) == (ordinary.status, ordinary.out)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_locked_memory(program, same_both_ways, when):
+    same_both_ways([program("locked_memory"), when])
+
+
 def test_giving_memory_back_at_once(program, same_both_ways):
     same_both_ways([program("memory")], env={"MORTISE_THREADS_CACHE": "0"})
 
@@ -197,12 +234,27 @@ def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
 
 
+def test_children_of_other_threads_are_waited_for(program, same_both_ways):
+    same_both_ways([program("waits")], times=5)
+
+
 def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
 
 
 def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
     assert "signal 15" in same_both_ways([program("parent_death")]).out
+
+
+@pytest.mark.parametrize("who", ["thread", "main", "alone"])
+@pytest.mark.parametrize("model", ["global-dynamic", "initial-exec"])
+def test_libraries_loaded_late(program, same_both_ways, who, model):
+    library = program("counting", "-shared", "-fPIC", f"-ftls-model={model}")
+    assert same_both_ways([program("late_library"), library, who]).status == 0
+
+
+def test_libraries_that_libc_loads(program, same_both_ways):
+    assert same_both_ways([program("charsets")]).status == 0
 
 
 @pytest.mark.parametrize("name", ["c11", "robust"])

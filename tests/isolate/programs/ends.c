@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const char* way;
@@ -27,7 +28,8 @@ static void* act(void* is_idle) {
   if (!strcmp(way, "raise")) raise(SIGTERM);
   if (!strcmp(way, "kill-self")) kill(getpid(), SIGKILL);
   if (!strcmp(way, "overflow")) overflow(0);
-  if (!strcmp(way, "pthread-exit-in-main")) {
+  if (!strcmp(way, "system-call-in-thread")) syscall(SYS_exit, 8);
+  if (!strcmp(way, "pthread-exit-in-main") || !strcmp(way, "system-call-in-main")) {
     usleep(50000);
     printf("thread outlived main\n");
   }
@@ -48,6 +50,7 @@ int main(int count, char** arguments) {
   if (!strcmp(way, "main-exits")) exit(7);
   if (!strcmp(way, "main-crashes")) raise(SIGSEGV);
   if (!strcmp(way, "pthread-exit-in-main")) pthread_exit(NULL);
+  if (!strcmp(way, "system-call-in-main")) syscall(SYS_exit, 0);
   if (!strcmp(way, "detach")) {
     pthread_detach(thread);
     pthread_detach(idle);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,22 @@ static void* forks(void* unused) {
   return unused;
 }
 
+static void* forks_by_the_system_call(void* unused) {
+  for (int i = 0; i < 2; ++i) {
+    int status = 0;
+    global = 1;
+    fflush(stdout);
+    const pid_t child = i ? syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L) : syscall(SYS_fork);
+    if (child == 0) {
+      global = 60;
+      _exit(global);
+    }
+    waitpid(child, &status, 0);
+    printf("by the system call: %d, status %d\n", *(volatile int*)&global, WEXITSTATUS(status));
+  }
+  return unused;
+}
+
 static void* ticks(void* unused) {
   for (int i = 0; i < 2000; ++i) free(malloc(i));
   return unused;
@@ -60,6 +77,8 @@ int main(void) {
   pthread_create(&thread, NULL, forks, NULL);
   pthread_join(thread, NULL);
   pthread_join(other, NULL);
+  pthread_create(&thread, NULL, forks_by_the_system_call, NULL);
+  pthread_join(thread, NULL);
   printf("atfork %d %d\n", prepared, in_parent);
   char line[64] = "";
   FILE* f = popen("echo from popen", "r");

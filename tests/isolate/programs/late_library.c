@@ -1,34 +1,73 @@
-// A library loaded by one thread and used by another one made before, and by main.
+// A library loaded after the first thread, by a thread or by main: late_library LIBRARY thread|main|alone. Its data, its thread-local
+// storage and its code are everybody's, before and after; and when it is closed, its place may be another one's.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static pthread_barrier_t turn;
-static double (*apply)(double);
+static const char *file, *who;
+static void* library;
+static int (*next)(void);
+static int* (*data)(void);
 
-static void* use(void* unused) {
-  pthread_barrier_wait(&turn);
-  pthread_barrier_wait(&turn);
-  printf("cos %.3f\n", apply(0));
-  return unused;
+static int next_descriptor(void) {
+  const int fd = dup(0);
+  close(fd);
+  return fd;
 }
-static void* load(void* unused) {
+static void load(void) {
+  const int before = next_descriptor();
+  library = dlopen(file, RTLD_NOW);
+  printf("descriptors left: %d\n", next_descriptor() - before);
+  if (!library) puts(dlerror()), exit(1);
+  next = (int (*)(void))dlsym(library, "next");
+  data = (int* (*)(void))dlsym(library, "data");
+  printf("loaded: %d\n", next());
+}
+static void* use(void* loads) {
   pthread_barrier_wait(&turn);
-  void* library = dlopen("libm.so.6", RTLD_NOW);
-  apply = library ? (double (*)(double))dlsym(library, "cos") : NULL;
+  if (loads) load();
   pthread_barrier_wait(&turn);
-  return library;
+  pthread_barrier_wait(&turn);
+  printf("thread: %d %d\n", next(), next());
+  *data() = loads ? 3000 : 4000;
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  return loads;
+}
+static void* look(void* unused) { return printf("later thread: %d\n", next()), unused; }
+static void* wait(void* unused) { return unused; }
+static void in_thread(void* (*function)(void*)) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, function, NULL);
+  pthread_join(thread, NULL);
 }
 
-int main(void) {
-  pthread_t loader, user;
-  pthread_barrier_init(&turn, NULL, 3);
-  pthread_create(&user, NULL, use, NULL);
-  pthread_create(&loader, NULL, load, NULL);
+int main(int count, char** arguments) {
+  file = arguments[1];
+  who = arguments[2];
+  pthread_barrier_init(&turn, NULL, 2);
+  in_thread(wait);
+  if (!strcmp(who, "alone")) load();
+  pthread_t thread;
+  pthread_create(&thread, NULL, use, strcmp(who, "thread") ? NULL : &thread);
+  pthread_barrier_wait(&turn);
+  if (!strcmp(who, "main")) load();
+  pthread_barrier_wait(&turn);
+  printf("main: %d\n", next());
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
-  pthread_join(user, NULL);
-  pthread_join(loader, NULL);
-  printf("main %.3f\n", apply(0));
+  printf("main: %d\n", next());
+  in_thread(look);
+  for (int i = 0; i < 20; ++i) {
+    dlclose(library);
+    library = dlopen(i % 2 ? "libm.so.6" : file, RTLD_NOW);
+  }
+  printf("closed and loaded: %d\n", library != NULL);
+  pthread_barrier_wait(&turn);
+  pthread_join(thread, NULL);
   return 0;
 }

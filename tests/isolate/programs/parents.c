@@ -1,20 +1,35 @@
-// getppid in threads and in their children, compared with what the parent takes for its own number.
+// getppid in threads and in their children, compared with what the parent takes for its own number; and programs that threads start,
+// which signal the program that started them.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static pid_t parent;
+static volatile int terms;
+static void on_term(int n) { ++terms; }
+static void start_program(pid_t program) {
+  char command[80];
+  sprintf(command, "test $PPID = %d && kill -TERM $PPID", program);
+  const int before = terms, status = system(command);
+  for (int i = 0; terms == before && i < 5000; ++i) usleep(1000);
+  printf("started program: %d %d\n", status, terms - before);
+  fflush(stdout);
+}
 
 static void* none(void* unused) { return unused; }
 static void* look(void* who) {
   const pid_t program = getpid();
   printf("%s: %d %d\n", (char*)who, getppid() == parent, syscall(SYS_getppid) == parent);
   fflush(stdout);
+  start_program(program);
   int status;
   if (fork() == 0) {
+    start_program(getpid());
     pthread_t thread;
     printf("child: %d\n", getppid() == program);
     fflush(stdout);
@@ -46,6 +61,7 @@ static void* in_thread(void* who) {
 
 int main(void) {
   parent = getppid();
+  signal(SIGTERM, on_term);
   in_thread("thread");
   look("main");
   const pid_t program = getpid();

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,74 @@ static void files_over_memory(char* reserved) {
   EXPECT(reserved[3] == 'N' && seen_by_other(reserved + 3) == 'N' && seen_by_other(reserved + kBytes) == 'R');
 }
 
+/* A call on a range that is partly a file's: the file keeps its bytes, and nobody is given its place. */
+static void file_within_memory(void) {
+  const int fd = file_of('F');
+  for (int before = 0; before < 3; ++before) {
+    char* const all = map_some(3 * kBytes);
+    memset(all, 1, 3 * kBytes);
+    char* const file = map(all + before * kBytes, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd);
+    EXPECT(madvise(all, 3 * kBytes, MADV_DONTNEED) == 0 && madvise(file, kBytes, MADV_DONTNEED) == 0);
+    for (int k = 0; k < 3 * kBytes; k += kPage) EXPECT(all[k] == (k / kBytes == before ? 'F' : 0));
+    EXPECT(munmap(all, 3 * kBytes) == 0);
+    expect_apart(20);
+    EXPECT(in_file(fd, 5) == 'F' && in_file(fd, kBytes - 1) == 'F');
+  }
+}
+
+/* What a private mapping of a file shows behind its end, and when it is laid over memory that was used before. */
+static void private_over_memory(char* reserved) {
+  const int fd = file_of('P');
+  EXPECT(ftruncate(fd, kPage + 3) == 0);
+  char* const p = map(reserved, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+  memset(p, 1, 2 * kBytes);
+  map(p + kPage, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd);
+  EXPECT(seen_by_other(p) == 1 && seen_by_other(p + kPage) == 'P' && seen_by_other(p + 2 * kPage) == 'P' && p[3 * kPage] == 1);
+  for (int k = 3; k < kPage; ++k) EXPECT(p[2 * kPage + k] == 0);
+  const char* const part = map(NULL, 3, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+  EXPECT(part[kPage - 1] == 'P');
+}
+
+static void private_where_memory_was(char* p) {
+  const int fd = file_of('P');
+  memset(p, 1, kBytes);
+  EXPECT(munmap(p, kBytes) == 0);
+  map(p, kPage + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd);
+  expect_apart(8);
+  EXPECT(p[0] == 'P' && seen_by_other(p + kPage) == 'P' && munmap(p, 2 * kPage) == 0);
+}
+
+/* Over a large private file that is copied by the block when it is written: what lies there now is not. */
+static sigjmp_buf back;
+static void leave(int signal) { siglongjmp(back, 1); }
+static void over_a_private_file(void) {
+  enum { kLarge = 4 << 20 };
+  const int fd = file_of('L'), next = file_of('N');
+  EXPECT(ftruncate(fd, kLarge) == 0);
+  char* const p = map(NULL, kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+  p[kLarge / 2] = 1;
+  map(p, kBytes, PROT_READ, MAP_SHARED | MAP_FIXED, next);
+  map(p + kLarge / 2, kBytes, PROT_READ, MAP_SHARED | MAP_FIXED, next);
+  signal(SIGSEGV, leave);
+  volatile int faults = 0;
+  if (sigsetjmp(back, 1) == 0) p[0] = 'X';
+  else ++faults;
+  if (sigsetjmp(back, 1) == 0) p[kLarge / 2] = 'X';
+  else ++faults;
+  signal(SIGSEGV, SIG_DFL);
+  EXPECT(faults == 2 && in_file(next, 0) == 'N' && seen_by_other(p) == 'N' && seen_by_other(p + kLarge / 2) == 'N');
+  p[kLarge - 1] = 2;
+  EXPECT(seen_by_other(p + kLarge - 1) == 2 && munmap(p, kLarge) == 0);
+}
+
+static void runs_from_a_private_mapping(void) {
+  const unsigned char returns_7[] = {0xb8, 7, 0, 0, 0, 0xc3};
+  const int fd = file_of(0);
+  EXPECT(pwrite(fd, returns_7, sizeof returns_7, 0) == sizeof returns_7);
+  int (*const function)(void) = (int (*)(void))map(NULL, kPage, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE, fd);
+  EXPECT(function() == 7);
+}
+
 static void locked_in_memory(void) {
   for (int i = 0; i < 20; ++i) {
     char* const p = map_some(kBytes);
@@ -145,6 +214,9 @@ static void refused_over_a_file(int fd) {
 int main(void) {
   char* const reserved_before = map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   const int fd_before = file_of('F'), fd = file_of('F');
+  char* const memory_before = map_some(kBytes);
+  char* const around_before = map_some(3 * kBytes);
+  map(around_before + kBytes, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_before);
   char* const file_before = map(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_before);
   pthread_barrier_init(&asked, NULL, 2);
   pthread_barrier_init(&answered, NULL, 2);
@@ -156,6 +228,14 @@ int main(void) {
   over_a_file(fd, map(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
   files_over_memory(reserved_before);
   files_over_memory(map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
+  file_within_memory();
+  private_over_memory(reserved_before);
+  private_over_memory(map(NULL, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
+  private_where_memory_was(map_some(kBytes));
+  private_where_memory_was(memory_before);
+  EXPECT(munmap(around_before, 3 * kBytes) == 0 && in_file(fd_before, kPage) == 'F');
+  over_a_private_file();
+  runs_from_a_private_mapping();
   locked_in_memory();
   by_the_system_call();
   refused_over_a_file(fd);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static sigset_t set;
@@ -43,6 +44,20 @@ static void* told(void* unused) {
   return unused;
 }
 
+/* What the kernel sends to the thread that waits, which no other has. */
+static sigset_t own;
+static void* its_own(void* unused) {
+  const struct itimerval soon = {{0, 0}, {0, 1000}};
+  setitimer(ITIMER_REAL, &soon, NULL);
+  printf("alarm: %d\n", sigwaitinfo(&own, NULL) == SIGALRM);
+  int ends[2];
+  pipe(ends);
+  close(ends[0]);
+  write(ends[1], "", 1);
+  printf("pipe: %d\n", sigwaitinfo(&own, NULL) == SIGPIPE);
+  return unused;
+}
+
 static void expect(const char* what) {
   sem_wait(&taken);
   printf("%s: signal %d, %d in all\n", what, last, count);
@@ -55,6 +70,8 @@ int main(void) {
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1), sigaddset(&set, SIGUSR2), sigaddset(&set, SIGTERM), sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
+  sigaddset(&own, SIGALRM), sigaddset(&own, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &own, NULL);
   sem_init(&taken, 0, 0);
   pthread_create(&waiter, NULL, wait_for_signals, NULL);
   kill(getpid(), SIGUSR1);
@@ -81,6 +98,8 @@ int main(void) {
   sem_wait(&taken);
   pthread_cancel(waiter);
   pthread_join(waiter, &end);
+  pthread_create(&waiter, NULL, its_own, NULL);
+  pthread_join(waiter, NULL);
   printf("cancelled: %d\n", end == PTHREAD_CANCELED);
   return 0;
 }

@@ -1,0 +1,57 @@
+// signal_masks.cpp: reads /proc/PID/status: "SigBlk: 16 hexadecimal digits", "SigCgt: ...".
+#include "signal_masks.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+
+#include "kernel_thread.hpp"
+#include "raw.hpp"
+#include "thread.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
+
+struct Masks {
+  std::uint64_t blocked = ~0ull, handled = 0;  // where the system does not tell
+};
+
+std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherwise) noexcept {
+  const char* const line = std::strstr(text, name);
+  return line ? std::strtoull(line + std::strlen(name), nullptr, 16) : otherwise;
+}
+
+Masks masks_of(int pid) noexcept {
+  char path[32], text[4096];
+  format_path(path, "/proc/", pid, "/status");
+  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return {};
+  const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
+  raw_syscall(SYS_close, fd);
+  text[got > 0 ? got : 0] = '\0';
+  return {read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0)};
+}
+
+bool lives(const Thread& t) noexcept { return t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0; }
+
+}  // namespace
+
+std::uint64_t handled_elsewhere() noexcept {
+  // The runtime's own; and whoever handles the end of a child waits for it, which is the leader's to do.
+  constexpr std::uint64_t kNever = bit(SIGSEGV) | bit(SIGCHLD) | bit(32) | bit(33);
+  const Masks main = masks_of(leader->pid.load());
+  const std::uint64_t stopped = main.blocked & main.handled & ~kNever;
+  std::uint64_t let_in = 0;
+  for (int i = 0; i < thread_records() && (stopped & ~let_in); ++i)
+    if (&threads[i] != leader && lives(threads[i])) let_in |= ~masks_of(threads[i].pid.load()).blocked;
+  return stopped & let_in;
+}
+
+bool lets_in(const Thread& t, int signal) noexcept {
+  return &t != leader && lives(t) && !(masks_of(t.pid.load()).blocked & bit(signal));
+}
+
+}  // namespace mortise::isolate

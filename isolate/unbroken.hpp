@@ -1,0 +1,27 @@
+// unbroken.hpp: short sections that no handler of the program may interrupt, without system calls.
+//
+//   section      deep = 1 ................................... deep = 0; put off? the mask as it was
+//   signal               deliver (actions.cpp): blocks all,                 deliver: the handler runs
+//                        sends itself the signal again
+//
+// Blocking signals takes two system calls, longer than most of what is done inside. Here only a signal that really comes pays.
+#pragma once
+
+#include <csignal>
+
+struct ucontext_t;
+
+namespace mortise::isolate {
+
+/// While one lives the program's handlers wait. Faults and tasks of a rendezvous still come.
+class Unbroken {
+ public:
+  Unbroken() noexcept;
+  ~Unbroken();
+  Unbroken(const Unbroken&) = delete;
+};
+
+/// In a handler, before the program's: whether the signal was put off to the end of the section that it came into.
+bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept;
+
+}  // namespace mortise::isolate
