@@ -241,7 +241,10 @@ class Reader:
             for inner in p.inside[:-1] if p.entry.holds_a_stack else p.inside:
                 self.expect_no_source(inner)
             if p.entry.holds_a_stack:
-                self.expect_source(p.inside[-1] if p.inside else p)
+                if not p.inside:
+                    name = next(q.name for q in p.entry.parameters if q.kind == "layers")
+                    raise WrongUse(f"{self.path}:{p.line}: {p.entry.name} needs its parameter '{name}': expected a list of layers that ends with a source")
+                self.expect_source(p.inside[-1])
         for p in layers[:-1]:
             self.expect_no_source(p)
         self.expect_source(layers[-1])

@@ -45,6 +45,8 @@ BROKEN = {
                                 "the source 'MmapHeap' has layers below it"),
     "a stack inside a route without a source": ('layers = [\n { layer = "Fallback", first = [\n "Tlsf" ] },\n "Tlsf", "MmapHeap" ]\n', 3,
                                                "the last layer is 'Tlsf', which is no source"),
+    "a route without its stack": ('layers = [\n "Fallback",\n "MallocHeap" ]\n', 2,
+                                 "Fallback needs its parameter 'first': expected a list of layers that ends with a source"),
     "a cache without classes below": ('layers = [\n  "CoreCache",\n  "MmapHeap" ]\n', 2,
                                       "CoreCache does not fit on 'MmapHeap': it needs size classes and batches below (BatchedFree or Slab)"),
     "slabs without an index": ('layers = [\n  "Aligned",\n  "Slab",\n  "MmapHeap" ]\n', 3, "Slab does not fit on 'MmapHeap': it needs"),
