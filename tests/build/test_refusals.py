@@ -51,6 +51,8 @@ BROKEN = {
                                  'ZeroOnFree keeps its marks in plane 1 of BlockMarks, which has 1: expected { layer = "BlockMarks", planes = 2 }'),
     "a guard that zeroes the tails of another": ('layers = [ "ZeroOnFree",\n "TailChecksum", "Aligned", "Slab", "SpanCache", "PageIndex", { layer = "BlockMarks", planes = 2 },'
                                                  '\n"MmapHeap" ]\n', 1, "ZeroOnFree does not fit on 'TailChecksum': it needs size classes"),
+    "a guard of tails over one that wipes": ('layers = [ "TailChecksum",\n "ZeroOnFree", "Aligned", "Slab", "SpanCache", "PageIndex", { layer = "BlockMarks", planes = 2 },'
+                                             '\n"MmapHeap" ]\n', 1, "TailChecksum does not fit on 'ZeroOnFree': it needs a heap below that finds blocks"),
     "guard pages behind what is no span": ('layers = [ "GuardPages",\n "Aligned", "Slab", ' + SLABS + " ]\n", 1,
                                            "GuardPages does not fit on 'Aligned': it needs spans below"),
     "a route without its stack": ('layers = [\n "Fallback",\n "MallocHeap" ]\n', 2,

@@ -226,7 +226,7 @@ template <class H> concept Walks = requires(H& h, void (*each)(Block)) { h.each_
 /// Keeps a byte for every place where a block may start (shape/block_marks.hpp), for guards.
 template <class H> concept Marked = requires(H& h) { h.block_marks(); };
 template <class H> using MarksOf = std::remove_reference_t<decltype(std::declval<H&>().block_marks())>;
-/// One bit for each plane of them that some guard has to itself.
+inline constexpr unsigned kWipes = 16;  ///< a bit beside those of the planes that guards have: released blocks are wiped to their end
 template <class H> constexpr unsigned planes_taken() { if constexpr (requires { H::kPlanesTaken; }) return H::kPlanesTaken; else return 0; }
 
 /// Knows, perhaps, where a block was released that it still keeps.

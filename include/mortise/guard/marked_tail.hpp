@@ -50,7 +50,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("tail_bytes", kTail).number("plane", kPlane);
   }
 
-  template <Locates Below> requires Marked<Below> && Classed<Below> class Over : public Passthrough<Below> {
+  template <Locates Below> requires Marked<Below> && Classed<Below> && (!(planes_taken<Below>() & kWipes))
+  class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;

@@ -14,8 +14,8 @@
 // Bound: O(size) a release, and again an allocation; a zeroed request of a known block costs nothing more; a large block, a look at
 // the marks of as many bytes before it as the largest class has. Misses: a write of zeros.
 // Progress: as below. Source: zero on free with a check at reuse as in [hardened_malloc].
-// Placement: above DelayedFree and caches, so that the whole time from release to reuse is covered, and below guards of tails, which
-// look at them when a block is released; needs size classes, and BlockMarks with a plane of its own.
+// Placement: above DelayedFree and caches, so that the whole time from release to reuse is covered; not with guards of tails: one zeroes
+// what the other looks at. Needs size classes, and BlockMarks with a plane of its own.
 #pragma once
 
 #include <cstring>
@@ -31,7 +31,7 @@ namespace mortise {
 template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 1> struct ZeroOnFree {
   static constexpr const char* kName = "ZeroOnFree";
   static constexpr const char* kWhat = "released blocks are zeroed, and must be zero when they are given out again";
-  static constexpr const char* kNeeds = "size classes, BlockMarks<2> above the source, and guards of tails (TailChecksum) above it";
+  static constexpr const char* kNeeds = "size classes, BlockMarks<2> above the source, and no guard of tails (TailChecksum)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("plane", kPlane);
   }
@@ -42,7 +42,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 1> str
     using Classes = typename Below::Classes;
     static constexpr bool kTakesUnsized = true;
     static_assert(Classes::kCount < 256, "a class fits a mark");
-    static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
+    static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane | kWipes;
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 
     Block allocate(Thread& t, Request r) noexcept {
@@ -65,8 +65,11 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 1> str
       if (!b) [[unlikely]] return {};
       return proven(b, r.size, zeroed);
     }
-    /// No: whether below takes it is known when it is zeroed, and whoever looks at a tail above would find none.
-    MORTISE_HOT bool release_hit(Thread&, Block) noexcept requires Hits<Below> { return false; }
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
+      if (b.size_class == kNoClass) [[unlikely]] return false;
+      forget(b);
+      return this->below.release_hit(t, b);
+    }
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
       const unsigned got = this->below.allocate_batch(t, c, out, n);
       for (unsigned i = 0; i < got; ++i) proven({out[i], Classes::size_of(c), c}, 0, false);
