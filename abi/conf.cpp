@@ -50,15 +50,15 @@ bool parse_bytes(Text t, std::uint64_t& value) noexcept {
   if (!i || !n || t.length - i > 1) return false;
   if (i < t.length && t.at[i] == '%') {
     const std::uint64_t group = os::memory_in_group();
-    value = (group == os::kNoGroupLimit ? os::memory_of_machine() : group) / 100 * n;
-    return n <= 100 && value;
+    const std::uint64_t share = n <= 100 ? (group == os::kNoGroupLimit ? os::memory_of_machine() : group) / 100 * n : 0;
+    return share && (value = share);
   }
   constexpr char kUnits[] = "KMGT";
   const char* unit = i < t.length ? static_cast<const char*>(memchr(kUnits, t.at[i], 4)) : kUnits;
   if (!unit) return false;
   const unsigned shift = i < t.length ? 10 * static_cast<unsigned>(unit - kUnits + 1) : 0;
-  value = n << shift;
-  return value >> shift == n;
+  if (n << shift >> shift != n) return false;
+  return value = n << shift, true;
 }
 
 /// A path; each %p in it stands for the process id.
@@ -208,8 +208,10 @@ const char* take_profile(Text value) noexcept {
 const char* take_sample(Text value) noexcept {
   if (!Profiles<Heap>) return "an allocator that samples: hslab_profiled";
   const bool is_share = value.length && value.at[value.length - 1] == '%';
-  const bool is_taken = !is_share && parse_bytes(value, settings.sample_bytes) && settings.sample_bytes;
-  return is_taken ? nullptr : "bytes such as 512K; 1: every allocation";
+  std::uint64_t bytes;
+  if (is_share || !parse_bytes(value, bytes) || !bytes) return "bytes such as 512K; 1: every allocation";
+  settings.sample_bytes = bytes;
+  return nullptr;
 }
 const char* take_huge(Text value) noexcept {
   if (value.is("never")) settings.huge = HugePages::never;

@@ -232,8 +232,9 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
     if (b) return b.ptr;
   }
   leave_if_ended();
+  const int error = errno;
   void* const fresh = allocate({.size = size});
-  if (!fresh) return nullptr;
+  if (!fresh) return size <= old.size ? (errno = error, p) : nullptr;  // there is always room for less
   memcpy(fresh, p, size < old.size ? size : old.size);
   release(p);
   return fresh;

@@ -1,21 +1,14 @@
 // One reading of the heap: its sums, its size classes, its caches, and how much of it is resident.
 #pragma once
 
+#include <string.h>
+
 #include "abi/heap.hpp"
 #include "abi/json.hpp"
 #include "mortise/os/cpus.hpp"
 #include "mortise/os/pages.hpp"
 
 namespace mortise::abi {
-
-/// Layers are asked one after the other while blocks move between them: a difference may have come out below zero, a sum above the whole.
-inline void settle(Usage& u) noexcept {
-  const auto is_below_zero = [](std::size_t n) { return n > ~std::size_t{0} / 2; };
-  u.live = is_below_zero(u.live) ? 0 : u.live > u.mapped ? u.mapped : u.live;
-  u.large = is_below_zero(u.large) ? 0 : u.large > u.live ? u.live : u.large;
-  for (unsigned c = 0; u.classes && c < u.classes_max; ++c)
-    if (is_below_zero(u.classes[c].live)) u.classes[c].live = 0;
-}
 
 /// The tables are too large for the stack of a thread, so a snapshot lies in pages of its own while it is looked at.
 class Snapshot {
@@ -26,14 +19,16 @@ class Snapshot {
   /// Reads `h`. Numbers of layers that rest are exact; others were true at some moment of the reading.
   template <class H>
   explicit Snapshot(H& h) noexcept : tables_(reinterpret_cast<Tables*>(os::map(sizeof(Tables)))) {
-    if (tables_) {
-      usage.classes = tables_->classes;
-      usage.classes_max = kClassesMax;
-      usage.caches = tables_->caches;
-      usage.caches_max = os::kCpusMax;
-    }
-    tell_below(h, usage);
-    settle(usage);
+    read_whole(usage, [this, &h](Usage& u) {
+      if (tables_) {
+        memset(static_cast<void*>(tables_), 0, sizeof *tables_);
+        u.classes = tables_->classes;
+        u.classes_max = kClassesMax;
+        u.caches = tables_->caches;
+        u.caches_max = os::kCpusMax;
+      }
+      tell_below(h, u);
+    });
   }
   ~Snapshot() {
     if (tables_) os::unmap(reinterpret_cast<std::byte*>(tables_), sizeof(Tables));

@@ -13,8 +13,7 @@ namespace {
 
 Usage usage() noexcept {
   Usage u;
-  tell_below(heap, u);
-  settle(u);
+  read_whole(u, [](Usage& fresh) { tell_below(heap, fresh); });
   return u;
 }
 

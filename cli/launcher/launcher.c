@@ -12,8 +12,7 @@
 //     --count 1           count instructions and cycles in user mode
 //     --series FILE       with --memory: the samples, "seconds bytes" a line
 //
-// Processes that the program leaves behind are adopted, killed and counted. SIGTERM and SIGINT kill the program's
-// group.
+// Processes that the program leaves behind are adopted, killed and counted. SIGTERM, SIGINT and SIGHUP kill the program.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -267,11 +266,6 @@ static void attach(struct Run* run, const struct Options* o) {
 
 // ---- waiting ------------------------------------------------------------------------------------------------------
 
-static void give_up(struct Run* run) {
-  kill(-run->main_pid, SIGKILL);
-  _exit(124);
-}
-
 static void wait_for_end(struct Run* run, const struct Options* o, const sigset_t* signals) {
   long page_bytes = sysconf(_SC_PAGESIZE);
   double next = now();
@@ -287,7 +281,10 @@ static void wait_for_end(struct Run* run, const struct Options* o, const sigset_
     int got;
     // News of the traced processes must be taken at once, but they do not move the time of the next sample.
     while ((got = sigtimedwait(signals, NULL, &left)) > 0 || errno == EINTR) {
-      if (got == SIGTERM || got == SIGINT) give_up(run);
+      if (got != SIGCHLD) {
+        kill(-run->main_pid, SIGKILL);
+        _exit(124);
+      }
       if (collect(run)) return;
       if (o->sample_seconds > 0) {
         double seconds = next - now();
@@ -314,7 +311,7 @@ static void clear_away(struct Run* run) {
       continue;
     }
     add_usage(&run->used, &used);
-    run->left_behind++;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) run->left_behind++;  // what had ended by itself was not waited for
   }
 }
 
@@ -359,15 +356,24 @@ static void tell(const struct Run* run, const struct Options* o) {
       run->left_behind, run->huge_bytes, (long long)counted(run->instructions), (long long)counted(run->cycles));
 }
 
-int main(int count, char** values) {
-  static struct Run run = {.instructions = kNotCounted, .cycles = kNotCounted};
-  struct Options o = parse(count, values);
+// News of children, and what ends the run, but for what whoever started this has ignored (nohup, a script's background).
+static sigset_t awaited(void) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGCHLD);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int* s = (const int[]){SIGTERM, SIGINT, SIGHUP, 0}; *s != 0; s++) {
+    struct sigaction now;
+    if (sigaction(*s, NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&signals, *s);
+  }
+  return signals;
+}
+
+int main(int count, char** values) {
+  static struct Run run = {.instructions = kNotCounted, .cycles = kNotCounted};
+  struct Options o = parse(count, values);
+  sigset_t signals = awaited();
   sigprocmask(SIG_BLOCK, &signals, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // nothing of a run goes on without who measures it
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int gate[2];
   if (pipe2(gate, O_CLOEXEC) != 0) die("cannot make", "a pipe");

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mortise import curve_report, formats, gates, stats, values
+from mortise import curve_report, endings, formats, gates, stats, values
 from mortise.errors import CANNOT_TELL, DECIDED, GATE_HIT, RUN_FAILED
 from mortise.figures import Document, as_shown, memory_of, peaks_are_exact, runs_of, time_of
 
@@ -317,6 +317,9 @@ def warnings(document: Document) -> list[str]:
             f"warning: {Path(document['argv'][0]).name} ended with status {timed[0]['exit_status']} in every run: what was compared is how "
             "it fails; check its arguments"
         )
+    left = max((run.get("left_behind", 0) for entry in document["arms"].values() for run in entry["runs"]), default=0)
+    if left and not document["settings"].get("load"):
+        found.append(f"warning: {endings.outlived(left)}")
     if restless(document):
         found.append(
             "noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time"

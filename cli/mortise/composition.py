@@ -49,6 +49,16 @@ class Placed:
         for inner in self.inside:
             yield from inner.all()
 
+    def of_one_stack(self) -> Iterator["Placed"]:
+        yield self
+        for inner in () if self.entry.holds_a_stack else self.inside:
+            yield from inner.of_one_stack()
+
+    def number(self, name: str) -> int | None:
+        """A parameter that is a number; None where there is none of that name."""
+        names = [p.name for p in self.entry.parameters if p.kind != "layers"]
+        return int(self.arguments[names.index(name)]) if name in names else None
+
 
 @dataclass
 class Composition:
@@ -241,10 +251,32 @@ class Reader:
             for inner in p.inside[:-1] if p.entry.holds_a_stack else p.inside:
                 self.expect_no_source(inner)
             if p.entry.holds_a_stack:
-                self.expect_source(p.inside[-1] if p.inside else p)
+                if not p.inside:
+                    name = next(q.name for q in p.entry.parameters if q.kind == "layers")
+                    raise WrongUse(f"{self.path}:{p.line}: {p.entry.name} needs its parameter '{name}': expected a list of layers that ends with a source")
+                self.expect_source(p.inside[-1])
         for p in layers[:-1]:
             self.expect_no_source(p)
         self.expect_source(layers[-1])
+        for stack in [layers, *(p.inside for layer in layers for p in layer.all() if p.entry.holds_a_stack)]:
+            self.judge_planes([p for layer in stack for p in layer.of_one_stack()])
+
+    def judge_planes(self, stack: list[Placed]) -> None:
+        """Each guard that keeps marks has a plane of BlockMarks to itself."""
+        marks = next((p for p in stack if p.entry.name == "BlockMarks"), None)
+        planes = marks.number("planes") or 1 if marks else 4
+        taken: dict[int, str] = {}
+        for p in stack:
+            plane = p.number("plane")
+            if plane is None:
+                continue
+            if plane in taken:
+                raise WrongUse(f"{self.path}:{p.line}: {p.entry.name} and {taken[plane]} keep their marks in one plane of BlockMarks: "
+                               f"expected another plane for one of them, such as plane = {max(taken) + 1}")
+            if marks and plane >= planes:
+                raise WrongUse(f"{self.path}:{marks.line}: {p.entry.name} keeps its marks in plane {plane} of BlockMarks, which has {planes}: "
+                               f'expected {{ layer = "BlockMarks", planes = {plane + 1} }}')
+            taken[plane] = p.entry.name
 
     def expect_source(self, last: Placed) -> None:
         if last.entry.family != "source":

@@ -84,7 +84,7 @@ def interpreter_of(script: Path) -> list[str] | None:
         head = file.read(512)
     if not head.startswith(b"#!"):
         return None
-    words = head[2:].split(b"\n", 1)[0].decode(errors="replace").split()
+    words = [word for word in re.split("[ \t]+", head[2:].split(b"\n", 1)[0].decode(errors="replace")) if word]
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words or None
@@ -102,6 +102,9 @@ def program_image(path: Path) -> tuple[Image, Path]:
         try:
             path = resolve(words[0])
         except WrongUse:
+            if words[0].endswith("\r"):
+                raise WrongUse(f"the lines of '{path}' end in CR and LF, and the CR belongs to its interpreter's name: "
+                               "expected lines that end in LF; 'sed -i s/\\r$//' makes them so") from None
             raise WrongUse(f"interpreter '{words[0]}' of '{path}' is missing or cannot be executed: expected a program behind '#!' "
                            "in the script's first line; correct that, or give the interpreter and the script") from None
     raise CannotWork(f"'{path}' is a script of a script of a script: give the interpreter itself")

@@ -40,6 +40,6 @@ class RunFailed(Refusal):
 def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> WrongUse:
     """The refusal for a name that does not exist, with the nearest one that does."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or [known for known in names if known.lower() == name.lower()]
     guess = f"did you mean '{near[0]}'? " if near else f"known: {', '.join(names)}. " if names else ""
     return WrongUse(f"unknown {kind} '{name}': {guess}{hint}")

@@ -260,6 +260,18 @@ def write_pprof(profile: Profile, path: Path) -> None:
         raise WrongUse(f"cannot write the profile '{path}': {e.strerror}") from None
 
 
+def read(path: Path) -> Profile:
+    """A profile in a file: pprof's, or the text that the library writes at the end of a program (MORTISE_PROFILE)."""
+    try:
+        with path.open("rb") as file:
+            is_text = file.read(13) == b"heap profile:"
+        return parse(path.read_text(errors="replace")) if is_text else read_pprof(path)
+    except OSError as e:
+        raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
+    except WrongUse as e:
+        raise WrongUse(str(e).replace("this is", f"'{path}' is")) from None
+
+
 def read_pprof(path: Path) -> Profile:
     """A profile that `write_pprof` or another tool wrote; values are found by their names."""
     try:

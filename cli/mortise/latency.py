@@ -133,7 +133,7 @@ def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tu
     with folder_of_records() as folder:
         layered = replace(request, latency=measured.variables(every, Path(folder) / "calls"))
         facts = launcher.run(layered).facts
-        return facts, [latency_file.read(path) for path in sorted(Path(folder).glob("calls.*"))]
+        return facts, [process for path in sorted(Path(folder).glob("calls.*")) if (process := latency_file.read(path))]
 
 
 def killers(request: Request, runs: list[dict[str, Any]]) -> list[str]:
@@ -160,12 +160,17 @@ def summary(
         "failure": failure, "served_by": sorted({p.serves for p in processes}), "runs": len(runs),
         "processes": len(processes), "threads": sum(p.threads for p in processes),
         "untimed_threads": sum(p.untimed_threads for p in processes), "backwards": sum(p.backwards for p in processes),
-        "exit_status": [r["exit_status"] for r in runs], "cpu_s": round(cpu, 6), "wall_s": round(wall, 6),
+        "exit_status": [r["exit_status"] for r in runs], "left_behind": left_behind(runs), "cpu_s": round(cpu, 6), "wall_s": round(wall, 6),
         "minor_faults": faults, "layer_share": round(share, 4),
         "kinds": {kind: kind_of(i, processes, measured) for i, kind in enumerate(KINDS)},
         "slow": told((c for p in processes for c in p.slow), measured),
         "torn": told((c for p in processes for c in p.torn_calls), measured),
     }  # fmt: skip
+
+
+def left_behind(runs: list[dict[str, Any]]) -> int:
+    """How many processes went on at most when their program had ended; those of a server are ended with it."""
+    return max((run["left_behind"] for run in runs if "load_status" not in run), default=0)
 
 
 def kind_of(index: int, processes: list[Process], measured: Clock) -> dict[str, Any]:

@@ -65,8 +65,11 @@ class Process:
     torn_calls: list[dict[str, Any]] = field(default_factory=list)
 
 
-def read(path: Path) -> Process:
-    data = np.memmap(path, dtype=np.uint8, mode="r")
+def read(path: Path) -> Process | None:
+    """None of a process that was ended before it had a header to count in."""
+    data = np.memmap(path, dtype=np.uint8, mode="r") if path.stat().st_size else np.zeros(0, np.uint8)
+    if not data[: len(MAGIC)].any():
+        return None
     header = data[: HEADER.itemsize].view(HEADER)[0]
     if header["magic"] != MAGIC or int(header["kinds"]) != len(KINDS):
         raise RunFailed(f"'{path.name}' was not left by this version's latency layer: run 'make build'")

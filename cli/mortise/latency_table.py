@@ -91,6 +91,7 @@ def notes(document: dict[str, Any]) -> list[str]:
             lines.append(f"{name}: failed: {entry['failure']}")
             continue
         lines += [f"{name}: was ended by {signal}: its figures are of the calls until then" for signal in entry.get("killed_by", [])]
+        lines += [f"{name}: {endings.outlived(entry['left_behind'])}"] * bool(entry.get("left_behind"))
         torn = f"; the worst torn call took {figure(entry['torn'][0]['ns'])}" if entry["torn"] else ""
         statuses = sorted(status for status in set(entry["exit_status"]) - {0} if endings.signal_of(status) not in entry.get("killed_by", []))
         ended = f"; ended with {', '.join(map(str, statuses))}" if statuses else ""

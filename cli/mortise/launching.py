@@ -18,7 +18,7 @@ from mortise import elf, endings, home
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
-ENDING = (signal.SIGINT, signal.SIGTERM)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PER_REPEAT = ("wall_s", "user_s", "sys_s", "cpu_s", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches",
               "instructions", "cycles")  # fmt: skip
 

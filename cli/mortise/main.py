@@ -90,6 +90,11 @@ def start() -> None:
     except BrokenPipeError:
         drop_output()
         status = 128 + signal.SIGPIPE
+    except SystemExit as e:  # what the option parser and rich make of a pipe that nobody reads any more
+        if not isinstance(e.__context__, BrokenPipeError):
+            raise
+        drop_output()
+        status = 128 + signal.SIGPIPE
     except OSError as e:
         line = of_writing(e)
         if line is None:

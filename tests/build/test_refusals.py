@@ -45,6 +45,18 @@ BROKEN = {
                                 "the source 'MmapHeap' has layers below it"),
     "a stack inside a route without a source": ('layers = [\n { layer = "Fallback", first = [\n "Tlsf" ] },\n "Tlsf", "MmapHeap" ]\n', 3,
                                                "the last layer is 'Tlsf', which is no source"),
+    "two guards in one plane": ('layers = [\n "MarkedTail",\n "HeaderMagic",\n "BlockMarks", "MmapHeap" ]\n', 3,
+                               "HeaderMagic and MarkedTail keep their marks in one plane of BlockMarks: expected another plane for one of them, such as plane = 1"),
+    "a plane that is not there": ('layers = [\n "ZeroOnFree",\n "BlockMarks",\n "MmapHeap" ]\n', 3,
+                                 'ZeroOnFree keeps its marks in plane 1 of BlockMarks, which has 1: expected { layer = "BlockMarks", planes = 2 }'),
+    "a guard that zeroes the tails of another": ('layers = [ "ZeroOnFree",\n "TailChecksum", "Aligned", "Slab", "SpanCache", "PageIndex", { layer = "BlockMarks", planes = 2 },'
+                                                 '\n"MmapHeap" ]\n', 1, "ZeroOnFree does not fit on 'TailChecksum': it needs size classes"),
+    "a guard of tails over one that wipes": ('layers = [ "TailChecksum",\n "ZeroOnFree", "Aligned", "Slab", "SpanCache", "PageIndex", { layer = "BlockMarks", planes = 2 },'
+                                             '\n"MmapHeap" ]\n', 1, "TailChecksum does not fit on 'ZeroOnFree': it needs a heap below that finds blocks"),
+    "guard pages behind what is no span": ('layers = [ "GuardPages",\n "Aligned", "Slab", ' + SLABS + " ]\n", 1,
+                                           "GuardPages does not fit on 'Aligned': it needs spans below"),
+    "a route without its stack": ('layers = [\n "Fallback",\n "MallocHeap" ]\n', 2,
+                                 "Fallback needs its parameter 'first': expected a list of layers that ends with a source"),
     "a cache without classes below": ('layers = [\n  "CoreCache",\n  "MmapHeap" ]\n', 2,
                                       "CoreCache does not fit on 'MmapHeap': it needs size classes and batches below (BatchedFree or Slab)"),
     "slabs without an index": ('layers = [\n  "Aligned",\n  "Slab",\n  "MmapHeap" ]\n', 3, "Slab does not fit on 'MmapHeap': it needs"),

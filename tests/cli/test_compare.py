@@ -161,6 +161,14 @@ def test_a_program_that_fails_in_every_run_is_said_to(compare, churn):
     assert "in every run" not in compare(*fails[0], "--", str(churn), "1000")[0].stdout
 
 
+def test_a_program_that_leaves_processes_is_said_to(compare, churn):
+    """What is compared of a daemon is how it starts."""
+    warning = "warning: 1 process went on when the program had ended, and no figure holds what that would have done: have it stay in the"
+    arms = ["--arms", "a=env:X=1,b=env:X=2", "--"]
+    assert warning in compare(*arms, "sh", "-c", "setsid sleep 600 & sleep 0.1")[0].stdout
+    assert "went on" not in compare(*arms, "sh", "-c", "true & wait")[0].stdout
+
+
 def test_a_static_program_compares_by_environment_only(compare, cli, static_program):
     assert "preloading cannot work" in cli.refused(3, "compare", "--arms", "glibc,toy", "--", str(static_program))
     done, document = compare("--arms", "one=env:X=1,two=env:X=2", "--", str(static_program))

@@ -353,6 +353,20 @@ def test_who_is_ended_by_a_signal_is_told_of_on_a_line_of_its_own(cli, program, 
     assert cli("latency", "--arms", "glibc", *served).returncode == 0, "whose end by SIGTERM was asked for"
 
 
+def test_who_goes_on_when_the_program_has_ended_is_told_of(cli, tmp_path):
+    done = cli("latency", "--arms", "glibc", "--json", str(tmp_path / "o.json"), "--", "sh", "-c", "setsid sleep 600 & sleep 0.1")
+    assert done.returncode == 0 and "\nglibc: 1 process went on when the program had ended, and no figure holds" in done.stdout
+    document = json.loads((tmp_path / "o.json").read_text())
+    jsonschema.validate(document, schema("latency"))
+    assert document["arms"]["glibc"]["left_behind"] == 1
+
+
+@pytest.mark.parametrize("size", (0, 1 << 20))
+def test_a_process_that_was_ended_before_it_could_count_is_none(tmp_path, size):
+    (tmp_path / "calls.1").write_bytes(bytes(size))
+    assert latency_file.read(tmp_path / "calls.1") is None
+
+
 def test_a_crash_before_the_first_call_is_told_with_its_signal(cli, tmp_path):
     (tmp_path / "crash.c").write_text("#include <signal.h>\nint main(void) { return raise(SIGSEGV); }\n")
     done = cli("latency", "--arms", "glibc", "--", str(compile_c(tmp_path / "crash.c", tmp_path / "crash")))

@@ -191,6 +191,11 @@ def test_children_count_and_those_left_behind_are_ended(launch, tmp_path):
     assert not Path(f"/proc/{mark.read_text().strip()}").exists()
 
 
+def test_a_child_that_had_ended_was_not_left_behind(launch):
+    outcome = launch("/usr/bin/python3", "-c", "import os\nif os.fork() == 0: os._exit(0)\nos.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)")
+    assert outcome.facts["left_behind"] == 0
+
+
 def test_the_peak_of_several_processes_is_their_sum(launch, tmp_path):
     """Both hold their memory at once: each waits for the other, whenever that was started."""
     (tmp_path / "one.py").write_text(

@@ -19,6 +19,7 @@ from cli.conftest import ROOT, compile_c
 def test_unknown_allocator_names_the_nearest(cli):
     assert "did you mean 'toy'?" in cli.refused(2, "run", "--alloc", "toi", "--", "true")
     assert "did you mean 'toy'?" in cli.refused(2, "explain", "tyo")
+    assert "did you mean 'toy'?" in cli.refused(2, "explain", "TOY")
     assert "did you mean 'toy'?" in cli.refused(2, "path", "tooy")
     assert "did you mean 'toy'?" in cli.refused(2, "compare", "--arms", "glibc,toyy", "--", "true")
 
@@ -106,6 +107,14 @@ def test_a_script_whose_interpreter_is_missing(cli, tmp_path):
         script.write_text(first + "\n")
         script.chmod(0o755)
         assert f"interpreter '{name}' of '{script}' is missing" in cli.refused(2, "run", "--alloc", "toy", "--", str(script))
+
+
+def test_a_script_from_windows(cli, tmp_path):
+    """The kernel looks for an interpreter whose name ends in CR, and says that there is no such file."""
+    (tmp_path / "script").write_bytes(b"#!/bin/sh\r\necho here\r\n")
+    (tmp_path / "script").chmod(0o755)
+    for command in (["run", "--alloc", "toy"], ["doctor"], ["compare", "--arms", "glibc,toy"]):
+        assert f"the lines of '{tmp_path}/script' end in CR and LF" in cli.refused(2, *command, "--", f"{tmp_path}/script")
 
 
 def test_a_folder_and_a_text_are_no_programs(cli, tmp_path):

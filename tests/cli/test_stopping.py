@@ -1,4 +1,4 @@
-"""SIGTERM in the middle of a measuring: nothing of it may go on, or lie about, and what is finished is told."""
+"""SIGTERM or SIGHUP in the middle of a measuring: nothing of it may go on, or lie about, and what is finished is told."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def gone(path):
     until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of process {pid}")
 
 
-@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 def test_a_comparison_ends_its_program_and_tells_what_it_has(stopped, tmp_path, number):
     """One arm hangs and has no run. Whether the other has one by then is chance."""
     hang = f"[ $X = 1 ] && exit; echo $$ > {tmp_path}/pid; touch {tmp_path}/hangs; exec sleep 600"
@@ -55,10 +55,11 @@ def test_a_comparison_ends_its_program_and_tells_what_it_has(stopped, tmp_path, 
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_before_anything_is_finished_there_is_only_a_status(stopped, tmp_path):
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGHUP))
+def test_before_anything_is_finished_there_is_only_a_status(stopped, tmp_path, number):
     hang = f"echo $$ > {tmp_path}/pid; echo $MORTISE_LATENCY > {tmp_path}/records; touch {tmp_path}/hangs; exec sleep 600"
-    status, out, err = stopped("latency", "--arms", "glibc", "--", "sh", "-c", hang)
-    assert status == 128 + signal.SIGTERM and out == "" and "Traceback" not in err
+    status, out, err = stopped("latency", "--arms", "glibc", "--", "sh", "-c", hang, number=number)
+    assert status == 128 + number and out == "" and "Traceback" not in err
     gone(tmp_path / "pid")
     records = Path((tmp_path / "records").read_text().strip())
     assert records.name == "calls" and not records.parent.exists()
@@ -72,3 +73,22 @@ def test_a_client_of_a_server_ends_too(stopped, tmp_path):
     assert status == 128 + signal.SIGTERM and "Traceback" not in err
     gone(tmp_path / "pid")
     gone(tmp_path / "client")
+
+
+def test_what_measures_is_gone_and_so_is_its_program(mortise_home, tmp_path):
+    """Whoever is killed can end nothing himself."""
+    hang = f"echo $$ > {tmp_path}/pid; touch {tmp_path}/hangs; exec sleep 600"
+    process = subprocess.Popen([sys.executable, str(ROOT / "cli"), "compare", "--arms", "a=env:X=1,b=env:X=2", "--", "sh", "-c", hang],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"TMPDIR": str(tmp_path)})  # fmt: skip
+    until(lambda: (tmp_path / "hangs").exists(), "the program hangs")
+    process.kill()
+    process.wait()
+    gone(tmp_path / "pid")
+
+
+def test_a_signal_that_is_ignored_ends_no_run(cli, tmp_path):
+    """A script's command in the background ignores the Ctrl-C that its terminal sends to all."""
+    interrupt = "import os, signal; os.kill(os.getppid(), signal.SIGINT)"
+    done = cli("latency", "--arms", "glibc", "--", "/usr/bin/python3", "-c", interrupt,
+               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

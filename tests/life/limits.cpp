@@ -1,5 +1,6 @@
 // Memory runs out: limits SIZE. Allocates blocks of SIZE until there are no more, and goes on living with what it gets
 // back.
+#include <initializer_list>
 #include <new>
 
 #include "life.hpp"
@@ -22,7 +23,16 @@ int main(int argc, char** argv) {
   EXPECT(calloc(1, size) == nullptr && errno == ENOMEM);
   EXPECT(realloc(first, size * 100 + (16 << 20)) == nullptr && errno == ENOMEM);
   EXPECT(aligned_alloc(4096, 256 << 20) == nullptr);
-  // Every other block goes back; as many can be had again, or of a size a little smaller where fits are rounded.
+  // Less than it has a block can always be: programs do not look whether that failed.
+  errno = 0;
+  Link** at = &first;
+  for (const std::size_t less : std::initializer_list<std::size_t>{size / 2, size / 8, sizeof(Link), size / 2, size / 3}) {
+    void* const p = realloc(*at, less < sizeof(Link) ? sizeof(Link) : less);
+    EXPECT(p && errno == 0);
+    *at = static_cast<Link*>(p);
+    if (less == sizeof(Link) && (*at)->next) at = &(*at)->next;
+  }
+  // Every other block goes back; as many can be had again.
   std::size_t freed = 0;
   for (Link* l = first; l && l->next; l = l->next) {
     Link* gone = l->next;
@@ -31,8 +41,7 @@ int main(int argc, char** argv) {
     ++freed;
   }
   std::size_t again = 0;
-  for (void* p; again < freed && ((p = malloc(size)) || (p = malloc(size - size / 8))); ++again)
-    first = new (p) Link{first};
+  for (void* p; again < freed && (p = malloc(size)); ++again) first = new (p) Link{first};
   EXPECT(again >= freed - freed / 8);  // what lies in caches of other sizes or cores may be missing
   while (first) {
     Link* next = first->next;

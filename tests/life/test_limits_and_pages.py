@@ -75,10 +75,17 @@ def test_limits_are_written_as_people_write_them(text, limit):
 
 @pytest.mark.parametrize("setting, takes", [("limit=much", "bytes such as 100M"), ("limit=0", "bytes such as"),
                                             ("soft_limit=101%", "a share such as 90%"), ("limit=1Q", "or none"),
-                                            ("limit=99999999999999999999", "bytes"), ("huge=yes", "never, madvise or auto")])
+                                            ("limit=99999999999999999999", "bytes"), ("limit=99999999T", "bytes"), ("huge=yes", "never, madvise or auto")])
 def test_a_limit_that_is_none_is_told(setting, takes):
     line, = run(["/bin/true"], "hslab", env={"MORTISE_CONF": setting}).ok().err.splitlines()
     assert f"setting '{setting}' is ignored; it takes" in line and takes in line
+
+
+@pytest.mark.parametrize("setting", ["limit=99999999T", "limit=17592186044417T", "limit=101%", "soft_limit=101%", "soft_limit=99999999T"])
+def test_what_is_ignored_changes_nothing(setting):
+    """A limit of what is left of the number would be one that nobody asked for."""
+    line, = run(["/bin/true"], "hslab", env={"MORTISE_CONF": setting, "MORTISE_VERBOSE": "1"}).ok().err.splitlines()[1:]
+    assert "limit=" not in line
 
 
 @pytest.mark.parametrize("name", NAMES)

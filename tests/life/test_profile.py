@@ -194,6 +194,28 @@ def test_the_status_is_the_programs(tmp_path):
     assert mortise("--", "sh", "-c", "exit 0").returncode == 3, "dash leaves by _exit: there is nothing to show"
 
 
+def test_a_program_of_which_nothing_was_sampled_says_so():
+    """No sample is no sign that nothing is held."""
+    none = mortise("--sample", "1G", "--", "/usr/bin/python3", "-c", "")
+    assert none.returncode == 0 and none.stderr.startswith("mortise: nothing was sampled: ") and none.stderr.count("\n") == 1
+    assert "nothing was sampled" not in mortise("--leaks", "--", "/usr/bin/python3", "-c", "").stderr
+
+
+def test_the_text_that_the_library_writes_is_read_as_well(files, tmp_path):
+    settings = {"MORTISE_PROFILE": f"{tmp_path}/%p", "MORTISE_SAMPLE_BYTES": "1"}
+    run([program("life", "planted")], "hslab_profiled", env=settings).ok()
+    text, = tmp_path.iterdir()
+    assert mortise("--read", text).stdout.splitlines()[0] == mortise("--read", files / "exact.pb.gz").stdout.splitlines()[0]
+    assert mortise("--read", files / "exact.pb.gz", "--base", text).stdout.startswith("0 B in 0 blocks grown, ")
+    text.write_text("heap profile: of another kind")
+    assert f"'{text}' is no heap profile" in mortise("--read", text).stderr
+
+
+def test_what_was_found_is_shown_though_no_file_can_be_written():
+    full = mortise("-o", "/dev/full", "--leaks", "--", program("life", "planted"))
+    assert full.returncode == 2 and "leak_large" in full.stdout and "cannot write the profile '/dev/full': No space" in full.stderr
+
+
 def test_a_broken_profile_is_refused(tmp_path):
     broken = tmp_path / "broken.pb.gz"
     broken.write_bytes(gzip.compress(b"\x0a\xff"))

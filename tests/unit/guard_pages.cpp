@@ -133,5 +133,12 @@ TEST(GuardPages, AKeptSpanGivesUpItsWallWhereThereAreNoMore) {
   });
 }
 
+/// Blocks of a cache or of slabs are no spans: pages behind them would be other blocks'.
+TEST(GuardPages, StandBelowSlabsAndCachesOnly) {
+  using Spans = Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>;
+  EXPECT_TRUE((FitsOn<GuardPages<>, Spans>));
+  EXPECT_FALSE((FitsOn<GuardPages<>, Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>>));
+}
+
 }  // namespace
 }  // namespace mortise::test

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/stays_mapped.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
@@ -67,6 +68,30 @@ TYPED_TEST(Segregated, AWantForOneSizeFindsWhatLiesInAnother) {
     for (int i = 0; i < 1000; ++i) ASSERT_TRUE(h.allocate(t, {.size = 900}));
     h.tell(after);
     EXPECT_EQ(after.mapped, before.mapped);
+  });
+}
+
+/// What large blocks were is free memory that counts, and cannot be given back: small blocks have to come out of it.
+TYPED_TEST(Segregated, WhatWasFreedOfOneSizeCanBeHadInAnotherAtALimit) {
+  using H = Stack<Layers<SegregatedFit<classes::Geometric<4, 32_KiB>, TypeParam>, SpanCache<>, PageIndex, StaysMapped, LimitedTo<32_MiB>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const auto fill = [&](std::size_t size) {
+      std::vector<Block> blocks;
+      while (const Block b = h.allocate(t, {.size = size})) {
+        std::memset(b.ptr, 1, size);
+        blocks.push_back(b);
+      }
+      for (const Block b : blocks) h.release(t, b);
+      h.trim(t);
+      h.audit();
+      Usage u;
+      h.tell(u);
+      EXPECT_LE(h.taken_bytes(), u.mapped) << "something counts twice";
+      return blocks.size() * size;
+    };
+    for (int round = 0; round < 3; ++round)
+      for (const std::size_t size : {300'000, 66'000, 3'000'000, 48, 1000, 20'000}) EXPECT_GE(fill(size), 25_MiB) << size;
   });
 }
 

@@ -5,7 +5,11 @@
 
 #include <cstring>
 
+#include "mortise/backbone/tlsf.hpp"
 #include "mortise/source/malloc_heap.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "mortise/sync/unsynchronised.hpp"
+#include "tests/support/stage.hpp"
 
 namespace mortise::test {
 namespace {
@@ -37,6 +41,22 @@ TEST(SizedHeader, NoticesAnOverwrittenHeaderAndAForeignPointer) {
       },
       "header_overwritten");
   h.release(t, b);
+}
+
+/// What is skipped for an alignment has 32 bits in the header: a larger one would be told to lie elsewhere, and released there.
+TEST(SizedHeader, AnAlignmentThatItsHeaderCannotHoldIsRefused) {
+  using Large = Stack<Layers<SizedHeader, Tlsf<Unsynchronised>, MmapHeap<>>>;
+  Stage<Large> stage;
+  stage.as(0, [](Large& h, auto& t) {
+    for (std::size_t align = 32; align <= 1_TiB; align *= 2) {
+      const Block b = h.allocate(t, {.size = 100, .align = align});
+      EXPECT_EQ(static_cast<bool>(b), align <= 32_GiB) << align;
+      if (!b) continue;
+      EXPECT_TRUE(is_aligned(b.ptr, align));
+      h.release(t, h.block_of(b.ptr));
+    }
+    h.audit();
+  });
 }
 
 }  // namespace

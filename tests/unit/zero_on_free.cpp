@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/header_magic.hpp"
+#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/tail_checksum.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -91,6 +95,16 @@ TEST_F(ZeroOnFreeBlocks, NorIsWhatBlocksOfAllSizesLeftWhereOthersWere) {
     release(held);
     ASSERT_FALSE(accused) << round;
   }
+}
+
+/// It zeroes the whole of a block, of which a hit may be refused then: whoever looks at the tail, above or below, would find none.
+TEST(ZeroOnFreeAndTails, DoNotGoTogether) {
+  using Zeroing = Stack<Layers<ZeroOnFree<Noted, 0>, DelayedFree<8_KiB>>, HslabOver<BlockMarks<2>, MmapHeap<>>>;
+  using Tails = Stack<Layers<TailChecksum<>, DelayedFree<8_KiB>>, HslabOver<BlockMarks<2>, MmapHeap<>>>;
+  EXPECT_FALSE((FitsOn<TailChecksum<>, Zeroing>));
+  EXPECT_FALSE((FitsOn<TailChecksum<>, Stack<Layers<HeaderMagic<Noted, 1>, ZeroOnFree<Noted, 0>>, HslabOver<BlockMarks<2>, MmapHeap<>>>>));
+  EXPECT_FALSE((FitsOn<MarkedTail<Noted, 1>, Zeroing>));
+  EXPECT_FALSE((FitsOn<ZeroOnFree<Noted, 0>, Tails>));
 }
 
 TEST_F(ZeroOnFreeBlocks, AWriteAfterFreeIsFoundAtReuse) {

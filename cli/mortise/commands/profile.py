@@ -19,7 +19,7 @@ def command(
     program: list[str] | None = typer.Argument(None, metavar="-- PROG [ARG]...", help="The program to run."),
     pid: int | None = typer.Option(None, "--pid", help=f"Read a process that runs on {ALLOCATOR} already."),
     base: Path | None = typer.Option(None, "--base", help="An earlier profile: show what grew since."),
-    profile_file: Path | None = typer.Option(None, "--read", help="Show a profile (.pb.gz) that was written before."),
+    profile_file: Path | None = typer.Option(None, "--read", help="Show a profile that was written before: .pb.gz, or the library's text."),
     out: Path | None = typer.Option(None, "-o", "--out", help="Write the profile for pprof (gzipped profile.proto)."),
     html: Path | None = typer.Option(None, "--html", help="Write a flame graph as one HTML file."),
     leaks: bool = typer.Option(False, "--leaks", help="Remember every allocation; exact, for tests. Costs time."),
@@ -34,19 +34,21 @@ def command(
         formats.check_writable(path)
     status = 0
     if profile_file is not None:
-        found = heap_profile.read_pprof(profile_file)
+        found = heap_profile.read(profile_file)
     elif pid is not None:
         found = of_process(pid)
     else:
         assert program is not None
         status, found = of_run(program, "1" if leaks else sample)
     if base is not None:
-        found = found.minus(heap_profile.read_pprof(base))
-    if out is not None:
-        heap_profile.write_pprof(found, out)
-    if html is not None:
-        formats.write(html, flame.page(found, title(program, pid, profile_file, base)))
-    show(found, top, depth, "grown" if base is not None else "live at the end" if program else "live")
+        found = found.minus(heap_profile.read(base))
+    try:
+        if out is not None:
+            heap_profile.write_pprof(found, out)
+        if html is not None:
+            formats.write(html, flame.page(found, title(program, pid, profile_file, base)))
+    finally:  # a file that cannot be written is no reason to lose what was found
+        show(found, top, depth, "grown" if base is not None else "live at the end" if program else "live")
     raise typer.Exit(status)
 
 
@@ -88,6 +90,8 @@ def show(profile: heap_profile.Profile, top: int, depth: int, what: str) -> None
         f"{signed(total.inuse_space)} in {total.inuse_objects:.0f} blocks {what}, "
         f"{formats.size(total.alloc_space)} asked for ({how})"
     )
+    if not profile.stacks and what != "grown":
+        print("mortise: nothing was sampled: of so little memory each block has to be remembered (--leaks, or a smaller --sample)", file=sys.stderr)
     if profile.dropped:
         print(f"mortise: warning: {profile.dropped} samples are missing: the system refused memory for them", file=sys.stderr)
     sites = sorted(profile.by_site(depth).items(), key=lambda item: -abs(item[1].inuse_space))

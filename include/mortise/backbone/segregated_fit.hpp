@@ -161,6 +161,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       Atomic<std::size_t> released_bytes{0}, kept_bytes{0};  ///< since the blocks were sorted out; what stayed in the bin then
       alignas(64) FutexLock lock;  ///< for all below: taken by refills and trims
       Span* current = nullptr;     ///< the span that is being carved
+      bool is_paid = false;        ///< all of it counts towards the limit, and not only what was carved
       std::size_t carved = 0;      ///< blocks that were cut out of spans, in use or in the bin
       std::size_t spans = 0;
     };
@@ -240,11 +241,13 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       const std::size_t size = Classes::size_of(c);
       const unsigned left = s.capacity - s.bump;
       const auto wish = static_cast<unsigned>(size < kCarveBytes ? kCarveBytes / size : 1);
-      const unsigned n = charged(wish < left ? wish : left, size);
-      if (n == 0) return nullptr;
+      const unsigned most = wish < left ? wish : left;
+      const unsigned n = k.is_paid ? most : charged(most, size);
+      if (n == 0) return pays(k, s) ? carve(k, s, c) : nullptr;
       std::byte* const first = index().base_of(&s) + s.bump * size;
       s.bump += n;
       k.carved += n;
+      if (k.is_paid && n == left) settle(k, s, c);
       for (unsigned i = 1; i < n; ++i) {
         auto* const link = reinterpret_cast<FreeLink*>(first + i * size);
         key_at(link) = key_of(link);
@@ -252,6 +255,23 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
       }
       if (n > 1) k.bin.push_chain(reinterpret_cast<FreeLink*>(first + size), reinterpret_cast<FreeLink*>(first + (n - 1) * size));
       return opened(reinterpret_cast<FreeLink*>(first));
+    }
+
+    /// Free memory counts towards a limit, and may be beyond it where it cannot be given back. A fresh span of it that counts as it did,
+    /// as a whole, is no more than there was: it may be touched as long as less than the limit is in memory.
+    bool pays(PerClass& k, Span& s) noexcept {
+      if constexpr (Charges<Below> && Limits<Below> && SeesResidency<Below>) {
+        const std::size_t bytes = Index::used_bytes_of(&s);
+        std::size_t resident;
+        if (s.bump || !this->below.see_resident_bytes(resident) || resident + bytes > this->below.limit_bytes()) return false;
+        return k.is_paid = this->below.charge(bytes, true);
+      }
+      return false;
+    }
+    /// From here on it counts as others do, whose blocks were paid for one by one.
+    void settle(PerClass& k, Span& s, unsigned c) noexcept {
+      if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(&s) - s.bump * Classes::size_of(c));
+      k.is_paid = false;
     }
 
     // -- under the class's lock; who finds the bin empty meanwhile waits for it in refill()
@@ -300,6 +320,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
     Span* span_of(FreeLink* link) noexcept { return index().span_of(reinterpret_cast<std::byte*>(link)); }
 
     std::size_t retire(Thread& t, PerClass& k, Span* s) noexcept {
+      if (k.current == s && k.is_paid) settle(k, *s, s->size_class);
       if (k.current == s) k.current = nullptr;
       k.carved -= s->bump;
       --k.spans;

@@ -226,6 +226,8 @@ template <class H> concept Walks = requires(H& h, void (*each)(Block)) { h.each_
 /// Keeps a byte for every place where a block may start (shape/block_marks.hpp), for guards.
 template <class H> concept Marked = requires(H& h) { h.block_marks(); };
 template <class H> using MarksOf = std::remove_reference_t<decltype(std::declval<H&>().block_marks())>;
+inline constexpr unsigned kWipes = 16;  ///< a bit beside those of the planes that guards have: released blocks are wiped to their end
+template <class H> constexpr unsigned planes_taken() { if constexpr (requires { H::kPlanesTaken; }) return H::kPlanesTaken; else return 0; }
 
 /// Knows, perhaps, where a block was released that it still keeps.
 template <class H> concept Remembers = requires(H& h, const std::byte* p) { { h.freed_at(p) } noexcept -> std::same_as<const void*>; };
@@ -265,6 +267,7 @@ template <Heap Below> class Passthrough {
   using Classes = typename Below::Classes;
   static constexpr Progress kProgress = Below::kProgress;
   static constexpr bool kExactSizes = kSizesExactly<Below>;
+  static constexpr unsigned kPlanesTaken = planes_taken<Below>();
   static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
 
   MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return below.allocate(t, r); }

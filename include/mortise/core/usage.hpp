@@ -102,4 +102,26 @@ struct Usage {
   ClassUsage* of_class(unsigned c) noexcept { return classes && c < classes_max ? &classes[c] : nullptr; }
 };
 
+/// Layers are asked one after the other while blocks and spans move between them: a difference may come out below zero, a sum above the
+/// whole. So much is put right; false where it were the sums of all that came out below zero.
+inline bool settle(Usage& u) noexcept {
+  const auto is_below_zero = [](std::size_t n) { return n > ~std::size_t{0} / 2; };
+  const bool is_whole = !is_below_zero(u.live) && !is_below_zero(u.large);
+  u.live = is_below_zero(u.live) ? 0 : u.live > u.mapped ? u.mapped : u.live;
+  u.large = is_below_zero(u.large) ? 0 : u.large > u.live ? u.live : u.large;
+  for (unsigned c = 0; u.classes && c < u.classes_max; ++c)
+    if (is_below_zero(u.classes[c].live)) u.classes[c].live = 0;
+  return is_whole;
+}
+
+/// Fills `u` by `read(u)`, again up to four times where that came in the middle of a change as large as what is there: caches that were
+/// just emptied, and fill.
+template <class Read> void read_whole(Usage& u, Read&& read) noexcept {
+  for (unsigned times = 5; times; --times) {
+    u = {};
+    read(u);
+    if (settle(u)) return;
+  }
+}
+
 }  // namespace mortise

@@ -4,7 +4,8 @@
 //   second level  sixteen equal steps within it             └► 256 272 288 ... 496     a list each
 //
 // A search rounds the size up to the next step, so that the first chunk of any list it finds is large enough: good fit, at most a
-// sixteenth larger than asked, plus what merging leaves. Source: [Masmano04] TLSF.
+// sixteenth larger than asked, plus what merging leaves. Where there is none, the first few of the size's own list are looked at: a
+// block of the same size that was freed lies there. Source: [Masmano04] TLSF.
 // Progress: not synchronised; whoever holds the lock of the structure it is part of may call. Placement: data.
 #pragma once
 
@@ -62,7 +63,7 @@ template <class Chunk, class Links = links::Plain> class TwoLevelLists {
     if (p.level >= kLevels) return nullptr;
     if (const unsigned steps = second_[p.level] & (~0u << p.step)) return list(p.level, steps);
     const std::uint64_t levels = p.level + 1 < 64 ? first_ & (~std::uint64_t{0} << (p.level + 1)) : 0;
-    if (!levels) return nullptr;
+    if (!levels) [[unlikely]] return find_in_own(bytes);
     const auto level = static_cast<unsigned>(std::countr_zero(levels));
     return list(level, second_[level]);
   }
@@ -104,6 +105,14 @@ template <class Chunk, class Links = links::Plain> class TwoLevelLists {
   static std::size_t rounded_to_step(std::size_t size) noexcept {
     if (size < (std::size_t{1} << kLinearLog2)) return size;
     return size + (std::size_t{1} << (log2_floor(size) - kStepsLog2)) - 1;
+  }
+  static constexpr unsigned kLooks = 32;
+  [[gnu::noinline, gnu::cold]] Chunk* find_in_own(std::size_t bytes) const noexcept {
+    const Place p = place_of(bytes);
+    Chunk* c = lists_[p.level][p.step];
+    for (unsigned looks = 0; c && c->size() < bytes; c = links_.load(c->right))
+      if (++looks == kLooks) return nullptr;
+    return c;
   }
   Chunk*& list(Place p) noexcept { return lists_[p.level][p.step]; }
   Chunk* list(unsigned level, unsigned steps) const noexcept {

@@ -50,11 +50,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("tail_bytes", kTail).number("plane", kPlane);
   }
 
-  template <Locates Below> requires Marked<Below> && Classed<Below> class Over : public Passthrough<Below> {
+  template <Locates Below> requires Marked<Below> && Classed<Below> && (!(planes_taken<Below>() & kWipes))
+  class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
     static constexpr bool kExactSizes = true, kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
+    static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
+    static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 
     bool start(const os::Facts& facts) noexcept {
       if (!canary_) draw();

@@ -14,8 +14,8 @@
 // Bound: O(size) a release, and again an allocation; a zeroed request of a known block costs nothing more; a large block, a look at
 // the marks of as many bytes before it as the largest class has. Misses: a write of zeros.
 // Progress: as below. Source: zero on free with a check at reuse as in [hardened_malloc].
-// Placement: above DelayedFree and caches, so that the whole time from release to reuse is covered; needs size classes, and BlockMarks
-// with a plane of its own.
+// Placement: above DelayedFree and caches, so that the whole time from release to reuse is covered; not with guards of tails: one zeroes
+// what the other looks at. Needs size classes, and BlockMarks with a plane of its own.
 #pragma once
 
 #include <cstring>
@@ -31,17 +31,19 @@ namespace mortise {
 template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 1> struct ZeroOnFree {
   static constexpr const char* kName = "ZeroOnFree";
   static constexpr const char* kWhat = "released blocks are zeroed, and must be zero when they are given out again";
-  static constexpr const char* kNeeds = "size classes, and BlockMarks<2> above the source";
+  static constexpr const char* kNeeds = "size classes, BlockMarks<2> above the source, and no guard of tails (TailChecksum)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("plane", kPlane);
   }
 
-  template <Locates Below> requires Marked<Below> && Classed<Below> class Over : public Passthrough<Below> {
+  template <Locates Below> requires Marked<Below> && Classed<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
     static constexpr bool kTakesUnsized = true;
     static_assert(Classes::kCount < 256, "a class fits a mark");
+    static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane | kWipes;
+    static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 
     Block allocate(Thread& t, Request r) noexcept {
       if (r.size > Classes::kMaxBytes) return large(this->below.allocate(t, r));

@@ -23,6 +23,7 @@ struct SizedHeader {
   static constexpr const char* kNeeds = "any heap below";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("header_bytes", kHeader); }
   static constexpr std::size_t kHeader = 16;
+  static constexpr std::size_t kAlignMax = 32_GiB;  ///< what is skipped for it has its place in the header
 
   template <Heap Below> class Over : public Passthrough<Below> {
    public:
@@ -33,7 +34,7 @@ struct SizedHeader {
       const bool natural = r.align <= kMinAlign;
       const std::size_t room = natural ? kHeader : kHeader + r.align;
       const std::size_t align = r.align;
-      if (room < kHeader || r.size > SIZE_MAX - room) return {};
+      if (align > kAlignMax || r.size > SIZE_MAX - room) return {};
       r.align = kMinAlign;
       r.size += r.size == 0;
       const Block outer = this->below.allocate(t, r.grown_by(room));
