@@ -106,7 +106,7 @@ template <class Chunk, class Links = links::Plain> class TwoLevelLists {
     if (size < (std::size_t{1} << kLinearLog2)) return size;
     return size + (std::size_t{1} << (log2_floor(size) - kStepsLog2)) - 1;
   }
-  static constexpr unsigned kLooks = 32;
+  static constexpr unsigned kLooks = 4;
   [[gnu::noinline, gnu::cold]] Chunk* find_in_own(std::size_t bytes) const noexcept {
     const Place p = place_of(bytes);
     Chunk* c = lists_[p.level][p.step];
