@@ -83,7 +83,7 @@ complete -c mortise -n '__fish_seen_subcommand_from explain; and __mortise_befor
 complete -c mortise -n '__fish_seen_subcommand_from explain; and __mortise_before_program' -l json -d 'Print the description itself (schema mortise.allocator/1)'
 complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -l pid -r -d 'Read a process that runs on hslab_profiled already'
 complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -l base -r -d 'An earlier profile'
-complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -l read -r -d 'Show a profile (.pb.gz) that was written before'
+complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -l read -r -d 'Show a profile that was written before'
 complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -s o -l out -r -d 'Write the profile for pprof (gzipped profile.proto)'
 complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -l html -r -d 'Write a flame graph as one HTML file'
 complete -c mortise -n '__fish_seen_subcommand_from profile; and __mortise_before_program' -l leaks -d 'Remember every allocation'
