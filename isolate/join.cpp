@@ -11,7 +11,7 @@
 #include "cancel.hpp"
 #include "end.hpp"
 #include "glibc.hpp"
-#include "kernel_thread.hpp"
+#include "proc.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "signals.hpp"

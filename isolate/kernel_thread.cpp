@@ -29,15 +29,4 @@ bool KernelThread::start(int (*function)(void*)) noexcept {
 
 int KernelThread::id() const noexcept { return running_ ? tid_field(record_.tcb) : 0; }
 
-void format_path(char* out, const char* before, int number, const char* after) noexcept {
-  char digits[12];
-  int n = 0;
-  do digits[n++] = static_cast<char>('0' + number % 10);
-  while ((number /= 10) > 0);
-  std::size_t at = std::strlen(before);
-  std::memcpy(out, before, at);
-  while (n > 0) out[at++] = digits[--n];
-  std::memcpy(out + at, after, std::strlen(after) + 1);
-}
-
 }  // namespace mortise::isolate

@@ -28,7 +28,4 @@ class KernelThread {
   alignas(64) std::byte stack_[64 << 10]{};
 };
 
-/// "<before><number><after>" with a final zero, without libc.
-void format_path(char* out, const char* before, int number, const char* after) noexcept;
-
 }  // namespace mortise::isolate

@@ -10,9 +10,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 
-#include "kernel_thread.hpp"
+#include "proc.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
 
@@ -29,13 +28,8 @@ struct Status {
 
 /// "number (name) state parent ...", and a name may hold anything. Threads are told by their exit signal, the 38th word.
 Status status_of(int pid) noexcept {
-  char path[32], text[1024];
-  format_path(path, "/proc/", pid, "/stat");
-  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
-  if (failed(fd)) return {};
-  const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
-  raw_syscall(SYS_close, fd);
-  text[got > 0 ? got : 0] = '\0';
+  char text[1024];
+  if (!read_of_process(pid, "stat", text, sizeof text)) return {};
   const char* at = std::strrchr(text, ')');
   if (!at || std::strlen(at) <= 4) return {};
   const int parent = std::atoi(at + 4);

@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 
 #include "descriptors.hpp"
-#include "kernel_thread.hpp"
 #include "lock.hpp"
+#include "proc.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"

@@ -7,8 +7,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "kernel_thread.hpp"
 #include "message.hpp"
+#include "proc.hpp"
 
 namespace mortise::isolate {
 

@@ -4,9 +4,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 
-#include "kernel_thread.hpp"
+#include "proc.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
 
@@ -25,13 +24,8 @@ std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherw
 }
 
 Masks masks_of(int pid) noexcept {
-  char path[32], text[4096];
-  format_path(path, "/proc/", pid, "/status");
-  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
-  if (failed(fd)) return {};
-  const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
-  raw_syscall(SYS_close, fd);
-  text[got > 0 ? got : 0] = '\0';
+  char text[4096];
+  if (!read_of_process(pid, "status", text, sizeof text)) return {};
   return {read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0)};
 }
 

@@ -2,12 +2,12 @@
 #include "watchdog.hpp"
 
 #include <cstring>
-#include <fcntl.h>
 #include <sched.h>
 
 #include "end.hpp"
 #include "kernel_thread.hpp"
 #include "message.hpp"
+#include "proc.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
@@ -38,14 +38,8 @@ unsigned long read_hex(const char*& p) noexcept {
 
 /// What system call the process sleeps in; false when it runs, or sleeps in something else than a futex.
 bool read_sleep(int pid, Sleep& out) noexcept {
-  char path[40], text[256];
-  format_path(path, "/proc/", pid, "/syscall");
-  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
-  if (failed(fd)) return false;
-  const long got = raw_syscall(SYS_read, fd, as_long(text), sizeof text - 1);
-  raw_syscall(SYS_close, fd);
-  if (got <= 4 || std::memcmp(text, "202 ", 4) != 0) return false;
-  text[got] = '\0';
+  char text[256];
+  if (!read_of_process(pid, "syscall", text, sizeof text) || std::strncmp(text, "202 ", 4) != 0) return false;
   const char* p = text + 4;
   out.address = read_hex(p);
   if (*p++ != ' ') return false;

@@ -1,0 +1,35 @@
+// proc.cpp: reading them without libc.
+#include "proc.hpp"
+
+#include <cstring>
+#include <fcntl.h>
+
+#include "raw.hpp"
+
+namespace mortise::isolate {
+
+void format_path(char* out, const char* before, int number, const char* after) noexcept {
+  char digits[12];
+  int n = 0;
+  do digits[n++] = static_cast<char>('0' + number % 10);
+  while ((number /= 10) > 0);
+  std::size_t at = std::strlen(before);
+  std::memcpy(out, before, at);
+  while (n > 0) out[at++] = digits[--n];
+  std::memcpy(out + at, after, std::strlen(after) + 1);
+}
+
+bool read_of_process(int pid, const char* name, char* text, std::size_t room) noexcept {
+  char path[40], after[16] = "/";
+  std::strcpy(after + 1, name);
+  format_path(path, "/proc/", pid, after);
+  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return false;
+  const long got = raw_syscall(SYS_read, fd, as_long(text), static_cast<long>(room - 1));
+  raw_syscall(SYS_close, fd);
+  if (got <= 0) return false;
+  text[got] = '\0';
+  return true;
+}
+
+}  // namespace mortise::isolate
