@@ -61,18 +61,19 @@ void* reallocate(void* p, std::size_t size) noexcept {
   const Block old = found(p);
   if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   if (size <= old.size && size >= old.size / 2) return p;
-  if (old.size_class == kNoClass) {
-    Block b = resize_below(heap, thread(), old, size);
-    if (!b && size > old.size) b = move_below(heap, thread(), old, size);
-    leave_if_ended();
-    if (b && size < old.size) note_release();
-    if (b) return b.ptr;
-  }
-  void* const fresh = allocate({.size = size});
-  if (!fresh) return nullptr;
-  memcpy(fresh, p, size < old.size ? size : old.size);
+  const bool is_larger = size > old.size;
+  Block b{}, fresh{};
+  if (old.size_class == kNoClass) b = resize_below(heap, thread(), old, size);
+  if (!b && is_larger && old.size_class == kNoClass) b = move_below(heap, thread(), old, size);
+  if (!b && is_larger) fresh = allocate_growing(heap, thread(), size);
+  leave_if_ended();
+  if (b && size < old.size) note_release();
+  if (b) return b.ptr;
+  void* const copy = fresh ? fresh.ptr : allocate({.size = size});
+  if (!copy) return is_larger ? nullptr : p;  // there is always room for less
+  memcpy(copy, p, is_larger ? old.size : size);
   release(p);
-  return fresh;
+  return copy;
 }
 
 Usage usage() noexcept {

@@ -223,21 +223,20 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
   const Block old = heap.measure(heap.block_of(p));
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
-  if (kSizesExactly<Heap> || old.size_class == kNoClass) {
-    Block b = resize_below(heap, thread(), old, size);
-    const bool is_shorter = b && size < old.size;
-    if (!b && size > old.size && old.size_class == kNoClass) b = move_below(heap, thread(), old, size);
-    leave_if_ended();
-    if (is_shorter) note_release();
-    if (b) return b.ptr;
-  }
-  leave_if_ended();
   const int error = errno;
-  void* const fresh = allocate({.size = size});
-  if (!fresh) return size <= old.size ? (errno = error, p) : nullptr;  // there is always room for less
-  memcpy(fresh, p, size < old.size ? size : old.size);
+  const bool is_larger = size > old.size;
+  Block b{}, fresh{};
+  if (kSizesExactly<Heap> || old.size_class == kNoClass) b = resize_below(heap, thread(), old, size);
+  if (!b && is_larger && old.size_class == kNoClass) b = move_below(heap, thread(), old, size);
+  if (!b && is_larger) fresh = allocate_growing(heap, thread(), size);
+  leave_if_ended();
+  if (b && size < old.size) note_release();
+  if (b) return b.ptr;
+  void* const copy = fresh ? fresh.ptr : allocate({.size = size});
+  if (!copy) return is_larger ? nullptr : (errno = error, p);  // there is always room for less
+  memcpy(copy, p, is_larger ? old.size : size);
   release(p);
-  return fresh;
+  return copy;
 }
 
 MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {

@@ -68,7 +68,8 @@ template <class H> void* reallocate(H& h, void* p, std::size_t size) noexcept {
       return b.ptr;
     }
   const int error = errno;
-  void* const fresh = allocate(h.stack, {.size = size});
+  const Block larger = size > old.size ? allocate_growing(h.stack, t, size) : Block{};
+  void* const fresh = larger ? larger.ptr : allocate(h.stack, {.size = size});
   if (!fresh) {  // a smaller block is a gift: at the limit the old one does
     if (size > old.size) return nullptr;
     errno = error;

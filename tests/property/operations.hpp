@@ -8,7 +8,7 @@ namespace mortise::test {
 struct Allocate {
   bool zeroed = false;
   template <class S> void perform(S& s) const {
-    const Request r{.size = s.random.size(s.room() / 2), .zeroed = zeroed};
+    const Request r{.size = s.random.size(s.room() / 2), .zeroed = zeroed, .grows = s.random.below(4) == 0};
     const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) { return h.allocate(t, r); });
     if (b) s.take(b, r);
   }

@@ -95,7 +95,7 @@ struct EntryNames {
 
 using SmallClasses = classes::Geometric<4, 32_KiB>;
 using SmallSlab = Slab<SmallClasses>;
-using SmallBypass = Bypass<LargerThan<32_KiB>, SmallSlab>;
+using SmallBypass = Bypass<LargerThan<32_KiB, 8_KiB>, SmallSlab>;
 using Spans = Layers<SpanCache<>, PageIndex, MmapHeap<>>;
 template <class... Upper> using OverMapped = Layers<Upper..., SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>;
 template <class... Upper> using OverSpans = Join<Layers<Upper...>, Spans>;

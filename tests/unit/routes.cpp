@@ -6,12 +6,15 @@
 #include "mortise/backbone/boundary_tag.hpp"
 #include "mortise/backbone/slab.hpp"
 #include "mortise/backbone/tlsf.hpp"
+#include "mortise/cache/core_cache.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/cache/thread_cache.hpp"
+#include "mortise/route/bypass.hpp"
 #include "mortise/route/bypass_for.hpp"
 #include "mortise/route/fallback.hpp"
 #include "mortise/route/segregate.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "mortise/shape/aligned.hpp"
 #include "mortise/source/static_heap.hpp"
 #include "tests/support/stage.hpp"
 
@@ -54,6 +57,33 @@ TEST(Segregate, LargeBlocksHaveAStackOfTheirOwn) {
     EXPECT_EQ(grown.ptr, large.ptr);
     h.release(t, small);
     h.release(t, grown);
+    h.audit();
+  });
+}
+
+TEST(Bypass, ABlockThatGrowsGoesPastAndGrowsWhereItLies) {
+  using Classes = classes::Geometric<8, 256_KiB>;
+  using H = Stack<Layers<Aligned, CoreCache<>, Bypass<LargerThan<256_KiB, 32_KiB>, Slab<Classes>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  static_assert(kGrowingBytesOf<H> == 32_KiB);
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block cached = h.allocate(t, {.size = 40'000});
+    EXPECT_NE(cached.size_class, kNoClass);
+    h.release(t, cached);
+    EXPECT_FALSE(allocate_growing(h, t, 32_KiB)) << "small enough to have a class";
+    Block b = allocate_growing(h, t, 40'000);
+    ASSERT_TRUE(b);
+    EXPECT_EQ(b.size_class, kNoClass) << "the cache has one, which could not grow";
+    std::memset(b.ptr, 7, 40'000);
+    std::byte* const first = b.ptr;
+    for (std::size_t n = 50'000; n < 400'000; n += 50'000) {
+      b = h.resize_in_place(t, b, n);
+      ASSERT_EQ(b.ptr, first) << n;
+    }
+    ASSERT_EQ(h.resize_in_place(t, b, 33_KiB).ptr, first) << "nor does it come back to the classes before it must";
+    EXPECT_FALSE(h.resize_in_place(t, h.measure(h.block_of(first)), 32_KiB));
+    EXPECT_EQ(first[39'999], std::byte{7});
+    h.release(t, h.measure(h.block_of(first)));
     h.audit();
   });
 }

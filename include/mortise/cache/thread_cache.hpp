@@ -42,6 +42,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
    public:
     using Classes = typename Below::Classes;
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
+    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
 
     /// Changed by its thread alone; `count` is read by whoever asks what the heap holds, hence its relaxed accesses.
     struct Magazine {
@@ -77,7 +78,7 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
     }
 
     Block allocate(Thread& t, Request r) noexcept {
-      if (r.size > Classes::kMaxBytes || r.align > kMinAlign) [[unlikely]] return this->below.allocate(t.below, r);
+      if (r.size > Classes::kMaxBytes || r.align > kMinAlign || grows_past<Below>(r)) [[unlikely]] return this->below.allocate(t.below, r);
       const Block hit = allocate_hit(t, r);
       return hit ? hit : refill(t, r);
     }

@@ -5,6 +5,7 @@
 #include "mortise/core/block.hpp"
 #include "mortise/core/check.hpp"
 #include "mortise/core/fault.hpp"
+#include "mortise/core/growing.hpp"
 #include "mortise/core/hits_near.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/core/layer.hpp"

@@ -15,6 +15,7 @@ struct Request {
   std::size_t size = 0;             ///< bytes wanted; zero is served as the smallest block
   std::size_t align = kMinAlign;    ///< a power of two
   bool zeroed = false;              ///< the bytes must read as zero; the layer that hands out the memory sees to it
+  bool grows = false;               ///< a block moves here to become larger, and may want more yet (core/growing.hpp)
   const void* site = nullptr;       ///< the call site, for layers that route by it
 
   /// The same wish, `n` bytes larger. Saturates, never wraps.

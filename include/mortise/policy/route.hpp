@@ -6,12 +6,15 @@
 #include <concepts>
 #include <cstddef>
 
+#include "mortise/core/request.hpp"
+#include "mortise/core/units.hpp"
+
 namespace mortise {
 
-/// `claims(size)`: whether a request of that size takes the other way.
+/// `claims(r)`: whether request `r` takes the other way.
 template <class R>
-concept RoutePolicy = requires(std::size_t size) {
-  { R::claims(size) } -> std::same_as<bool>;
+concept RoutePolicy = requires(Request r) {
+  { R::claims(r) } -> std::same_as<bool>;
   { R::kName } -> std::convertible_to<const char*>;
 };
 
@@ -31,12 +34,13 @@ struct RealTimeThreads {
   }
 };
 
-/// Claims the large requests.
+/// Claims the large requests, and earlier those of blocks that grow.
 /// `kBytes` (0..1 TiB): the largest size that is not claimed.
-template <std::size_t kBytes> struct LargerThan {
+/// `kGrowing` (0..1 TiB): the same for a block that grows.
+template <std::size_t kBytes, std::size_t kGrowing = 64_KiB> struct LargerThan {
   static constexpr const char* kName = "LargerThan";
-  static constexpr std::size_t kLimit = kBytes;
-  static constexpr bool claims(std::size_t size) noexcept { return size > kBytes; }
+  static constexpr std::size_t kLimit = kBytes, kGrowingBytes = kGrowing < kBytes ? kGrowing : kBytes;
+  static constexpr bool claims(Request r) noexcept { return r.size > (r.grows ? kGrowingBytes : kLimit); }
 };
 
 }  // namespace mortise

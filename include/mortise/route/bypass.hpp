@@ -29,22 +29,23 @@ template <RoutePolicy Route, class... Wrapped> struct Bypass {
    public:
     using typename Passthrough<Inner>::Thread;
     static constexpr Progress kProgress = weakest(Inner::kProgress, Below::kProgress);
+    static constexpr std::size_t kGrowingBytes = Route::kGrowingBytes;
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
-      if (Route::claims(r.size)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);
+      if (Route::claims(r)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);
       return this->below.allocate(t, r);
     }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {
       if (b.size_class == kNoClass) [[unlikely]] return skipped().release(thread_of_skipped(t), b);
       this->below.release(t, b);
     }
-    /// A block stays on its side: in place while its side can keep it and the route still claims its size.
+    /// A block stays on its side: in place while its side can keep it and the route still claims one that grows to its size.
     Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
-      if (b.size_class != kNoClass || !Route::claims(n)) return {};
+      if (b.size_class != kNoClass || !Route::claims({.size = n, .grows = true})) return {};
       return skipped().resize_in_place(thread_of_skipped(t), b, n);
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> && Moves<Inner> {
-      if (b.size_class != kNoClass || !Route::claims(n)) return {};
+      if (b.size_class != kNoClass || !Route::claims({.size = n, .grows = true})) return {};
       return skipped().resize_by_moving(thread_of_skipped(t), b, n);
     }
 

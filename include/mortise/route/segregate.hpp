@@ -32,7 +32,7 @@ template <RoutePolicy Route, class... Inside> struct Segregate {
    public:
     using typename TwoHeaps<Stack<Layers<Inside...>>, Below>::Thread;
 
-    Block allocate(Thread& t, Request r) noexcept { return Route::claims(r.size) ? this->ask_beside(t, r) : this->ask_below(t, r); }
+    Block allocate(Thread& t, Request r) noexcept { return Route::claims(r) ? this->ask_beside(t, r) : this->ask_below(t, r); }
   };
 };
 
