@@ -14,6 +14,7 @@ from mortise.errors import WrongUse
 FAMILIES = ("source", "backbone", "cache", "guard", "shape", "route", "watch")
 POLICIES = ("policy", "sync")
 SLOT_OF_FOLDER = {"sync": "Sync"}
+SLOT_OF_HEADER = {"coloured": "SizeClasses"}  # the others are named for theirs
 INTEGERS = ("std::size_t", "unsigned", "int", "std::int64_t", "std::uint64_t", "std::uint32_t")
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -98,7 +99,7 @@ class Catalogue:
             if entry.family in FAMILIES:
                 self.layers[entry.name] = entry
             else:
-                entry.slot = SLOT_OF_FOLDER.get(path.parent.name) or camel(path.stem)
+                entry.slot = SLOT_OF_FOLDER.get(path.parent.name) or SLOT_OF_HEADER.get(path.stem) or camel(path.stem)
                 self.policies[f"{entry.slot}.{entry.name}"] = entry
 
     def answers(self, p: Parameter) -> dict[str, Entry]:

@@ -44,6 +44,11 @@ def test_parameters_arrive(mortise, built):
     assert layers["SpanCache"]["policies"]["Purge"] == "AtOnce"
 
 
+def test_what_ships_is_a_composition_too(mortise, built):
+    ours, shipped = (json.loads(mortise("explain", name, "--json").ok().out) for name in (built("like_hslab"), "hslab"))
+    assert ours["layers"] == shipped["layers"] and ours["heap_bytes"] == shipped["heap_bytes"]
+
+
 CRIME = """
 #include <stdlib.h>
 #include <string.h>

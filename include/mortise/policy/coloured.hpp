@@ -15,17 +15,25 @@
 
 namespace mortise::classes {
 
-/// `Base`'s classes up to `kBytes` in `kColoursT` colours. Colour 0 keeps the numbers of `Base`; the other colours follow.
-/// Static facts, no state. With more cores than colours, cores of one colour may still share a line.
-template <SizeMap Base, unsigned kColoursT = 4, std::size_t kBytes = 1_KiB> struct Coloured : Base {
+/// Small size classes in several colours: each core takes blocks of its own colour, so that cores share no cache line. Colour 0 keeps the
+/// numbers of the classes; the other colours follow. Static facts, no state. With more cores than colours, cores of one colour may still
+/// share a line.
+/// `SizeClassesT`: the classes that come in colours.
+/// `kColoursT` (2..16, power of two): how many colours.
+/// `kBytes` (16..4 KiB): the largest size that comes in colours.
+template <SizeMap SizeClassesT, unsigned kColoursT = 4, std::size_t kBytes = 1_KiB> struct Coloured : SizeClassesT {
+  using Base = SizeClassesT;
+  using Base::class_of, Base::kMaxBytes;
   static_assert(is_power_of_two(kColoursT) && kColoursT >= 2, "colours: a power of two, 2 or more");
+  static_assert(kBytes <= kMaxBytes, "colours: none beyond the largest class");
+  static_assert(!requires { Base::kColours; }, "colours: once is enough");
   static constexpr const char* kName = "Coloured";
   static constexpr unsigned kColours = kColoursT;
   static constexpr std::size_t kColouredBytes = kBytes;
   static constexpr unsigned kPlain = Base::kCount;                 ///< classes of colour 0, large ones among them
   static constexpr unsigned kPerColour = Base::class_of(kBytes);   ///< how many of them come in colours
   static constexpr unsigned kCount = kPlain + (kColours - 1) * kPerColour;
-  static_assert(kCount < 256, "a class fits a byte");
+  static_assert(kCount < 256, "colours: more than 255 classes in all; take fewer colours, or fewer sizes that come in them");
 
   static constexpr std::size_t size_of(unsigned c) { return kSizes[c]; }
   /// The class of colour 0 that class `c` is a colour of.
