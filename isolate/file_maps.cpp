@@ -27,7 +27,7 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30), kWindowHigh = kRegionLow + (6ull << 40);
+constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30);
 constexpr std::size_t kRecordsMax = 4096;
 constexpr int kFixed = MAP_FIXED | MAP_FIXED_NOREPLACE;
 
@@ -46,7 +46,7 @@ struct Range {
 };
 
 constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
-constinit Record records[kRecordsMax];
+constinit Record records[kRecordsMax]{};
 constinit std::size_t top = 0;  // records above were never used
 constinit std::atomic<int> files_in_region{0};  // ever: where memory was mapped over by a file
 constinit std::uintptr_t window_next = kWindowLow;
@@ -54,7 +54,7 @@ constinit std::uintptr_t window_next = kWindowLow;
 // Unmapped by one thread, still mapped by others, which nobody notices: they lose them together, before they have more mappings than
 // the kernel allows.
 constexpr std::size_t kLeftMax = 1024;
-constinit Range left[kLeftMax];
+constinit Range left[kLeftMax]{};
 constinit std::size_t left_count = 0;
 constinit std::atomic<bool> dropping{false};
 

@@ -29,7 +29,7 @@ struct LazyFile {
 };
 
 constinit Lock lock;  // of Answering: promoting is done in a rendezvous, whose tasks do not take it
-constinit LazyFile files[kFilesMax];
+constinit LazyFile files[kFilesMax]{};
 constinit std::size_t count = 0;
 
 LazyFile* find(std::uintptr_t address) noexcept {

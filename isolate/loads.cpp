@@ -55,9 +55,9 @@ struct Loading {
 };
 
 // The loader holds its own lock whenever it calls.
-constinit Object objects[kObjectsMax];
+constinit Object objects[kObjectsMax]{};
 constinit int object_count = 0;
-constinit Loading loading;
+constinit Loading loading{};
 
 Object place_of(const dl_phdr_info& object) noexcept {
   Object o{object.dlpi_addr, ~0ul, 0, true, false};

@@ -26,7 +26,7 @@ constexpr std::size_t kExtentsMax = 8192;
 constexpr int kPlain = PROT_READ | PROT_WRITE;
 
 constinit Lock lock;  // of Quiet: a fault in a handler comes to take it
-constinit Extent extents[kExtentsMax];
+constinit Extent extents[kExtentsMax]{};
 constinit std::size_t count = 0;
 constinit std::atomic<std::size_t> count_in_region{0};
 

@@ -58,7 +58,7 @@ struct Arena {
   void claim(Extent e) noexcept;
 };
 
-constinit Arena arenas[kArenaCount];
+constinit Arena arenas[kArenaCount]{};
 
 bool Arena::take(std::uint32_t pages, std::uint32_t& first) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {

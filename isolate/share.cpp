@@ -21,7 +21,7 @@
 
 namespace mortise::isolate {
 
-constinit SharedRange shared_ranges[kSharedRangesMax];
+constinit SharedRange shared_ranges[kSharedRangesMax]{};
 constinit std::size_t shared_range_count = 0;
 
 static constinit Lock ranges_lock;  // of Quiet: a fault in a handler comes to look

@@ -34,7 +34,7 @@ struct Window {
 };
 
 constinit Lock lock;  // of Answering: adopting is done in a rendezvous, whose task does not take it
-constinit Window windows[kWindowsMax];
+constinit Window windows[kWindowsMax]{};
 constinit std::size_t count = 0;
 
 Window* find(std::uintptr_t address) noexcept {
