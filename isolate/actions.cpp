@@ -146,10 +146,9 @@ void leave_terminal_signals_to_leader() noexcept {
   set_terminal_signals_here();
 }
 
-void take_terminal_signals_back() noexcept {
-  table_lock.reset();
-  set_terminal_signals_here();
-}
+void take_terminal_signals_back() noexcept { set_terminal_signals_here(); }
+
+Lock& action_lock() noexcept { return table_lock; }
 
 int exchange_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept {
   if (signal == 32 || signal == 33) return errno = EINVAL, -1;

@@ -6,6 +6,7 @@
 namespace mortise::isolate {
 
 struct KernelAction;
+class Lock;
 
 /// Replacement of sigaction and signal: sets the action in every address space.
 int exchange_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
@@ -25,5 +26,7 @@ void leave_terminal_signals_to_leader() noexcept;
 
 /// In the child of a fork, which handles all signals itself.
 void take_terminal_signals_back() noexcept;
+
+Lock& action_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

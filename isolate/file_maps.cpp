@@ -357,9 +357,8 @@ bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept {
   return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), r->protection));
 }
 
-void reset_file_lock() noexcept {
-  lock.reset();
-  dropping.store(false);
-}
+Lock& file_lock() noexcept { return lock; }
+
+void forget_droppers() noexcept { dropping.store(false); }
 
 }  // namespace mortise::isolate

@@ -139,6 +139,6 @@ void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   }
 }
 
-void reset_lazy_lock() noexcept { lock.reset(); }
+Lock& lazy_lock() noexcept { return lock; }
 
 }  // namespace mortise::isolate

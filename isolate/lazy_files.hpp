@@ -12,6 +12,8 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// Below this a private mapping is copied at once: cheaper than a rendezvous, and the kernel may write to it too.
 inline constexpr std::size_t kLazyLeast = 1u << 20;
 
@@ -30,6 +32,6 @@ bool promote_on_write(std::uintptr_t address) noexcept;
 /// Forgets what lies in [low, high), before it is unmapped.
 void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
-void reset_lazy_lock() noexcept;
+Lock& lazy_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

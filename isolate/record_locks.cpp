@@ -196,10 +196,9 @@ void find_locked_files() noexcept {
   if (!renew_locked_files()) std::memset(&marks, 0xff, sizeof marks);
 }
 
-void reset_record_lock() noexcept { lock.reset(); }
+Lock& record_lock() noexcept { return lock; }
 
 void forget_record_locks() noexcept {
-  lock.reset();
   marks = {};
   for (LockCall& call : self->lock_calls) call.key.store(0);
 }

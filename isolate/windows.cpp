@@ -121,6 +121,6 @@ void free_in_window(std::uintptr_t low, std::size_t bytes) noexcept {
     if (Window* w = find(p)) w->mark((p - w->low) / kPage, false);
 }
 
-void reset_window_lock() noexcept { lock.reset(); }
+Lock& window_lock() noexcept { return lock; }
 
 }  // namespace mortise::isolate
