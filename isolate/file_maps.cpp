@@ -298,6 +298,10 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
   return fresh;
 }
 
+bool in_file_window(std::uintptr_t address) noexcept {
+  return address >= kWindowLow && address < shared(window_next).load(std::memory_order_relaxed);
+}
+
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return false;
   Quiet held(lock);

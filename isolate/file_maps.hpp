@@ -14,6 +14,9 @@ class Lock;
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
 
+/// Whether mappings that were given no place of their own may lie there. Cheap.
+bool in_file_window(std::uintptr_t address) noexcept;
+
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 

@@ -17,6 +17,12 @@ class Lock;
 /// Below this a private mapping is copied at once: cheaper than a rendezvous, and the kernel may write to it too.
 inline constexpr std::size_t kLazyLeast = 1u << 20;
 
+/// What is copied at once when it is first written; such blocks begin at multiples.
+inline constexpr std::size_t kLazyBlock = 2u << 20;
+
+/// Whether there are any. Cheap.
+bool has_lazy_files() noexcept;
+
 /// Whether this mapping, found when the runtime arms, is to stay with its file for now.
 bool is_lazy_file(const Mapping& m) noexcept;
 

@@ -137,6 +137,14 @@ def test_what_memory_calls_answer(program, same_both_ways):
     same_both_ways([program("answers")])
 
 
+def test_calls_with_a_time_limit_wait_for_all_of_it(program, same_both_ways):
+    assert same_both_ways([program("timed")]).out.count("waited") == 9
+
+
+def test_memory_that_the_kernel_is_handed(program, same_both_ways):
+    assert "-1" not in same_both_ways([program("transfers")]).out
+
+
 def test_files_and_streams(program, same_both_ways, tmp_path):
     same_both_ways([program("files"), tmp_path / "file"], times=5)
 
