@@ -86,6 +86,11 @@ ssize_t read_pieces_at(int fd, const iovec* pieces, int count, off_t offset) {
   return transfer(Use::writes, SYS_preadv, fd, as_long(pieces), count, offset);
 }
 
+ssize_t read_pieces_with(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (count > 0) catch_up(Use::writes, pieces, static_cast<std::size_t>(count));
+  return transfer(Use::writes, SYS_preadv2, fd, as_long(pieces), count, offset, 0, flags);
+}
+
 ssize_t write_file(int fd, const void* from, std::size_t bytes) {
   catch_up(Use::reads, from, bytes);
   return transfer(Use::reads, SYS_write, fd, as_long(from), size(bytes));
@@ -104,6 +109,11 @@ ssize_t write_pieces(int fd, const iovec* pieces, int count) {
 ssize_t write_pieces_at(int fd, const iovec* pieces, int count, off_t offset) {
   if (count > 0) catch_up(Use::reads, pieces, static_cast<std::size_t>(count));
   return transfer(Use::reads, SYS_pwritev, fd, as_long(pieces), count, offset);
+}
+
+ssize_t write_pieces_with(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (count > 0) catch_up(Use::reads, pieces, static_cast<std::size_t>(count));
+  return transfer(Use::reads, SYS_pwritev2, fd, as_long(pieces), count, offset, 0, flags);
 }
 
 ssize_t receive(int fd, void* to, std::size_t bytes, int flags) { return receive_from(fd, to, bytes, flags, nullptr, nullptr); }

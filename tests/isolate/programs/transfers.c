@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { kBytes = 5 << 20, kPart = 64 << 10, kWays = 14 };
+enum { kBytes = 5 << 20, kPart = 64 << 10, kWays = 15 };
 static char *shared[kWays], *private[kWays], *early, *granted;
 static int file, ends[2], packets[2];
 static pthread_barrier_t mapped;
@@ -26,7 +26,7 @@ static long give(int way, char* from) {
     case 0: done = write(out, from, kBytes); break;
     case 1: done = pwrite(out, from, kBytes, 10); break;
     case 2: done = writev(out, pieces, 2); break;
-    case 3: done = pwritev(out, pieces, 2, 10); break;
+    case 3: done = pwritev(out, pieces, 2, 10) + pwritev2(out, pieces, 2, 10, 0); break;
     case 4: done = send(packets[0], from, 1000, 0), recv(packets[1], early, 1000, 0); break;
     case 5: done = sendto(packets[0], from, 1000, 0, NULL, 0), recv(packets[1], early, 1000, 0); break;
     case 6: done = sendmsg(packets[0], &message, 0), recv(packets[1], early, 1000, 0); break;
@@ -47,6 +47,7 @@ static long take(int way, char* to) {
     case 10: return preadv(file, pieces, 2, 10);
     case 11: return send(packets[0], bytes, 1000, 0), recv(packets[1], to, 1000, 0);
     case 12: return send(packets[0], bytes, 1000, 0), recvfrom(packets[1], to, 1000, 0, NULL, NULL);
+    case 14: return preadv2(file, pieces, 2, 10, 0);
     case 13: return send(packets[0], bytes, 1000, 0), recvmsg(packets[1], &message, 0);
   }
   return 0;
