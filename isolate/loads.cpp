@@ -110,7 +110,8 @@ void share_piece(Piece& p) noexcept {
 long open_library(const Mapping& m) noexcept {
   const long file = raw_syscall(SYS_open, as_long(m.name), O_RDONLY | O_CLOEXEC);
   struct stat status;
-  if (failed(file) || (!failed(raw_syscall(SYS_fstat, file, as_long(&status))) && status.st_ino == m.inode)) return failed(file) ? -1 : file;
+  if (failed(file)) return -1;
+  if (!failed(raw_syscall(SYS_fstat, file, as_long(&status))) && status.st_ino == m.inode) return file;
   raw_syscall(SYS_close, file);
   return -1;
 }

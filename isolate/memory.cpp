@@ -147,7 +147,8 @@ long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
 
 /// mprotect of the same.
 long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcept {
-  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);  // blocks of files that were written are memory
+  // Blocks of files that were written are memory.
+  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);
   const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
   return changed == kNoFile ? protect(at, bytes, protection) : changed;
 }
