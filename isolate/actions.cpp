@@ -41,7 +41,7 @@ struct Change {
 
 constinit Lock table_lock;  // of Quiet: handlers look their action up
 constinit KernelAction table[kLast + 1]{};
-__thread unsigned ended = 0;
+__thread unsigned run = 0, ended = 0;
 
 bool is_handler(const void* h) noexcept { return h != kDefault && h != kIgnore; }
 
@@ -77,6 +77,7 @@ void deliver(int signal, siginfo_t* info, void* context) {
   if (action.handler == kDefault) return do_default(signal, *info);
   if (action.handler == kIgnore) return;
   unmark_passed_on(*info);
+  ++run;
   if (!(action.flags & SA_RESTART)) ++ended;
   if (restarts_for_group(signal) && !(action.flags & SA_RESTART)) end_system_call(interrupted);
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
@@ -122,6 +123,7 @@ void set_terminal_signals_here() noexcept {
 
 }  // namespace
 
+unsigned handlers_run() noexcept { return run; }
 unsigned calls_ended() noexcept { return ended; }
 
 bool is_handled_by_us(const KernelAction& action) noexcept { return action.handler == reinterpret_cast<void*>(&deliver); }
@@ -146,10 +148,9 @@ void leave_terminal_signals_to_leader() noexcept {
   set_terminal_signals_here();
 }
 
-void take_terminal_signals_back() noexcept {
-  table_lock.reset();
-  set_terminal_signals_here();
-}
+void take_terminal_signals_back() noexcept { set_terminal_signals_here(); }
+
+Lock& action_lock() noexcept { return table_lock; }
 
 int exchange_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept {
   if (signal == 32 || signal == 33) return errno = EINVAL, -1;

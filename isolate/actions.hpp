@@ -1,11 +1,13 @@
 // actions.hpp: signal handlers belong to the whole program; the kernel keeps them per address space.
 #pragma once
 
+#include <cerrno>
 #include <csignal>
 
 namespace mortise::isolate {
 
 struct KernelAction;
+class Lock;
 
 /// Replacement of sigaction and signal: sets the action in every address space.
 int exchange_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
@@ -14,8 +16,21 @@ int exchange_action(int signal, const struct sigaction* action, struct sigaction
 bool is_handled_by_us(const KernelAction& action) noexcept;
 KernelAction action_of(int signal) noexcept;
 
-/// Counts in each thread handlers without SA_RESTART: what they interrupt ends.
+/// Counts in each thread handlers of the program, and those without SA_RESTART: what they interrupt ends.
+unsigned handlers_run() noexcept;
 unsigned calls_ended() noexcept;
+
+/// Makes a call again that a signal of the runtime alone has ended. The kernel's answer.
+template <class Call>
+long until_interrupted(Call call) {
+  long result;
+  unsigned before;
+  do {
+    before = handlers_run();
+    result = call();
+  } while (result == -EINTR && handlers_run() == before);
+  return result;
+}
 
 /// Before the first thread: handlers that are there run by way of ours from now on.
 void take_over_actions() noexcept;
@@ -25,5 +40,7 @@ void leave_terminal_signals_to_leader() noexcept;
 
 /// In the child of a fork, which handles all signals itself.
 void take_terminal_signals_back() noexcept;
+
+Lock& action_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

@@ -35,6 +35,7 @@
 #include "thread.hpp"
 #include "tls.hpp"
 #include "trap.hpp"
+#include "wiped.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -115,6 +116,7 @@ State try_to_arm() noexcept {
   if (const char* wrong = open_region()) return decline(wrong);
   if (!make_glibc_multithreaded()) return decline("no ordinary thread could be made");
   make_main_a_record();
+  find_wiped();
   if (const char* wrong = share_memory()) {
     refuse("cannot share the program's memory: %s; run it with ordinary threads", wrong);
     return State::declined;

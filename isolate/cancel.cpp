@@ -107,6 +107,14 @@ void install_cancellation() noexcept {
   set_action(kSignal, &action, nullptr);
 }
 
+long cancellable_call(long number, long a, long b, long c, long d, long e, long f) {
+  int type;
+  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+  const long result = raw_syscall(number, a, b, c, d, e, f);
+  pthread_setcanceltype(type, nullptr);
+  return result;
+}
+
 long cancellable_wait(const void* word, unsigned expected, const timespec* deadline, clockid_t clock) noexcept {
   if (!self) return futex_wait(word, expected, deadline, clock);
   const long op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);

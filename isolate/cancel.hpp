@@ -16,4 +16,7 @@ void install_cancellation() noexcept;
 /// which the caller does with pthread_testcancel() once its own state is in order.
 long cancellable_wait(const void* word, unsigned expected, const timespec* deadline, clockid_t clock) noexcept;
 
+/// A system call at which the thread may be cancelled, as in libc's own. The kernel's answer.
+long cancellable_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0);
+
 }  // namespace mortise::isolate

@@ -35,7 +35,7 @@ struct File {
   int users;
 };
 
-constinit File files[kFilesMax];  // changed inside NoNewLocks only
+constinit File files[kFilesMax]{};  // changed inside NoNewLocks only
 constinit std::size_t top = 0;    // entries above were never used
 constinit std::atomic<std::size_t> kept{0};  // without users
 constinit std::size_t next_look = 0;

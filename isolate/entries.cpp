@@ -25,6 +25,8 @@
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
 #include "system_call.hpp"
+#include "timed_calls.hpp"
+#include "transfers.hpp"
 #include "wait.hpp"
 
 extern "C" int mortise_isolate_once(pthread_once_t*, void (*)());
@@ -123,7 +125,28 @@ const Replacement kEntries[] = {
     {"sbrk", at(&move_break), true},
     // the loader
     {"_dl_debug_state", at(&follow_loader), false},
+    // waiting for a time
+    {"poll", at(&poll_descriptors), true},
+    {"epoll_wait", at(&wait_for_events), true},
+    {"epoll_pwait", at(&wait_for_events_masked), true},
+    {"clock_nanosleep", at(&sleep_on_clock), true},
     // files
+    {"read", at(&read_file), true},
+    {"pread64", at(&read_file_at), true},
+    {"readv", at(&read_pieces), true},
+    {"preadv64", at(&read_pieces_at), true},
+    {"preadv64v2", at(&read_pieces_with), false},
+    {"write", at(&write_file), true},
+    {"pwrite64", at(&write_file_at), true},
+    {"writev", at(&write_pieces), true},
+    {"pwritev64", at(&write_pieces_at), true},
+    {"pwritev64v2", at(&write_pieces_with), false},
+    {"recv", at(&receive), true},
+    {"recvfrom", at(&receive_from), true},
+    {"recvmsg", at(&receive_message), true},
+    {"send", at(&send_bytes), true},
+    {"sendto", at(&send_bytes_to), true},
+    {"sendmsg", at(&send_message), true},
     {"fcntl", at(&control_file), true},
     {"fcntl64", at(&control_file), false},
     // libc's own locks, and system calls made through libc

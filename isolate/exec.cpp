@@ -10,6 +10,7 @@
 #include "descriptors.hpp"
 #include "end.hpp"
 #include "exec_check.hpp"
+#include "lock.hpp"
 #include "message.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
@@ -55,7 +56,7 @@ void exec_in_leader(void* argument) {
   if (!is_leader()) return;
   const Request r = *static_cast<const Request*>(argument);
   stop_other_threads();
-  reset_record_lock();
+  record_lock().reset();
   r.scheduling.take();
   keep_locks_over_exec(true);
   restore_signals(r.mask);

@@ -109,7 +109,7 @@ void exchange_program_fault_action(const struct sigaction* action, struct sigact
   if (old) *old = before;
 }
 
-void reset_fault_lock() noexcept { lock.reset(); }
+Lock& fault_lock() noexcept { return lock; }
 
 bool program_watches_faults() noexcept {
   const auto* handler = reinterpret_cast<const void*>(program_action.sa_handler);

@@ -5,6 +5,8 @@ struct sigaction;
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// Takes over SIGSEGV; keeps what the program had installed.
 void install_fault_handler() noexcept;
 
@@ -14,6 +16,6 @@ void exchange_program_fault_action(const struct sigaction* action, struct sigact
 /// Whether the program handles SIGSEGV itself.
 bool program_watches_faults() noexcept;
 
-void reset_fault_lock() noexcept;
+Lock& fault_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

@@ -27,7 +27,7 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30), kWindowHigh = kRegionLow + (6ull << 40);
+constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30);
 constexpr std::size_t kRecordsMax = 4096;
 constexpr int kFixed = MAP_FIXED | MAP_FIXED_NOREPLACE;
 
@@ -46,7 +46,7 @@ struct Range {
 };
 
 constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
-constinit Record records[kRecordsMax];
+constinit Record records[kRecordsMax]{};
 constinit std::size_t top = 0;  // records above were never used
 constinit std::atomic<int> files_in_region{0};  // ever: where memory was mapped over by a file
 constinit std::uintptr_t window_next = kWindowLow;
@@ -54,7 +54,7 @@ constinit std::uintptr_t window_next = kWindowLow;
 // Unmapped by one thread, still mapped by others, which nobody notices: they lose them together, before they have more mappings than
 // the kernel allows.
 constexpr std::size_t kLeftMax = 1024;
-constinit Range left[kLeftMax];
+constinit Range left[kLeftMax]{};
 constinit std::size_t left_count = 0;
 constinit std::atomic<bool> dropping{false};
 
@@ -298,6 +298,10 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
   return fresh;
 }
 
+bool in_file_window(std::uintptr_t address) noexcept {
+  return address >= kWindowLow && address < shared(window_next).load(std::memory_order_relaxed);
+}
+
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return false;
   Quiet held(lock);
@@ -357,9 +361,8 @@ bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept {
   return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), r->protection));
 }
 
-void reset_file_lock() noexcept {
-  lock.reset();
-  dropping.store(false);
-}
+Lock& file_lock() noexcept { return lock; }
+
+void forget_droppers() noexcept { dropping.store(false); }
 
 }  // namespace mortise::isolate

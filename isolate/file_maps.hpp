@@ -10,7 +10,12 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
+
+/// Whether mappings that were given no place of their own may lie there. Cheap.
+bool in_file_window(std::uintptr_t address) noexcept;
 
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
@@ -38,6 +43,9 @@ bool catch_up_file(std::uintptr_t address) noexcept;
 /// The same where it is there, with less than the rights `needed` that another thread has given it.
 bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept;
 
-void reset_file_lock() noexcept;
+Lock& file_lock() noexcept;  // for tables.hpp
+
+/// In the child of a fork: whoever was dropping what others had left is not there.
+void forget_droppers() noexcept;
 
 }  // namespace mortise::isolate

@@ -1,11 +1,11 @@
 // fork.cpp: a child with memory of its own.
 //
 //   parent (the forking thread)                 child
-//   block signals, rseq off
+//   hold the tables, block signals, rseq off
 //   go to a private stack  ------------------>  (on the copy of that stack)
 //   clone                                       copy every shared range into new files, map them in place
 //   wait for the pipe's end                     become the only thread: ids, locks, tables
-//   rseq on, back to the own stack              close the pipe; back to the own stack, now a copy
+//   rseq on, back to the own stack, let go      close the pipe; back to the own stack, now a copy
 //
 // Nothing may run on the shared stack in between: both would run on the same bytes.
 #include "fork.hpp"
@@ -19,10 +19,8 @@
 #include "actions.hpp"
 #include "descriptors.hpp"
 #include "end.hpp"
-#include "fault.hpp"
 #include "file_maps.hpp"
 #include "helper.hpp"
-#include "lazy_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "parents.hpp"
@@ -30,14 +28,14 @@
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
-#include "rendezvous.hpp"
 #include "share.hpp"
 #include "signals.hpp"
+#include "tables.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
 #include "watch.hpp"
 #include "watchdog.hpp"
-#include "windows.hpp"
+#include "wiped.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -95,15 +93,9 @@ bool unshare_everything() noexcept {
 
 /// The child is the program now: the thread that forked is its leader and only thread.
 void become_program() noexcept {
-  reset_region_locks();
-  reset_protection_lock();
-  reset_fault_lock();
-  reset_file_lock();
-  reset_rendezvous_lock();
-  reset_window_lock();
-  reset_share_lock();
-  reset_lazy_lock();
+  reset_tables();
   reset_tls_lock();
+  forget_droppers();
   forget_record_locks();
   count_kept_descriptors();
   reset_ending();
@@ -132,6 +124,7 @@ long fork_on_private_stack(void*) {
       raw_syscall(SYS_kill, raw_getpid(), SIGKILL);
     }
     become_program();
+    wipe();
     raw_syscall(SYS_close, ends[1]);
     return 0;
   }
@@ -152,7 +145,8 @@ int fork_process() noexcept {
     const long pid = raw_syscall(SYS_clone, SIGCHLD);
     return failed(pid) ? (errno = static_cast<int>(-pid), -1) : static_cast<int>(pid);
   }
-  const std::uint64_t mask = block_signals();
+  const std::uint64_t mask = block_program_signals();
+  hold_tables();
   const long stack =
       raw_syscall(SYS_mmap, 0, kTemporaryStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   long pid = stack;
@@ -161,6 +155,7 @@ int fork_process() noexcept {
                                         reinterpret_cast<void*>(stack + static_cast<long>(kTemporaryStack)));
     raw_syscall(SYS_munmap, stack, kTemporaryStack);
   }
+  if (pid != 0) let_go_of_tables();
   restore_signals(mask);
   return failed(pid) ? (errno = static_cast<int>(-pid), -1) : static_cast<int>(pid);
 }

@@ -1,7 +1,9 @@
 // interpose.cpp: the only symbols this library puts in front of libc's. Until a program asks for its first thread,
 // they are all there is.
+#include <cerrno>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <threads.h>
 #include <unistd.h>
 
@@ -9,9 +11,11 @@
 #include "create.hpp"
 #include "end.hpp"
 #include "loads.hpp"
+#include "memory.hpp"
 #include "parents.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
+#include "wiped.hpp"
 
 #define MORTISE_ISOLATE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -51,6 +55,14 @@ MORTISE_ISOLATE_EXPORT void* dlopen(const char* file, int mode) {
   void* const library = next<decltype(&dlopen)>("dlopen")(file, mode);
   if (armed()) give_tls_to_threads();
   return library;
+}
+
+/// The one memory call that leaves something behind which is looked for at the first thread.
+MORTISE_ISOLATE_EXPORT int madvise(void* low, std::size_t bytes, int advice) noexcept {
+  if (armed()) return advise_memory(low, bytes, advice);
+  if (advice == MADV_WIPEONFORK) expect_wiped();
+  const long result = raw_syscall(SYS_madvise, as_long(low), static_cast<long>(bytes), advice);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {

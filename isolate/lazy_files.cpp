@@ -20,7 +20,6 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr std::size_t kBlock = 2u << 20;
 constexpr std::size_t kFilesMax = 1024;
 constexpr std::uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kOfFile = 1ull << 61;
 
@@ -29,7 +28,7 @@ struct LazyFile {
 };
 
 constinit Lock lock;  // of Answering: promoting is done in a rendezvous, whose tasks do not take it
-constinit LazyFile files[kFilesMax];
+constinit LazyFile files[kFilesMax]{};
 constinit std::size_t count = 0;
 
 LazyFile* find(std::uintptr_t address) noexcept {
@@ -65,7 +64,7 @@ void copy_block(const Promotion& p) noexcept {
 }
 
 bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
-  Promotion p{address / kBlock * kBlock, address / kBlock * kBlock + kBlock, -1};
+  Promotion p{address / kLazyBlock * kLazyBlock, address / kLazyBlock * kLazyBlock + kLazyBlock, -1};
   if (p.low < f.low) p.low = f.low;
   if (p.high > f.high) p.high = f.high;
   if (find_shared_range(address)) return false;  // memory already: a matter of its protection
@@ -79,7 +78,7 @@ bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
 }
 
 bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept {
-  std::uint64_t entries[kBlock / kPage];
+  std::uint64_t entries[kLazyBlock / kPage];
   const long bytes = static_cast<long>((high - low) / kPage * sizeof entries[0]);
   if (raw_syscall(SYS_pread64, pagemap, as_long(entries), bytes, static_cast<long>(low / kPage * 8)) != bytes)
     return true;
@@ -89,6 +88,8 @@ bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept
 }
 
 }  // namespace
+
+bool has_lazy_files() noexcept { return shared(count).load(std::memory_order_relaxed) != 0; }
 
 bool is_lazy_file(const Mapping& m) noexcept {
   if (m.inode == 0 || !m.write || m.bytes() < kLazyLeast) return false;
@@ -112,7 +113,7 @@ void promote_written_blocks() noexcept {
   const long pagemap = open_pagemap();
   for (std::size_t i = 0; i < count; ++i)
     for (std::uintptr_t low = files[i].low; low < files[i].high;) {
-      std::uintptr_t high = low / kBlock * kBlock + kBlock;
+      std::uintptr_t high = low / kLazyBlock * kLazyBlock + kLazyBlock;
       if (high > files[i].high) high = files[i].high;
       if (was_written(pagemap, low, high)) promote(files[i], low);
       low = high;
@@ -139,6 +140,6 @@ void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   }
 }
 
-void reset_lazy_lock() noexcept { lock.reset(); }
+Lock& lazy_lock() noexcept { return lock; }
 
 }  // namespace mortise::isolate

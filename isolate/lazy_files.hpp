@@ -12,8 +12,16 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// Below this a private mapping is copied at once: cheaper than a rendezvous, and the kernel may write to it too.
 inline constexpr std::size_t kLazyLeast = 1u << 20;
+
+/// What is copied at once when it is first written; such blocks begin at multiples.
+inline constexpr std::size_t kLazyBlock = 2u << 20;
+
+/// Whether there are any. Cheap.
+bool has_lazy_files() noexcept;
 
 /// Whether this mapping, found when the runtime arms, is to stay with its file for now.
 bool is_lazy_file(const Mapping& m) noexcept;
@@ -30,6 +38,6 @@ bool promote_on_write(std::uintptr_t address) noexcept;
 /// Forgets what lies in [low, high), before it is unmapped.
 void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
-void reset_lazy_lock() noexcept;
+Lock& lazy_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

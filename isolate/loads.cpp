@@ -5,7 +5,7 @@
 //
 //   pieces of a library   code, constants: mapped from its file, as here
 //                         data, bss, relocated constants: copied to a file in memory, which replaces them here and
-//                         is mapped by the others
+//                         is mapped by the others; so is all of a library whose file has no name any more
 #include "loads.hpp"
 
 #include <cstring>
@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "descriptors.hpp"
 #include "end.hpp"
@@ -55,9 +56,9 @@ struct Loading {
 };
 
 // The loader holds its own lock whenever it calls.
-constinit Object objects[kObjectsMax];
+constinit Object objects[kObjectsMax]{};
 constinit int object_count = 0;
-constinit Loading loading;
+constinit Loading loading{};
 
 Object place_of(const dl_phdr_info& object) noexcept {
   Object o{object.dlpi_addr, ~0ul, 0, true, false};
@@ -103,14 +104,16 @@ void share_piece(Piece& p) noexcept {
   raw_syscall(SYS_pwrite64, p.fd, static_cast<long>(p.low), bytes, static_cast<long>(p.offset));
   raw_syscall(SYS_mmap, static_cast<long>(p.low), bytes, p.protection, MAP_SHARED | MAP_FIXED, p.fd,
               static_cast<long>(p.offset));
-  note_shared_range(p.low, p.high);
-  if (p.protection != (PROT_READ | PROT_WRITE)) note_protection(p.low, p.high, p.protection);
 }
 
-long open_library(const char* name) noexcept {
-  const long file = raw_syscall(SYS_open, as_long(name), O_RDONLY | O_CLOEXEC);
-  if (failed(file)) refuse("cannot open %s, which a thread has loaded (error %d): other threads would not have it", name, static_cast<int>(-file));
-  return file;
+/// The file of a piece once more; -1 where it has no name any more, or another file has it.
+long open_library(const Mapping& m) noexcept {
+  const long file = raw_syscall(SYS_open, as_long(m.name), O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  if (failed(file)) return -1;
+  if (!failed(raw_syscall(SYS_fstat, file, as_long(&status))) && status.st_ino == m.inode) return file;
+  raw_syscall(SYS_close, file);
+  return -1;
 }
 
 void note_pieces(const dl_phdr_info& object, std::uintptr_t low, std::uintptr_t high) noexcept {
@@ -121,8 +124,9 @@ void note_pieces(const dl_phdr_info& object, std::uintptr_t low, std::uintptr_t 
     // The anonymous end of one library's bss may be joined with what lies behind it.
     Piece& p = loading.pieces[loading.piece_count++];
     p = {m.low < low ? low : m.low, m.high > high ? high : m.high, m.protection(), MAP_PRIVATE, -1, m.offset};
-    if (in_written_segment(object, p.low)) share_piece(p);
-    else if (m.inode) p.fd = file < 0 ? file = open_library(m.name) : file;
+    if (file < 0 && m.inode) file = open_library(m);
+    if (in_written_segment(object, p.low) || (m.inode && file < 0)) share_piece(p);
+    else if (m.inode) p.fd = file;
   }
 }
 
@@ -145,9 +149,24 @@ void note_gone() noexcept {
   }
 }
 
-/// In every address space but the loader's.
+/// In the loader's address space, the last.
+void note_data() noexcept {
+  constexpr int kPlain = PROT_READ | PROT_WRITE;
+  for (int i = 0; i < loading.gone_count; ++i) {
+    const Object& o = loading.gone[i];
+    if (forget_shared_range(o.low, o.high)) note_protection(o.low, o.high, kPlain);
+  }
+  for (int i = 0; i < loading.piece_count; ++i) {
+    const Piece& p = loading.pieces[i];
+    if (p.fd < 0 || p.fd != loading.data) continue;
+    note_shared_range(p.low, p.high);
+    note_protection(p.low, p.high, p.protection);
+  }
+}
+
+/// In every address space.
 void follow(void*) {
-  if (self == loading.loader) return;
+  if (self == loading.loader) return note_data();
   for (int i = 0; i < loading.gone_count; ++i) {
     const Object& o = loading.gone[i];
     raw_syscall(SYS_munmap, static_cast<long>(o.low), static_cast<long>(o.high - o.low));
@@ -221,7 +240,6 @@ void follow_loader() noexcept {
   dl_iterate_phdr(&look_at_object, nullptr);
   note_gone();
   if (loading.piece_count == 0 && loading.gone_count == 0) return;
-  for (int i = 0; i < loading.gone_count; ++i) forget_shared_range(loading.gone[i].low, loading.gone[i].high);
   everywhere(&follow, nullptr);
   close_libraries();
   if (loading.data >= 0) raw_syscall(SYS_close, loading.data);

@@ -17,6 +17,7 @@
 #include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
+#include "lock.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
@@ -24,6 +25,7 @@
 #include "share.hpp"
 #include "thread.hpp"
 #include "windows.hpp"
+#include "wiped.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -58,11 +60,13 @@ struct Fresh {
   std::uintptr_t low;
   std::size_t bytes;
   long file;
+  const Thread* by;
 };
 void map_fresh(void* argument) noexcept {
   const Fresh f = *static_cast<const Fresh*>(argument);
   raw_syscall(SYS_mmap, static_cast<long>(f.low), static_cast<long>(f.bytes), PROT_READ | PROT_WRITE,
               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f.file, 0);
+  if (f.by == self && !in_region(f.low)) note_shared_range(f.low, f.low + f.bytes);
 }
 /// A file lies there, or shared memory from before the first create: punching would reach what is not the program's memory alone.
 bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
@@ -75,14 +79,24 @@ bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
   return static_cast<std::uintptr_t>(nothing) != low;
 }
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
-  Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes)};
+  Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes), self};
   if (failed(f.file)) return fail_map(ENOMEM);
   forget_files(low, bytes);
   everywhere(&map_fresh, &f);
   raw_syscall(SYS_close, f.file);
-  if (!in_region(low)) note_shared_range(low, low + bytes);
   if (protection != PROT_NONE) protect(low, bytes, protection);
   return reinterpret_cast<void*>(low);
+}
+
+struct Unmapping {
+  std::uintptr_t low;
+  std::size_t bytes;
+  long result;  // the caller's, who is the last
+};
+void unmap_old(void* argument) noexcept {
+  auto& u = *static_cast<Unmapping*>(argument);
+  const long result = raw_syscall(SYS_munmap, static_cast<long>(u.low), static_cast<long>(u.bytes));
+  shared(u.result).store(result);
 }
 
 /// [at, the answer) is one mapping of a file, or one piece of memory.
@@ -95,6 +109,7 @@ std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
 long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   // The place of a file is not used again: others still have it mapped.
   if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return unmapped;
+  forget_wiped(at, bytes);
   if (in_region(at)) {
     unprotect(at, bytes);
     give_pages(at, bytes);
@@ -106,27 +121,34 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
     return 0;
   }
   forget_lazy_file(at, at + bytes);
-  // What was there before the first create stays mapped elsewhere: the contents go, and the caller keeps the place, as whatever the
-  // kernel put there would be hidden from the others.
-  const bool is_elsewhere = bool{find_shared_range(at)};
-  if (is_elsewhere) drop_contents(at, bytes);
-  forget_shared_range(at, at + bytes);
-  if (is_elsewhere && !failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
-  return raw_syscall(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes));
+  // What was there before the first create others have as well, and where the kernel puts something here later they must have room.
+  // Of memory the contents go, and the caller keeps the place.
+  if (find_shared_range(at)) {
+    drop_contents(at, bytes);
+    forget_shared_range(at, at + bytes);
+    if (!failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
+  }
+  Unmapping u{at, bytes, 0};
+  if (is_thread() && live_threads.load() > 1 && is_foreign(at, bytes)) everywhere(&unmap_old, &u);
+  else unmap_old(&u);
+  return u.result;
 }
 
 /// madvise of the same. What is dropped of a file's mapping is still in the file.
 long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
   if (is_shared(at) && !has_mapped_file(at, at + bytes)) {
     if (advice == MADV_DONTNEED || advice == MADV_FREE) return drop_contents(at, bytes);
-    if (advice == MADV_DONTFORK || advice == MADV_DOFORK || advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK) return 0;
+    if (advice == MADV_DONTFORK || advice == MADV_DOFORK) return 0;
+    if (advice == MADV_KEEPONFORK) return forget_wiped(at, bytes), 0;
+    if (advice == MADV_WIPEONFORK) return note_wiped(at, page_ceil(bytes)) ? 0 : -ENOMEM;
   }
   return raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice);
 }
 
 /// mprotect of the same.
 long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcept {
-  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);  // blocks of files that were written are memory
+  // Blocks of files that were written are memory.
+  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);
   const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
   return changed == kNoFile ? protect(at, bytes, protection) : changed;
 }
@@ -156,8 +178,10 @@ void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) 
 
 void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   count(&Counts::mmap);
-  if (bytes == 0 || offset % static_cast<off_t>(kPage)) return fail_map(EINVAL);
-  const bool anonymous_private = (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE;
+  const int type = flags & MAP_TYPE;
+  if (bytes == 0 || offset % static_cast<off_t>(kPage) || type == 0 || type > MAP_SHARED_VALIDATE) return fail_map(EINVAL);
+  if (!(flags & MAP_ANONYMOUS) && fd < 0) return fail_map(EBADF);
+  const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
   return anonymous_private ? map_private(where, bytes, protection, flags) : map_file(where, bytes, protection, flags, fd, offset);
 }
 
@@ -168,7 +192,10 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
   if ((flags & MAP_FIXED) && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
   if ((flags & MAP_FIXED) && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
   const long mapped = map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE);
-  return failed(mapped) ? fail_map(static_cast<int>(-mapped)) : where;
+  if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
+  unprotect(at, bytes);  // what lay there may have had fewer rights
+  if (protection & PROT_EXEC) protect(at, bytes, protection);
+  return where;
 }
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {
@@ -207,7 +234,9 @@ int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
 }
 
 void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
+  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
   const std::uintptr_t at = address_of(low);
+  if (at % kPage || new_bytes == 0 || (flags & ~kFlags) || (flags & kFlags && !(flags & MREMAP_MAYMOVE))) return fail_map(EINVAL);
   old_bytes = page_ceil(old_bytes);
   new_bytes = page_ceil(new_bytes);
   void* target = nullptr;
@@ -223,18 +252,21 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
                                    static_cast<long>(new_bytes), flags, as_long(target));
     return failed(moved) ? fail_map(static_cast<int>(-moved)) : reinterpret_cast<void*>(moved);
   }
-  if (!target && new_bytes <= old_bytes) {
+  if ((flags & MREMAP_DONTUNMAP) && old_bytes != new_bytes) return fail_map(EINVAL);
+  const bool moves = target || (flags & MREMAP_DONTUNMAP);
+  if (!moves && new_bytes <= old_bytes) {
     if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
     return low;
   }
-  if (!target && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) return low;
+  if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) return low;
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* fresh =
       target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
              : map_anonymous(new_bytes, PROT_READ | PROT_WRITE, 0);
   if (fresh == MAP_FAILED) return MAP_FAILED;
   std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
-  unmap_memory(low, old_bytes);
+  if (flags & MREMAP_DONTUNMAP) drop_contents(at, old_bytes);
+  else unmap_memory(low, old_bytes);
   return fresh;
 }
 

@@ -10,10 +10,12 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// mprotect of any memory; recorded when it is shared. 0 or -errno.
 long protect(std::uintptr_t low, std::size_t bytes, int protection) noexcept;
 
-/// Puts a range of the region back to readable and writable, before it is given away.
+/// Puts a range of shared memory back to readable and writable in all address spaces, before it is given away or taken anew.
 void unprotect(std::uintptr_t low, std::size_t bytes) noexcept;
 
 /// Records what a range has without changing anything (for ranges converted when the runtime arms).
@@ -25,6 +27,6 @@ bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexc
 /// After a fork gave the child plain copies: applies what is recorded.
 void apply_recorded_protections() noexcept;
 
-void reset_protection_lock() noexcept;
+Lock& protection_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

@@ -50,6 +50,13 @@ inline long futex_wake(const void* word, int count) noexcept {
   return raw_syscall(SYS_futex, as_long(word), FUTEX_WAKE, count);
 }
 
+/// Of the clock that nobody sets.
+inline std::int64_t now_ns() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec;
+}
+
 inline constexpr int kEveryone = 0x7fffffff;
 inline constexpr std::size_t kPage = 4096;  // x86-64 has no other base page
 

@@ -15,10 +15,10 @@
 #include <cstdarg>
 #include <cstring>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string_view>
 #include <sys/stat.h>
 
+#include "cancel.hpp"
 #include "descriptors.hpp"
 #include "lock.hpp"
 #include "proc.hpp"
@@ -196,10 +196,9 @@ void find_locked_files() noexcept {
   if (!renew_locked_files()) std::memset(&marks, 0xff, sizeof marks);
 }
 
-void reset_record_lock() noexcept { lock.reset(); }
+Lock& record_lock() noexcept { return lock; }
 
 void forget_record_locks() noexcept {
-  lock.reset();
   marks = {};
   for (LockCall& call : self->lock_calls) call.key.store(0);
 }
@@ -223,10 +222,7 @@ int control_file(int fd, int command, ...) {
   if (command != F_SETLKW && command != F_OFD_SETLKW) return answer(control_file_raw(fd, command, argument));
   const std::uint64_t key = command == F_SETLKW ? key_of_file(fd) : 0;
   const Taking taking(key);
-  int type;
-  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-  const long result = raw_syscall(SYS_fcntl, fd, command, argument);
-  pthread_setcanceltype(type, nullptr);
+  const long result = cancellable_call(SYS_fcntl, fd, command, argument);
   if (key) taking.end(), close_unlocked(key);
   return answer(result);
 }

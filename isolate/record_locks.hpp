@@ -10,6 +10,8 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// Replacement of fcntl; libc's lockf goes by way of it.
 int control_file(int fd, int command, ...);
 
@@ -44,8 +46,8 @@ bool renew_locked_files() noexcept;
 /// Before the program's calls are the runtime's.
 void find_locked_files() noexcept;
 
-/// When other threads have been killed: one of them may have been inside NoNewLocks.
-void reset_record_lock() noexcept;
+/// What NoNewLocks holds, for tables.hpp; and for an exec that has killed other threads, one of which may have been inside.
+Lock& record_lock() noexcept;
 
 /// In the child of a fork, which owns no record lock.
 void forget_record_locks() noexcept;

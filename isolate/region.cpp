@@ -58,7 +58,7 @@ struct Arena {
   void claim(Extent e) noexcept;
 };
 
-constinit Arena arenas[kArenaCount];
+constinit Arena arenas[kArenaCount]{};
 
 bool Arena::take(std::uint32_t pages, std::uint32_t& first) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -299,8 +299,6 @@ void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept {
 std::uintptr_t arena_low(int index) noexcept { return kRegionLow + static_cast<std::uintptr_t>(index) * kArenaBytes; }
 std::uintptr_t arena_touched_end(int index) noexcept { return arena_low(index) + arenas[index].fresh * kPage; }
 
-void reset_region_locks() noexcept {
-  for (Arena& arena : arenas) arena.lock.reset();
-}
+Lock& arena_lock(int index) noexcept { return arenas[index].lock; }
 
 }  // namespace mortise::isolate

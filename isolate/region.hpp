@@ -15,6 +15,8 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 inline constexpr std::uintptr_t kRegionLow = 10ull << 40;
 inline constexpr std::size_t kArenaBytes = 64ull << 30;
 inline constexpr int kArenaCount = 16;
@@ -56,7 +58,6 @@ void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept;
 std::uintptr_t arena_low(int index) noexcept;
 std::uintptr_t arena_touched_end(int index) noexcept;
 
-/// In the child of a fork: locks held by threads that are not there.
-void reset_region_locks() noexcept;
+Lock& arena_lock(int index) noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

@@ -84,6 +84,6 @@ void install_rendezvous() noexcept {
   set_action(kSignal, &action, nullptr);
 }
 
-void reset_rendezvous_lock() noexcept { publishing.reset(); }
+Lock& publishing_lock() noexcept { return publishing; }
 
 }  // namespace mortise::isolate

@@ -7,9 +7,12 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 struct Thread;
 
-/// Runs `task(argument)` in every address space, the caller's last, and returns when all have. One at a time.
+/// Runs `task(argument)` in every address space, the caller's last, and returns when all have. One at a time. What belongs into the
+/// tables once all have it, the caller's own run notes: between two rendezvous a child may be forked (tables.hpp).
 void everywhere(void (*task)(void*), void* argument) noexcept;
 
 /// Takes the handler; before the first thread.
@@ -18,6 +21,6 @@ void install_rendezvous() noexcept;
 /// In a new thread, before the program's code: runs a task it may have missed while it was being made.
 void catch_up_rendezvous(Thread& t) noexcept;
 
-void reset_rendezvous_lock() noexcept;
+Lock& publishing_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

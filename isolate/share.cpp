@@ -17,11 +17,12 @@
 #include "lock.hpp"
 #include "maps.hpp"
 #include "quiet.hpp"
+#include "ranges.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
 
-constinit SharedRange shared_ranges[kSharedRangesMax];
+constinit SharedRange shared_ranges[kSharedRangesMax]{};
 constinit std::size_t shared_range_count = 0;
 
 static constinit Lock ranges_lock;  // of Quiet: a fault in a handler comes to look
@@ -39,29 +40,10 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
 
 bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   Quiet held(ranges_lock);
-  bool any = false;
-  for (std::size_t i = 0; i < shared_range_count;) {
-    SharedRange& r = shared_ranges[i];
-    if (r.low >= high || r.high <= low) {
-      ++i;
-      continue;
-    }
-    any = true;
-    if (r.low < low) {
-      if (r.high > high && shared_range_count < kSharedRangesMax) shared_ranges[shared_range_count++] = {high, r.high};
-      r.high = low;
-      ++i;
-    } else if (r.high > high) {
-      r.low = high;
-      ++i;
-    } else {
-      r = shared_ranges[--shared_range_count];
-    }
-  }
-  return any;
+  return cut_ranges(shared_ranges, shared_range_count, kSharedRangesMax, low, high);
 }
 
-void reset_share_lock() noexcept { ranges_lock.reset(); }
+Lock& share_lock() noexcept { return ranges_lock; }
 
 SharedRange find_shared_range(std::uintptr_t address) noexcept {
   Quiet held(ranges_lock);

@@ -6,6 +6,8 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// A range that all address spaces share through a file in memory. Fork must copy these, and only these.
 struct SharedRange {
   std::uintptr_t low, high;  // equal: none
@@ -22,7 +24,7 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
 /// Forgets what lies in [low, high): it is unmapped. False: there was nothing.
 bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
 
-void reset_share_lock() noexcept;
+Lock& share_lock() noexcept;  // for tables.hpp
 
 /// The shared range that holds `address`, if one does.
 SharedRange find_shared_range(std::uintptr_t address) noexcept;

@@ -10,29 +10,14 @@
 
 #include <cerrno>
 #include <cstring>
-#include <pthread.h>
 
+#include "actions.hpp"
+#include "cancel.hpp"
 #include "raw.hpp"
 #include "signal_masks.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 #include "watchdog.hpp"
-
-// The call as restart.hpp knows it.
-extern "C" long mortise_isolate_timed_wait_call(const std::uint64_t* set, siginfo_t* info, const timespec* timeout, long mask_bytes);
-__asm__(
-    ".text\n"
-    ".hidden mortise_isolate_timed_wait_call\n"
-    ".globl mortise_isolate_timed_wait_call\n"
-    ".type mortise_isolate_timed_wait_call, @function\n"
-    "mortise_isolate_timed_wait_call:\n"
-    ".cfi_startproc\n"
-    "  movq %rcx, %r10\n"
-    "  movl $128, %eax\n"
-    "  syscall\n"
-    "  ret\n"
-    ".cfi_endproc\n"
-    ".size mortise_isolate_timed_wait_call, .-mortise_isolate_timed_wait_call\n");
 
 namespace mortise::isolate {
 namespace {
@@ -43,27 +28,13 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 
-std::int64_t now() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * kSecond + t.tv_nsec;
-}
-
 /// The kernel's sigtimedwait until `deadline` (a negative one: for ever).
-long take_signal(std::uint64_t set, siginfo_t* info, std::int64_t deadline) noexcept {
-  std::int64_t left = deadline < 0 ? 0 : deadline - now();
+template <class Make>
+long take_signal(Make make, std::uint64_t set, siginfo_t* info, std::int64_t deadline) {
+  std::int64_t left = deadline < 0 ? 0 : deadline - now_ns();
   if (left < 0) left = 0;
   const timespec timeout{left / kSecond, left % kSecond};
-  return mortise_isolate_timed_wait_call(&set, info, deadline < 0 ? nullptr : &timeout, kMaskBytes);
-}
-
-/// The same where cancellation may strike, as in libc's own.
-long take_signal_cancellable(std::uint64_t set, siginfo_t* info, std::int64_t deadline) {
-  int type;
-  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-  const long taken = take_signal(set, info, deadline);
-  pthread_setcanceltype(type, nullptr);
-  return taken;
+  return make(SYS_rt_sigtimedwait, as_long(&set), as_long(info), deadline < 0 ? 0 : as_long(&timeout), kMaskBytes, 0, 0);
 }
 
 /// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
@@ -105,7 +76,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   std::uint64_t wanted;
   std::memcpy(&wanted, set, sizeof wanted);
   if (timeout && (timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
-  const std::int64_t deadline = timeout ? now() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
+  const std::int64_t deadline = timeout ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   if (by_way_of_main) {
     self->awaits.store(wanted);
@@ -113,7 +84,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   }
   siginfo_t info{};
   long taken;
-  do taken = take_signal_cancellable(wanted, &info, deadline);
+  do taken = until_interrupted([&] { return take_signal(&cancellable_call, wanted, &info, deadline); });
   while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
   if (by_way_of_main) self->awaits.store(0);
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
@@ -134,14 +105,15 @@ int wait_signal(const sigset_t* set, int* signal) {
 }
 
 void pass_signals_on() noexcept {
-  const std::int64_t end = now() + kSecond;
+  const std::int64_t end = now_ns() + kSecond;
   std::uint64_t elsewhere = handled_elsewhere();
   for (;;) {
     std::uint64_t awaited = bit(kPoke) | elsewhere;
     for (const Thread& t : threads)
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
     siginfo_t info{};
-    const long taken = take_signal(awaited, &info, end);
+    const auto at_once = [](auto... arguments) { return raw_syscall(arguments...); };
+    const long taken = take_signal(at_once, awaited, &info, end);
     if (taken == -EAGAIN) return;
     if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
   }

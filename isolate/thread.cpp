@@ -6,7 +6,7 @@
 namespace mortise::isolate {
 
 __thread Thread* self = nullptr;
-constinit Thread threads[kThreadsMax];
+constinit Thread threads[kThreadsMax]{};
 constinit std::atomic<std::uint32_t> address_spaces{1};
 constinit std::atomic<std::uint32_t> live_threads{0};
 constinit Thread* leader = &threads[0];

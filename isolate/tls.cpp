@@ -9,6 +9,7 @@
 #include "tls.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "glibc.hpp"
 #include "lock.hpp"
@@ -56,7 +57,8 @@ void empty_robust_list(void* tcb) noexcept {
 
 bool make_tls(Thread& t) noexcept {
   Held held(lock);
-  if (t.tcb) glibc.deallocate_tls(t.tcb, true);
+  // A child may be forked here, whose copy has no lock: rather a block too many than one given back twice.
+  if (void* const before = std::exchange(t.tcb, nullptr)) glibc.deallocate_tls(before, true);
   t.tcb = glibc.allocate_tls(nullptr);
   if (!t.tcb) return false;
   const auto* mine = reinterpret_cast<const TcbHead*>(pthread_self());

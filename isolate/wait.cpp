@@ -8,9 +8,9 @@
 
 #include <cerrno>
 #include <poll.h>
-#include <pthread.h>
 
 #include "actions.hpp"
+#include "cancel.hpp"
 #include "parents.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
@@ -29,10 +29,14 @@ struct Wait {
   long result;  // of the kernel
 };
 
-long call(Wait& w, int also) noexcept {
-  if (!w.by_id) return raw_syscall(SYS_wait4, w.pid, as_long(&w.status), w.options | also, as_long(&w.usage));
+using SystemCall = decltype(&cancellable_call);
+long at_once(long number, long a, long b, long c, long d, long e, long f) { return raw_syscall(number, a, b, c, d, e, f); }
+
+long call(SystemCall make, Wait& w, int also) {
+  const long status = as_long(&w.status), info = as_long(&w.info), usage = as_long(&w.usage);
+  if (!w.by_id) return make(SYS_wait4, w.pid, status, w.options | also, usage, 0, 0);
   w.info.si_pid = 0;
-  return raw_syscall(SYS_waitid, P_PID, w.pid, as_long(&w.info), w.options | also, as_long(&w.usage));
+  return make(SYS_waitid, P_PID, w.pid, info, w.options | also, usage, 0);
 }
 
 /// In every address space: whoever's child it is.
@@ -40,7 +44,7 @@ void reap(void* argument) {
   Wait& w = *static_cast<Wait*>(argument);
   if (w.result != -ECHILD) return;
   Wait mine = w;  // the kernel writes to memory that this thread has
-  mine.result = call(mine, WNOHANG);
+  mine.result = call(&at_once, mine, WNOHANG);
   if (mine.result != -ECHILD) w = mine;
 }
 
@@ -55,12 +59,8 @@ long wait_for_end(int pidfd) {
   pollfd end{pidfd, POLLIN, 0};
   const unsigned before = calls_ended();
   long result;
-  int type;
-  do {
-    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    result = raw_syscall(SYS_poll, as_long(&end), 1, -1);
-    pthread_setcanceltype(type, nullptr);
-  } while (result == -EINTR && calls_ended() == before);
+  do result = cancellable_call(SYS_poll, as_long(&end), 1, -1);
+  while (result == -EINTR && calls_ended() == before);
   return result == -EINTR ? result : 0;
 }
 
@@ -83,10 +83,7 @@ long wait_for_anothers(Wait& w) {
 
 /// The kernel's answer.
 long wait(Wait& w) {
-  int type;
-  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-  const long own = call(w, 0);
-  pthread_setcanceltype(type, nullptr);
+  const long own = call(&cancellable_call, w, 0);
   return own == -ECHILD && w.pid > 0 && is_thread() ? wait_for_anothers(w) : own;
 }
 
@@ -103,10 +100,7 @@ int wait_for_child(pid_t pid, int* status, int options, rusage* usage) {
 
 int wait_for_id(idtype_t kind, id_t id, siginfo_t* info, int options) {
   if (kind != P_PID) {
-    int type;
-    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    const long result = raw_syscall(SYS_waitid, kind, id, as_long(info), options, 0);
-    pthread_setcanceltype(type, nullptr);
+    const long result = cancellable_call(SYS_waitid, kind, id, as_long(info), options, 0);
     return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
   }
   Wait w{true, static_cast<int>(id), options, 0, {}, {}, 0};

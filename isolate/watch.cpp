@@ -22,7 +22,7 @@
 
 namespace mortise::isolate {
 
-constinit HotPage hot_pages[kHotPagesMax];
+constinit HotPage hot_pages[kHotPagesMax]{};
 constinit std::size_t hot_page_count = 0;
 constinit std::uint32_t watch_rounds = 0;
 
@@ -41,7 +41,7 @@ struct Answer {
 };
 
 constinit KernelThread watcher;
-constinit Answer answers[kWatchedMax];
+constinit Answer answers[kWatchedMax]{};
 constinit std::atomic<bool> active{false};
 constinit bool told = false;
 constinit unsigned char before[kHotPagesMax][kPage];

@@ -37,7 +37,7 @@ struct Tracker {
   std::size_t ranges = 0;
   int arenas = 0;
 };
-constinit Tracker trackers[kThreadsMax];
+constinit Tracker trackers[kThreadsMax]{};
 
 int far_descriptor(long fd) noexcept {
   if (failed(fd)) return -1;

@@ -34,7 +34,7 @@ struct Window {
 };
 
 constinit Lock lock;  // of Answering: adopting is done in a rendezvous, whose task does not take it
-constinit Window windows[kWindowsMax];
+constinit Window windows[kWindowsMax]{};
 constinit std::size_t count = 0;
 
 Window* find(std::uintptr_t address) noexcept {
@@ -121,6 +121,6 @@ void free_in_window(std::uintptr_t low, std::size_t bytes) noexcept {
     if (Window* w = find(p)) w->mark((p - w->low) / kPage, false);
 }
 
-void reset_window_lock() noexcept { lock.reset(); }
+Lock& window_lock() noexcept { return lock; }
 
 }  // namespace mortise::isolate

@@ -9,6 +9,8 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// Anonymous memory at exactly [low, low + bytes): zeroed, seen by all threads. With `keep` an occupied range is left
 /// alone. `low`, or -errno (-EEXIST: occupied).
 long map_in_window(std::uintptr_t low, std::size_t bytes, bool keep) noexcept;
@@ -19,6 +21,6 @@ bool in_window(std::uintptr_t address) noexcept;
 /// Marks [low, low + bytes) of windows as free again; the contents are dropped by the caller.
 void free_in_window(std::uintptr_t low, std::size_t bytes) noexcept;
 
-void reset_window_lock() noexcept;
+Lock& window_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

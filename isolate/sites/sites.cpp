@@ -16,13 +16,15 @@
 namespace {
 
 struct Entry {
-  std::atomic<std::uintptr_t> block;  // 0 never used, 1 given back
+  std::uintptr_t address;  // of the block; 0 never used, 1 given back
   std::size_t bytes;
   void* site;
+
+  std::atomic_ref<std::uintptr_t> block() noexcept { return std::atomic_ref(address); }
 };
 
 constexpr std::size_t kEntries = 1u << 20, kProbes = 64;
-constinit Entry table[kEntries];
+constinit Entry table[kEntries]{};
 
 std::size_t place_of(std::uintptr_t block) { return (block >> 4) * 0x9e3779b97f4a7c15ull >> 44; }
 
@@ -30,9 +32,9 @@ void* remember(void* block, std::size_t bytes, void* site) {
   if (!block) return block;
   const auto address = reinterpret_cast<std::uintptr_t>(block);
   for (std::size_t i = 0, at = place_of(address); i < kProbes; ++i, at = (at + 1) % kEntries) {
-    std::uintptr_t seen = table[at].block.load(std::memory_order_relaxed);
+    std::uintptr_t seen = table[at].block().load(std::memory_order_relaxed);
     if (seen > 1 && seen != address) continue;
-    if (!table[at].block.compare_exchange_strong(seen, address)) continue;
+    if (!table[at].block().compare_exchange_strong(seen, address)) continue;
     table[at].bytes = bytes;
     table[at].site = site;
     return block;
@@ -43,9 +45,9 @@ void* remember(void* block, std::size_t bytes, void* site) {
 void forget(void* block) {
   const auto address = reinterpret_cast<std::uintptr_t>(block);
   for (std::size_t i = 0, at = place_of(address); i < kProbes; ++i, at = (at + 1) % kEntries) {
-    const std::uintptr_t seen = table[at].block.load(std::memory_order_relaxed);
+    const std::uintptr_t seen = table[at].block().load(std::memory_order_relaxed);
     if (seen == 0) return;
-    if (seen == address) return table[at].block.store(1, std::memory_order_relaxed);
+    if (seen == address) return table[at].block().store(1, std::memory_order_relaxed);
   }
 }
 
@@ -143,8 +145,8 @@ MORTISE_SITES_EXPORT void* memalign(std::size_t align, std::size_t bytes) {
 /// The block that holds `address`, its size and the caller that asked for it. O(table): for reports.
 MORTISE_SITES_EXPORT bool mortise_watch_find(const void* address, void** block, unsigned long* bytes, void** site) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  for (const Entry& e : table) {
-    const std::uintptr_t start = e.block.load(std::memory_order_relaxed);
+  for (Entry& e : table) {
+    const std::uintptr_t start = e.block().load(std::memory_order_relaxed);
     if (start <= 1 || at < start || at >= start + e.bytes) continue;
     *block = reinterpret_cast<void*>(start);
     *bytes = e.bytes;

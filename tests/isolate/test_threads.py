@@ -92,6 +92,10 @@ def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
 
+def test_children_that_are_forked_while_others_change_what_is_mapped(program, same_both_ways):
+    assert same_both_ways([program("fork_busy"), program("counting", "-shared", "-fPIC")]).out == "whole: 100 of 100\n"
+
+
 @pytest.mark.parametrize("call", ["execve", "fexecve", "execveat", "syscall", "filtered"])
 @pytest.mark.parametrize("who", ["thread", "main"])
 def test_exec_keeps_the_process(program, same_both_ways, who, call):
@@ -118,6 +122,27 @@ def test_threads_that_are_asked_for_by_name(program, same_both_ways):
 
 def test_memory_calls_after_create(program, same_both_ways):
     same_both_ways([program("memory")], times=5)
+
+
+def test_rights_that_another_thread_gives(program, same_both_ways):
+    assert "-" not in same_both_ways([program("rights")], times=5).out
+
+
+def test_memory_that_a_child_finds_empty(program, same_both_ways):
+    """A generator of random numbers would give parent and child the same ones."""
+    assert "child: 0 0 1 1\n" in same_both_ways([program("wiped")]).out
+
+
+def test_what_memory_calls_answer(program, same_both_ways):
+    same_both_ways([program("answers")])
+
+
+def test_calls_with_a_time_limit_wait_for_all_of_it(program, same_both_ways):
+    assert same_both_ways([program("timed")]).out.count("waited") == 9
+
+
+def test_memory_that_the_kernel_is_handed(program, same_both_ways):
+    assert "-1" not in same_both_ways([program("transfers")]).out
 
 
 def test_files_and_streams(program, same_both_ways, tmp_path):
@@ -251,6 +276,12 @@ def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
 def test_libraries_loaded_late(program, same_both_ways, who, model):
     library = program("counting", "-shared", "-fPIC", f"-ftls-model={model}")
     assert same_both_ways([program("late_library"), library, who]).status == 0
+
+
+@pytest.mark.parametrize("way", ["memory", "deleted", "unmapped"])
+def test_libraries_without_a_name_or_where_a_file_was(program, same_both_ways, way):
+    library = program("counting", "-shared", "-fPIC", "-Wl,-z,max-page-size=0x200000")    # too large for any gap but the files'
+    assert same_both_ways([program("nameless_library"), way, library]).out.startswith("main: 1011\nthread: 1021\n")
 
 
 def test_libraries_that_libc_loads(program, same_both_ways):

@@ -1,0 +1,80 @@
+// timed_calls.cpp: waiting for what is left of the time.
+#include "timed_calls.hpp"
+
+#include <cerrno>
+#include <cstdint>
+
+#include "actions.hpp"
+#include "cancel.hpp"
+#include "raw.hpp"
+
+namespace mortise::isolate {
+namespace {
+
+constexpr long kMaskBytes = 8;
+
+int answer(long result) noexcept { return failed(result) ? (errno = static_cast<int>(-result), -1) : static_cast<int>(result); }
+
+constexpr long kSecond = 1'000'000'000;
+
+/// At most the end of time.
+timespec sum(timespec a, const timespec& b) noexcept {
+  if (__builtin_add_overflow(a.tv_sec, b.tv_sec, &a.tv_sec)) return {INT64_MAX, 0};
+  a.tv_nsec += b.tv_nsec;
+  if (a.tv_nsec >= kSecond && a.tv_sec < INT64_MAX) ++a.tv_sec, a.tv_nsec -= kSecond;
+  if (a.tv_nsec < 0) --a.tv_sec, a.tv_nsec += kSecond;
+  return a;
+}
+
+/// `wait` takes milliseconds; a negative number is for ever.
+template <class Wait>
+int wait_for(int milliseconds, Wait wait) {
+  constexpr std::int64_t kMillisecond = 1'000'000;
+  if (milliseconds <= 0) return answer(until_interrupted([&] { return wait(milliseconds); }));
+  const std::int64_t end = now_ns() + milliseconds * kMillisecond;
+  int left = milliseconds;
+  return answer(until_interrupted([&] {
+    const long result = wait(left);
+    if (result != -EINTR) return result;
+    const std::int64_t ns = end - now_ns();
+    left = ns > 0 ? static_cast<int>((ns + kMillisecond - 1) / kMillisecond) : 0;
+    return result;
+  }));
+}
+
+}  // namespace
+
+int poll_descriptors(pollfd* descriptors, nfds_t count, int milliseconds) {
+  return wait_for(milliseconds, [&](int left) { return cancellable_call(SYS_poll, as_long(descriptors), static_cast<long>(count), left); });
+}
+
+int wait_for_events(int fd, epoll_event* events, int most, int milliseconds) {
+  return wait_for(milliseconds, [&](int left) { return cancellable_call(SYS_epoll_wait, fd, as_long(events), most, left); });
+}
+
+int wait_for_events_masked(int fd, epoll_event* events, int most, int milliseconds, const sigset_t* mask) {
+  return wait_for(milliseconds, [&](int left) {
+    return cancellable_call(SYS_epoll_pwait, fd, as_long(events), most, left, as_long(mask), kMaskBytes);
+  });
+}
+
+int sleep_on_clock(clockid_t clock, int flags, const timespec* time, timespec* rest) {
+  if (clock == CLOCK_THREAD_CPUTIME_ID) return EINVAL;
+  const timespec asked = *time;  // the rest may be written there
+  const bool is_point = flags & TIMER_ABSTIME;
+  const clockid_t counts = clock == CLOCK_REALTIME && !is_point ? CLOCK_MONOTONIC : clock;  // whoever sets the clock changes no time
+  timespec now{};
+  clock_gettime(counts, &now);
+  const unsigned before = handlers_run();
+  long result = cancellable_call(SYS_clock_nanosleep, clock, flags, as_long(&asked), as_long(rest));
+  if (result != -EINTR || handlers_run() != before) return static_cast<int>(-result);
+  const timespec end = is_point ? asked : sum(now, asked);  // what is left would be rounded up each time
+  result = until_interrupted([&] { return cancellable_call(SYS_clock_nanosleep, counts, TIMER_ABSTIME, as_long(&end), 0); });
+  if (result != -EINTR || is_point || !rest) return static_cast<int>(-result);
+  clock_gettime(counts, &now);
+  *rest = sum(end, {-now.tv_sec, -now.tv_nsec});
+  if (rest->tv_sec < 0) *rest = {};
+  return EINTR;
+}
+
+}  // namespace mortise::isolate
