@@ -6,6 +6,7 @@
 #include "abi/next.hpp"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #include "abi/affinity.hpp"
 #include "mortise/core/inline.hpp"
@@ -99,6 +100,14 @@ void* next_realloc(void* p, std::size_t size) noexcept {
 std::size_t next_usable_size(void* p) noexcept {
   auto* f = usable_size_after.get();
   return f ? f(p) : 0;
+}
+
+Place malloc_in_front() noexcept {
+  Place found[2];
+  found[0].address = reinterpret_cast<std::uintptr_t>(::dlsym(RTLD_DEFAULT, "malloc"));
+  found[1].address = reinterpret_cast<std::uintptr_t>(&is_early);  // something of ours
+  Mappings{}.find(found, 2);
+  return strcmp(found[0].file, found[1].file) == 0 ? Place{} : found[0];
 }
 
 }  // namespace mortise::abi
