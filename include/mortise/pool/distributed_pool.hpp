@@ -28,7 +28,7 @@ class distributed_pool {
  public:
   using value_type = T;
   using handle = pool_handle<distributed_pool>;
-  static constexpr std::int64_t kForEver = -1;
+  static constexpr std::int64_t kForEver = INT64_MAX;
 
   explicit distributed_pool(const pool_options& options) noexcept
     requires std::default_initializable<Lifetime>
@@ -54,7 +54,8 @@ class distributed_pool {
   MORTISE_HOT handle try_acquire(Arguments&&... arguments) noexcept {
     return {this, acquire_raw(std::forward<Arguments>(arguments)...)};
   }
-  /// The same, waiting up to `timeout_ns` nanoseconds, or `kForEver`. Blocking. Waiters are not served in order.
+  /// The same, waiting up to `timeout_ns` nanoseconds, or `kForEver`; not at all when a deadline has gone by, which makes it negative.
+  /// Blocking. Waiters are not served in order.
   template <class... Arguments>
   MORTISE_HOT handle acquire_for(std::int64_t timeout_ns, Arguments&&... arguments) noexcept {
     return {this, acquire_raw_for(timeout_ns, std::forward<Arguments>(arguments)...)};
