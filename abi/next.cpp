@@ -103,11 +103,17 @@ std::size_t next_usable_size(void* p) noexcept {
 }
 
 Place malloc_in_front() noexcept {
+  void* const allocates = ::dlsym(RTLD_DEFAULT, "malloc");
   Place found[2];
-  found[0].address = reinterpret_cast<std::uintptr_t>(::dlsym(RTLD_DEFAULT, "malloc"));
+  found[0].address = reinterpret_cast<std::uintptr_t>(allocates);
   found[1].address = reinterpret_cast<std::uintptr_t>(&is_early);  // something of ours
   Mappings{}.find(found, 2);
-  return strcmp(found[0].file, found[1].file) == 0 ? Place{} : found[0];
+  if (!allocates || strcmp(found[0].file, found[1].file) == 0) return {};
+  // In a program that is not position-independent the address of malloc may be that of a jump in the program. It is asked for a block.
+  void* const p = reinterpret_cast<void* (*)(std::size_t)>(allocates)(1);
+  const bool is_ours = heap.holds(static_cast<std::byte*>(p));
+  if (void* const frees = ::dlsym(RTLD_DEFAULT, "free")) reinterpret_cast<void (*)(void*)>(frees)(p);
+  return is_ours ? Place{} : found[0];
 }
 
 }  // namespace mortise::abi
