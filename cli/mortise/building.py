@@ -47,6 +47,8 @@ def build(spec: Path, wanted: Wanted) -> Composition:
     """Reads, checks, compiles; leaves the library (and the C header of a static one) at `wanted.output`."""
     parts = kit.kit()
     made = composition.read(spec, Catalogue(parts.include))
+    if not wanted.is_static:
+        demand_own_name(made)
     with tempfile.TemporaryDirectory(prefix="mortise-build-") as folder:
         room = Path(folder)
         (room / "composition.hpp").write_text(header_of(made, wanted), encoding="utf-8")
@@ -67,6 +69,14 @@ def build(spec: Path, wanted: Wanted) -> Composition:
         except OSError as e:
             raise WrongUse(f"cannot write '{wanted.output}': {e.strerror}; name a file in a folder that can be written") from None
     return made
+
+
+def demand_own_name(made: Composition) -> None:
+    """What a library says of itself, its statistics and its reports of faults, tells allocators apart by their names."""
+    from mortise import catalogue
+
+    if made.name in {a.name for a in catalogue.allocators()}:
+        raise WrongUse(f'{made.path}:{made.line}: name = "{made.name}": an allocator that ships has this name: expected another one, such as "my_{made.name}"')
 
 
 def place(made: Path, output: Path) -> None:
@@ -100,9 +110,7 @@ def cached(spec: Path) -> Path:
     except OSError as e:
         raise WrongUse(f"cannot keep the built library in '{library.parent}': {e.strerror}; "
                        "set XDG_CACHE_HOME to a folder that can be written") from None
-    fresh = library.with_name(f"{os.getpid()}.so")
-    build(spec, Wanted(fresh))
-    fresh.rename(library)
+    build(spec, Wanted(library))
     return library
 
 

@@ -25,6 +25,14 @@ from mortise.errors import WrongUse
 from mortise.headers import UNITS, Catalogue, Entry, Parameter, in_units
 
 KEYS = ("name", "summary", "use", "layers")
+TAKEN = frozenset(  # a name is one of a class: no keywords, no macros of libc's
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval "
+    "constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected "
+    "public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this thread_local "
+    "throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq assert errno offsetof stderr "
+    "stdin stdout va_arg va_end va_start".split()
+)
 TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{},=\n]|[^\s\[\]{},=#]+', re.S)
 Lines = dict[tuple[Any, ...], int]
 
@@ -63,6 +71,7 @@ class Placed:
 @dataclass
 class Composition:
     path: Path
+    line: int  # of the name
     name: str
     summary: str
     use: str
@@ -157,8 +166,10 @@ class Reader:
             if key not in KEYS:
                 raise self.nearest((key,), "key", key, KEYS, "")
         name = document.get("name", re.sub(r"\W", "_", self.path.stem))
-        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            raise self.wrong(("name",), f"name = {shown(name)}: expected a word of small letters, digits and _, such as \"mine\"")
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
+            raise self.wrong(("name",), f"name = {shown(name)}: expected a word of at most 31 small letters, digits and _, such as \"mine\"")
+        if name in TAKEN:
+            raise self.wrong(("name",), f"name = {shown(name)}: C++ has taken this word: expected another one, such as \"my_{name}\"")
         for key in ("summary", "use"):
             if not re.fullmatch(r'[^"\\\x00-\x1f]*', str(document.get(key, ""))) or not isinstance(document.get(key, ""), str):
                 raise self.wrong((key,), f"{key}: expected one line of text without quotes and backslashes")
@@ -167,7 +178,7 @@ class Reader:
         layers = self.list_of(("layers",), document["layers"])
         self.judge_order(layers)
         summary = document.get("summary") or " over ".join(p.entry.name for p in layers)
-        return Composition(self.path, name, summary, document.get("use", ""), layers, list(self.headers))
+        return Composition(self.path, self.lines.get(("name",), 1), name, summary, document.get("use", ""), layers, list(self.headers))
 
     def list_of(self, at: tuple[Any, ...], items: Any) -> list[Placed]:
         if not isinstance(items, list):

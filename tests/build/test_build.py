@@ -78,15 +78,25 @@ def test_run_explain_and_compare_take_the_composition_itself(mortise):
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]
-    assert mortise("run", "--alloc", built("mine"), "--only-self", "--", *child).ok().out == "preload=\n"
+    for alloc in (built("mine"), ROOT / "examples/mine.toml"):
+        assert mortise("run", "--alloc", alloc, "--only-self", "--", *child).ok().out == "preload=\n", alloc
+
+
+def test_places_of_a_fault_are_named_for_it_too(mortise, built, tmp_path):
+    (tmp_path / "crime.c").write_text(CRIME)
+    subprocess.run(["cc", "-O0", "-g", "-w", tmp_path / "crime.c", "-o", tmp_path / "crime"], check=True)
+    done = mortise("run", "--alloc", built("hardened"), "--", tmp_path / "crime", "double")
+    assert done.status == -6 and "fault=double_free " in done.err and re.search(r"freed at main \(\S*crime.c:7\)", done.err), done.err
 
 
 def test_a_composition_is_an_arm(mortise, built, tmp_path):
+    """With the settings that it has as an allocator that ships has them."""
     out = tmp_path / "out.json"
-    mortise("compare", "--arms", f"glibc,{built('frugal')},{ROOT / 'examples/frugal.toml'}", "--rounds", "2", "--warmup", "0", "--no-profile",
+    mortise("compare", "--arms", f"glibc,{built('frugal')}:purge_ms=5,{ROOT / 'examples/frugal.toml'}", "--rounds", "2", "--warmup", "0", "--no-profile",
             "--json", out, "--", "sort", ROOT / "README.md")
     arms = json.loads(out.read_text())["arms"]
     assert [arm["served"] for name, arm in arms.items() if "frugal" in name] == [1, 1], arms.keys()
+    assert [arm["env"] for name, arm in arms.items() if "frugal" in name] == [{"MORTISE_CONF": "purge_ms=5"}, {}]
 
 
 def test_an_installed_copy_builds_too(tmp_path, mortise):
