@@ -24,7 +24,7 @@ from typing import Any
 from mortise.errors import WrongUse
 from mortise.headers import UNITS, Catalogue, Entry, Parameter, in_units
 
-KEYS = ("name", "summary", "use", "layers")
+KEYS = ("name", "summary", "use", "headers", "layers")
 TAKEN = frozenset(  # a name is one of a class: no keywords, no macros of libc's
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval "
     "constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export "
@@ -76,7 +76,8 @@ class Composition:
     summary: str
     use: str
     layers: list[Placed]
-    headers: list[str]
+    headers: list[str]  # of shipped layers and policies, below include
+    own: list[Path]  # headers of the user's
 
     def entries(self) -> list[Placed]:
         return [p for layer in self.layers for p in layer.all()]
@@ -175,10 +176,27 @@ class Reader:
                 raise self.wrong((key,), f"{key}: expected one line of text without quotes and backslashes")
         if not isinstance(document.get("layers"), list) or not document["layers"]:
             raise self.wrong(("layers",), 'layers: expected a list from top to bottom, such as layers = ["Tlsf", "MmapHeap"]')
+        own = self.own_headers(document.get("headers", []))
         layers = self.list_of(("layers",), document["layers"])
         self.judge_order(layers)
         summary = document.get("summary") or " over ".join(p.entry.name for p in layers)
-        return Composition(self.path, self.lines.get(("name",), 1), name, summary, document.get("use", ""), layers, list(self.headers))
+        return Composition(self.path, self.lines.get(("name",), 1), name, summary, document.get("use", ""), layers, list(self.headers), own)
+
+    def own_headers(self, named: Any) -> list[Path]:
+        """Headers with layers of the user's own, beside the composition; the catalogue has those layers afterwards."""
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            raise self.wrong(("headers",), f'headers = {shown(named)}: expected a list of files with layers, such as ["my_layer.hpp"]')
+        found = []
+        for i, name in enumerate(named):
+            path = (self.path.parent / name).resolve()
+            try:
+                self.catalogue.add(path, path.read_text(encoding="utf-8"))
+            except OSError as e:
+                raise self.wrong(("headers", i), f"cannot read '{name}': {e.strerror}; it is looked for beside the composition") from None
+            except (WrongUse, UnicodeDecodeError) as e:
+                raise self.wrong(("headers", i), f"'{name}': {e}") from None
+            found.append(path)
+        return found
 
     def list_of(self, at: tuple[Any, ...], items: Any) -> list[Placed]:
         if not isinstance(items, list):

@@ -75,6 +75,32 @@ def test_run_explain_and_compare_take_the_composition_itself(mortise):
     assert "programs that must stay small" in mortise("explain", spec).ok().out
 
 
+STALE = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  unsigned char* volatile p = malloc(100);
+  p[99] = 1;
+  free(p);
+  printf("%d\\n", p[99]);
+  return 0;
+}
+"""
+
+
+def test_a_layer_of_ones_own_does_what_it_says(mortise, built, tmp_path):
+    """From a header beside the composition; run again after a change, the composition is built anew."""
+    (tmp_path / "stale.c").write_text(STALE)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "stale.c", "-o", tmp_path / "stale"], check=True)
+    assert run([tmp_path / "stale"], preload=(built("poisoned"),)).ok().out == "239\n"
+    assert "PoisonOnFree" in mortise("explain", built("poisoned")).ok().out
+    header = (ROOT / "examples/poison_on_free.hpp").read_text()
+    (tmp_path / "poisoned.toml").write_text((ROOT / "examples/poisoned.toml").read_text())
+    for byte, text in (("239", header), ("17", header.replace("b.ptr, kByte", "b.ptr, 17"))):
+        (tmp_path / "poison_on_free.hpp").write_text(text)
+        assert mortise("run", "--alloc", tmp_path / "poisoned.toml", "--", tmp_path / "stale").ok().out == f"{byte}\n"
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]
