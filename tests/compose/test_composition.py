@@ -117,6 +117,14 @@ def test_what_is_no_list_is_refused(what: str, compiler: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_pool_of_objects_that_no_slot_is_aligned_for_is_refused(compiler: str, tmp_path: Path) -> None:
+    """Its constructor would succeed, and every acquisition fail."""
+    source = tmp_path / "pool.cpp"
+    source.write_text('#include "mortise/pool.hpp"\nstruct alignas(131072) Page { char byte; };\nmortise::distributed_pool<Page> pool{{.maximum = 4}};\n')
+    assert "slots begin at multiples of 64 KiB at most" in first_error(compile_text(compiler, source, "-fsyntax-only").stdout)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
 def test_malloc_is_not_exported_without_block_of(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "bare.hpp").write_text(EXPORT.format(layers="MmapHeap<>"))
     source = tmp_path / "export.cpp"

@@ -25,6 +25,8 @@ namespace mortise {
 /// mistakes.
 template <class T, PoolLifetime<T> Lifetime = constructed_each_time<T>, class Checks = unchecked>
 class distributed_pool {
+  static_assert(alignof(T) <= pools::BlockPool::kAlignMax, "distributed_pool<T>: slots begin at multiples of 64 KiB at most");
+
  public:
   using value_type = T;
   using handle = pool_handle<distributed_pool>;
