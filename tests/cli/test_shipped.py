@@ -121,10 +121,10 @@ def test_what_was_found_in_a_daemon_that_gives_up_root_is_told(the_build, cli, w
 
 
 @only_root
-@pytest.mark.parametrize(("words", "status"), ((["profile"], 3), (["affinity"], 0)))
-def test_a_daemon_that_can_write_nothing_at_its_end_is_told_of(the_build, cli, words, status, tmp_path):
-    done = cli(*words, "--", "/usr/bin/python3", "-c", f"import os; os.chroot('{tmp_path}'); {AS_NOBODY}")
-    assert done.returncode == status and starting.LEFT_NOTHING in done.stderr, done.stderr
+@pytest.mark.parametrize("command", ("profile", "affinity"))
+def test_a_daemon_that_can_write_nothing_at_its_end_is_told_of(the_build, cli, command, tmp_path):
+    done = cli(command, "--", "/usr/bin/python3", "-c", f"import os; os.chroot('{tmp_path}'); {AS_NOBODY}")
+    assert done.returncode == 3 and starting.LEFT_NOTHING in done.stderr, done.stderr
 
 
 @only_root
