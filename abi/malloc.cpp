@@ -263,10 +263,10 @@ MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
   return stays(heap, ptr, size) ? p : reallocate(ptr, size);
 }
 
-/// As glibc 2.36: an alignment that is no power of two is rounded up to one.
+/// As glibc 2.36: an alignment that is no power of two is rounded up to one, and one that cannot be is wrong use.
 MORTISE_COLD void* allocate_aligned(std::size_t align, std::size_t size) noexcept {
   if (align <= kMinAlign) return allocate({.size = size});
-  if (align > kRequestMax / 2 + 1) return fail(EINVAL);
+  if (align > kRequestMax / 2 + 1) return fail(align > SIZE_MAX / 2 + 1 ? EINVAL : ENOMEM);
   return allocate({.size = size, .align = std::bit_ceil(align)});
 }
 

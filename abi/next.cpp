@@ -6,6 +6,7 @@
 #include "abi/next.hpp"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #include "abi/affinity.hpp"
 #include "mortise/core/inline.hpp"
@@ -99,6 +100,20 @@ void* next_realloc(void* p, std::size_t size) noexcept {
 std::size_t next_usable_size(void* p) noexcept {
   auto* f = usable_size_after.get();
   return f ? f(p) : 0;
+}
+
+Place malloc_in_front() noexcept {
+  void* const allocates = ::dlsym(RTLD_DEFAULT, "malloc");
+  Place found[2];
+  found[0].address = reinterpret_cast<std::uintptr_t>(allocates);
+  found[1].address = reinterpret_cast<std::uintptr_t>(&is_early);  // something of ours
+  Mappings{}.find(found, 2);
+  if (!allocates || strcmp(found[0].file, found[1].file) == 0) return {};
+  // In a program that is not position-independent the address of malloc may be that of a jump in the program. It is asked for a block.
+  void* const p = reinterpret_cast<void* (*)(std::size_t)>(allocates)(1);
+  const bool is_ours = heap.holds(static_cast<std::byte*>(p));
+  if (void* const frees = ::dlsym(RTLD_DEFAULT, "free")) reinterpret_cast<void (*)(void*)>(frees)(p);
+  return is_ours ? Place{} : found[0];
 }
 
 }  // namespace mortise::abi

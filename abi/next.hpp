@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "abi/places.hpp"
+
 namespace mortise::abi {
 
 /// Frees a block that is not ours (made by libc before we were there, or behind our back). Ignored when nobody comes
@@ -12,5 +14,10 @@ void next_free(void* p) noexcept;
 void* next_allocate(std::size_t size, std::size_t align, bool zeroed) noexcept;
 void* next_realloc(void* p, std::size_t size) noexcept;
 std::size_t next_usable_size(void* p) noexcept;
+
+/// The malloc that the program calls where others stand in front of ours: preloaded before us, a sanitizer's, or everybody's when
+/// we were opened by dlopen. Its file is empty when it is ours. Weak: a library without malloc has none to look for. Not before
+/// the loader has finished. O(mappings).
+[[gnu::weak, gnu::visibility("hidden")]] Place malloc_in_front() noexcept;
 
 }  // namespace mortise::abi

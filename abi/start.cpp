@@ -15,10 +15,13 @@
 
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
+#include "abi/next.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/control_group.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/sync/futex_lock.hpp"
+
+extern "C" [[gnu::weak]] void __asan_init() noexcept;
 
 #ifdef __GLIBC__  // its pthread_atfork is a part of every program that calls it; what that calls may be called at any time
 extern "C" int __register_atfork(void (*)(), void (*)(), void (*)(), void*) noexcept;
@@ -223,12 +226,16 @@ template <class Write> void write_at_end(const char* setting, Write&& write) noe
   if (*setting && !out.close()) warn_of_full_file(path);
 }
 
+Place other_malloc() noexcept { return malloc_in_front ? malloc_in_front() : Place{}; }
+
 void say_hello() noexcept {
   os::Line<> line;
+  const Place other = other_malloc();
   line.text("mortise " MORTISE_VERSION " ")
       .text(Card::kName)
-      .text(" active pid=")
+      .text(other.file[0] ? " inactive pid=" : " active pid=")
       .number(static_cast<std::uint64_t>(getpid()));
+  if (other.file[0]) return line.text(" malloc=").text(other.file).flush();
   line.text(" cpus=").number(facts.cpus).text(" page=").number(facts.page_bytes);
   line.text(" caches=")
       .text(!facts.rseq.is_kernels         ? "own"
@@ -244,6 +251,13 @@ void say_hello() noexcept {
   constexpr const char* kHuge[] = {"auto", "never", "madvise"};
   line.text(" huge=").text(kHuge[static_cast<int>(settings.huge)]);
   line.flush();
+}
+
+/// Linked in, our malloc stands in front of AddressSanitizer's, which then has no block to watch and says nothing of that.
+void warn_of_address_sanitizer() noexcept {
+  if (!__asan_init || !malloc_in_front || other_malloc().file[0]) return;
+  os::Line<> line;
+  line.text("mortise[").text(Card::kName).text("] warning: AddressSanitizer sees no block of this heap: link one of the two").flush();
 }
 
 /// Runs before libc's own constructor has set `environ`; glibc hands the environment to constructors, others set it
@@ -269,6 +283,7 @@ void say_hello() noexcept {
   if (settings.inspect) os::syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0L, 0L, 0L);
   fill_reserve(heap);
   if (settings.verbose) say_hello();
+  warn_of_address_sanitizer();
   AffinitySettings<Heap>::hand_over(heap);
 }
 

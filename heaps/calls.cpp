@@ -95,7 +95,8 @@ MORTISE_EXPORT void* mo_heap_alloc_zeroed(mo_heap* heap, std::size_t count, std:
 }
 
 MORTISE_EXPORT void* mo_heap_alloc_aligned(mo_heap* heap, std::size_t align, std::size_t size) noexcept {
-  if (!is_power_of_two(align) || align > kRequestMax / 2) return fail(EINVAL);
+  if (!is_power_of_two(align)) return fail(EINVAL);
+  if (align > kRequestMax / 2) return fail(ENOMEM);
   if (align < kMinAlign) align = kMinAlign;
   return on_stack(heap, [&](auto& stack) { return allocate(stack, {.size = size, .align = align}); });
 }

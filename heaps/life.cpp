@@ -187,11 +187,12 @@ MORTISE_EXPORT void mo_heap_destroy(mo_heap* heap) noexcept {
 
 MORTISE_EXPORT void mo_heap_set_limit(mo_heap* heap, std::size_t bytes) noexcept {
   if (SpanHeap* s = as_spans(heap)) s->lease().set_limit_bytes(bytes ? bytes : kNoLimit);
+  else as_arena(heap);  // its limit is its memory
 }
 
 MORTISE_EXPORT std::size_t mo_heap_trim(mo_heap* heap) noexcept {
   SpanHeap* s = as_spans(heap);
-  if (!s) return 0;
+  if (!s) return as_arena(heap), 0;  // has no caches, and its memory is the program's
   SpanHeap::Stack::Thread t;
   const std::size_t before = s->lease().taken_bytes();
   trim_below(s->stack, t);

@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// The library behind a symbol that the program has no more of than a jump to it: the first in the loader's order that defines it.
+static const char* home_beyond_program(const char* symbol) {
+  for (struct link_map* object = _r_debug.r_map->l_next; object != NULL; object = object->l_next) {
+    Dl_info info;
+    void* library = *object->l_name ? dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void* address = library != NULL ? dlsym(library, symbol) : NULL;
+    if (library != NULL) dlclose(library);
+    if (address != NULL && dladdr(address, &info) != 0 && strcmp(info.dli_fname, object->l_name) == 0) return object->l_name;
+  }
+  return "-";
+}
+
 static const char* home_of(const char* symbol) {
   Dl_info info;
+  const ElfW(Sym)* entry = NULL;
   void* address = dlsym(RTLD_DEFAULT, symbol);
-  return address != NULL && dladdr(address, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "-";
+  if (address == NULL || dladdr1(address, &info, (void**)&entry, RTLD_DL_SYMENT) == 0 || info.dli_fname == NULL) return "-";
+  return entry != NULL && entry->st_shndx == SHN_UNDEF ? home_beyond_program(symbol) : info.dli_fname;
 }
 
 static long peak_kilobytes(void) {

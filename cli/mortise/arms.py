@@ -148,7 +148,12 @@ def library(base: str) -> str:
         raise WrongUse(f"'{base}' is a program, which the loader does not preload: {expected}")
     if "malloc" not in image.own:
         raise WrongUse(f"'{base}' defines no malloc that a program could call: {expected}")
-    return str(path.absolute())
+    return preloadable(str(path.absolute()))
+
+
+def is_ours(library: str | None) -> bool:
+    """Whether a library is an allocator of this project: one that ships, or one that 'mortise build' made."""
+    return library is not None and "mortise_descriptor" in elf.image(Path(library)).own
 
 
 def _settings(arm: Arm, base: str, text: str) -> dict[str, str]:
@@ -156,7 +161,7 @@ def _settings(arm: Arm, base: str, text: str) -> dict[str, str]:
     variable.
     """
     pairs = environment(text)
-    if arm.kind == "ours" and not all(key.isupper() for key in pairs):
+    if is_ours(arm.library) and not all(key.isupper() for key in pairs):
         return {"MORTISE_CONF": conf.joined(os.environ.get("MORTISE_CONF"), conf.checked(text))}
     if any(not key.isupper() for key in pairs):
         raise WrongUse(
@@ -184,7 +189,14 @@ def environment(text: str) -> dict[str, str]:
 
 def preload(*libraries: str | None) -> str:
     """What LD_PRELOAD should be: ours first, then what the user had."""
-    return ":".join([lib for lib in libraries if lib] + [lib for lib in (os.environ.get("LD_PRELOAD"),) if lib])
+    return ":".join([preloadable(lib) for lib in libraries if lib] + [lib for lib in (os.environ.get("LD_PRELOAD"),) if lib])
+
+
+def preloadable(library: str) -> str:
+    """The path itself. Of one that LD_PRELOAD cannot hold the loader would only mumble, and run the program on glibc."""
+    if set(library) & set(" :"):
+        raise WrongUse(f"'{library}' cannot be preloaded: a space or a colon ends a name in LD_PRELOAD: expected a path without them")
+    return library
 
 
 def served_by(arm: Arm, library: str) -> bool | None:

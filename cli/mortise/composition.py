@@ -24,7 +24,15 @@ from typing import Any
 from mortise.errors import WrongUse
 from mortise.headers import UNITS, Catalogue, Entry, Parameter, in_units
 
-KEYS = ("name", "summary", "use", "layers")
+KEYS = ("name", "summary", "use", "headers", "layers")
+TAKEN = frozenset(  # a name is one of a class: no keywords, no macros of libc's
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval "
+    "constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected "
+    "public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this thread_local "
+    "throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq assert errno offsetof stderr "
+    "stdin stdout va_arg va_end va_start".split()
+)
 TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{},=\n]|[^\s\[\]{},=#]+', re.S)
 Lines = dict[tuple[Any, ...], int]
 
@@ -63,11 +71,13 @@ class Placed:
 @dataclass
 class Composition:
     path: Path
+    line: int  # of the name
     name: str
     summary: str
     use: str
     layers: list[Placed]
-    headers: list[str]
+    headers: list[str]  # of shipped layers and policies, below include
+    own: list[Path]  # headers of the user's
 
     def entries(self) -> list[Placed]:
         return [p for layer in self.layers for p in layer.all()]
@@ -157,17 +167,36 @@ class Reader:
             if key not in KEYS:
                 raise self.nearest((key,), "key", key, KEYS, "")
         name = document.get("name", re.sub(r"\W", "_", self.path.stem))
-        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            raise self.wrong(("name",), f"name = {shown(name)}: expected a word of small letters, digits and _, such as \"mine\"")
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
+            raise self.wrong(("name",), f"name = {shown(name)}: expected a word of at most 31 small letters, digits and _, such as \"mine\"")
+        if name in TAKEN:
+            raise self.wrong(("name",), f"name = {shown(name)}: C++ has taken this word: expected another one, such as \"my_{name}\"")
         for key in ("summary", "use"):
             if not re.fullmatch(r'[^"\\\x00-\x1f]*', str(document.get(key, ""))) or not isinstance(document.get(key, ""), str):
                 raise self.wrong((key,), f"{key}: expected one line of text without quotes and backslashes")
         if not isinstance(document.get("layers"), list) or not document["layers"]:
             raise self.wrong(("layers",), 'layers: expected a list from top to bottom, such as layers = ["Tlsf", "MmapHeap"]')
+        own = self.own_headers(document.get("headers", []))
         layers = self.list_of(("layers",), document["layers"])
         self.judge_order(layers)
         summary = document.get("summary") or " over ".join(p.entry.name for p in layers)
-        return Composition(self.path, name, summary, document.get("use", ""), layers, list(self.headers))
+        return Composition(self.path, self.lines.get(("name",), 1), name, summary, document.get("use", ""), layers, list(self.headers), own)
+
+    def own_headers(self, named: Any) -> list[Path]:
+        """Headers with layers of the user's own, beside the composition; the catalogue has those layers afterwards."""
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            raise self.wrong(("headers",), f'headers = {shown(named)}: expected a list of files with layers, such as ["my_layer.hpp"]')
+        found = []
+        for i, name in enumerate(named):
+            path = (self.path.parent / name).resolve()
+            try:
+                self.catalogue.add(path, path.read_text(encoding="utf-8"))
+            except OSError as e:
+                raise self.wrong(("headers", i), f"cannot read '{name}': {e.strerror}; it is looked for beside the composition") from None
+            except (WrongUse, UnicodeDecodeError) as e:
+                raise self.wrong(("headers", i), f"'{name}': {e}") from None
+            found.append(path)
+        return found
 
     def list_of(self, at: tuple[Any, ...], items: Any) -> list[Placed]:
         if not isinstance(items, list):

@@ -35,6 +35,7 @@ class Image:
 DF_1_PIE = 0x08000000
 WATCHED = (
     "malloc",
+    "mortise_descriptor",
     "free",
     "calloc",
     "realloc",

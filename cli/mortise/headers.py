@@ -102,6 +102,20 @@ class Catalogue:
                 entry.slot = SLOT_OF_FOLDER.get(path.parent.name) or SLOT_OF_HEADER.get(path.stem) or camel(path.stem)
                 self.policies[f"{entry.slot}.{entry.name}"] = entry
 
+    def add(self, path: Path, text: str) -> None:
+        """A header of the user's own: its classes with `kName` and `kWhat` are layers where they have an `Over`, and sources where not."""
+        self.concepts |= concepts(text)
+        self.constants |= constants(text)
+        found = entries(text, str(path), "guard")
+        for entry in found:
+            if entry.name in self.layers:
+                raise WrongUse(f"its layer '{entry.name}' has the name of another one: expected a kName of its own")
+            if "Over" not in entry.members:
+                entry.family = "source"
+            self.layers[entry.name] = entry
+        if not found:
+            raise WrongUse("no layer in it: expected a class with kName and kWhat, as in examples/poison_on_free.hpp")
+
     def answers(self, p: Parameter) -> dict[str, Entry]:
         """The policies that fit a parameter: of its slot, with every member that its concept asks for."""
         wanted = self.concepts.get(p.concept, set())

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ def process(pid: int) -> dict[str, Any]:
     libraries = [read(pid, mapping) for mapping in mappings(pid)]
     if not libraries:
         raise CannotWork(
-            f"process {pid} ({program(pid)}) does not run on a mortise allocator: "
-            "start it with 'mortise run -- PROG', then ask again"
+            f"process {pid} ({program(pid)}) does not run on a mortise allocator that can be read: "
+            "start it with 'mortise run -- PROG', then ask again; one that is linked in prints its own (MORTISE_STATS=exit)"
         )
     return {"schema": formats.PROCESS, "pid": pid, "program": program(pid), "libraries": libraries}
 
@@ -47,7 +48,7 @@ def program(pid: int) -> str:
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """Libraries named libmortise-NAME.so that export a descriptor of a heap."""
+    """Libraries that export a descriptor of a heap, whatever a user has called them. O(bytes of the libraries)."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -60,7 +61,7 @@ def mappings(pid: int) -> list[Mapping]:
         if len(parts) < 6 or int(parts[2], 16) != 0:
             continue
         path = parts[5].removesuffix(" (deleted)")
-        if Path(path).name.startswith("libmortise") and path not in found:
+        if ".so" in Path(path).name and path not in found:
             found[path] = Mapping(parts[5], parts[0].split("-")[0], parts[0])
     return [mapping for mapping in found.values() if describes_a_heap(pid, mapping)]
 
@@ -79,11 +80,16 @@ def describes_a_heap(pid: int, mapping: Mapping) -> bool:
 
     try:
         with file_of(pid, mapping).open("rb") as file:
+            with mmap(file.fileno(), 0, access=ACCESS_READ) as text:
+                if text.find(b"mortise_descriptor") < 0:  # as for nearly all: reading symbols takes long
+                    return False
             table = ELFFile(file).get_section_by_name(".dynsym")
             return table is not None and bool(table.get_symbol_by_name("mortise_descriptor"))
-    except ELFError:
+    except (ELFError, ValueError):  # an empty file cannot be mapped
         return False
     except OSError as e:
+        if not Path(mapping.path).name.startswith("libmortise"):
+            return False
         raise CannotWork(
             f"cannot open {mapping.path} of process {pid}: {e.strerror}; where the file was replaced, be root"
         ) from None

@@ -104,6 +104,25 @@ def killed(process: subprocess.Popen) -> str | None:
     return f"signal {-process.returncode} ended it" if process.returncode < 0 else None
 
 
+def why_no_record(process: subprocess.Popen, folder: Path) -> str:
+    """Why the program, which has ended, did not write the file in a folder of `records` that it was to write."""
+    if how := killed(process):
+        return how
+    if on := ", ".join(map(str, heirs(folder))):
+        return f"it went on in the background (process {on}) instead of staying in the foreground"
+    return LEFT_NOTHING
+
+
+def heirs(folder: Path) -> list[int]:
+    """Processes that go on when the program has ended, as daemons do: they have the record's name from it. O(processes)."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # ended meanwhile, or another user's
+            if bytes(folder) in (place / "environ").read_bytes():
+                found.append(int(place.name))
+    return sorted(found)
+
+
 @contextmanager
 def handled(handler: Any) -> Iterator[None]:
     """Signals that are to be passed on, handled; those that the caller ignores (nohup) stay ignored, here and in the program."""

@@ -5,9 +5,9 @@
  *   mo_heap_free(heap, n);                                 from any thread, also after the one that made it has ended
  *   mo_heap_destroy(heap);                                 everything that is left, without looking at a block: O(spans)
  *
- * The program's malloc stays what it is. Blocks are aligned to 16. Every call is thread-safe but for two that must be the last
- * on their heap: mo_heap_destroy, and mo_heap_create's failure. Calls that give memory return NULL and set errno to ENOMEM
- * when there is none, or when the heap's limit is met. A hit in the cache of the core is wait-free; a miss takes a lock.
+ * The program's malloc stays what it is. Blocks are aligned to 16. Every call is thread-safe but for mo_heap_destroy, which must be
+ * the last one on its heap. Calls that give memory return NULL and set errno to ENOMEM when there is none, or when the heap's
+ * limit is met. A hit in the cache of the core is wait-free; a miss takes a lock.
  * Freeing what lies outside the heap's blocks, and using a heap that was destroyed, is reported and ends the program, as far as
  * it is noticed; a small block freed twice is not. docs/heaps.md is the guide. */
 #ifndef MORTISE_H

@@ -48,7 +48,7 @@ typedef struct mo_pool_statistics {
   uint64_t wait_histogram[MO_POOL_WAIT_BUCKETS]; /* [0] below 1 microsecond, [i] below 2^i, the last: longer */
 } mo_pool_statistics;
 
-#define MO_POOL_FOR_EVER ((int64_t)-1)
+#define MO_POOL_FOR_EVER INT64_MAX
 #define MO_POOL_NO_INDEX UINT32_MAX
 
 /* NULL when the options make no sense or the system refuses the memory. */
@@ -57,7 +57,7 @@ mo_pool* mo_pool_create(const mo_pool_options* options);
 void mo_pool_destroy(mo_pool* pool);
 
 void* mo_pool_try_acquire(mo_pool* pool);
-/* Waits up to `timeout_ns`, or MO_POOL_FOR_EVER. */
+/* Waits up to `timeout_ns`, or MO_POOL_FOR_EVER; not at all when a deadline has gone by, which makes it negative. */
 void* mo_pool_acquire_for(mo_pool* pool, int64_t timeout_ns);
 void mo_pool_release(mo_pool* pool, void* block); /* NULL is ignored */
 

@@ -1,10 +1,20 @@
 //! Compiles one allocator from the same headers and sources as the shared libraries, by the C++ compiler that `cc` finds.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, path::Path, path::PathBuf};
 
 const ALLOCATORS: [&str; 5] = ["hslab", "wfslab", "tlsf", "hslabd", "hslab_hardened"];
 /// The interface NAME_malloc and what starts, settles and reports; malloc itself, and what reads a preloaded heap, stay out.
-const FILES: [&str; 9] = ["library", "start", "conf", "idle", "report", "trap", "snapshot", "resident", "profile"];
+const FILES: [&str; 9] = [
+    "packaging/rust/start",
+    "abi/library",
+    "abi/conf",
+    "abi/idle",
+    "abi/report",
+    "abi/trap",
+    "abi/snapshot",
+    "abi/resident",
+    "abi/profile",
+];
 const FLAGS: [&str; 7] = [
     "-fno-exceptions",
     "-fno-rtti",
@@ -42,17 +52,17 @@ fn main() {
         build.flag(flag);
     }
     for file in FILES {
-        build.file(root.join(format!("abi/{file}.cpp")));
+        build.file(root.join(format!("{file}.cpp")));
     }
     build.compile("mortise_rust");
     bindings(name, &out);
-    for place in ["abi", "include", "packaging/rust/build.rs"] {
+    for place in ["abi", "include", "packaging/rust"] {
         println!("cargo:rerun-if-changed={}", root.join(place).display());
     }
 }
 
 /// The functions of abi/library.cpp, which carry the allocator's name.
-fn bindings(name: &str, out: &PathBuf) {
+fn bindings(name: &str, out: &Path) {
     let functions = [
         ("malloc", "(size: usize) -> *mut u8"),
         ("calloc", "(count: usize, size: usize) -> *mut u8"),
@@ -72,7 +82,7 @@ fn bindings(name: &str, out: &PathBuf) {
 }
 
 /// The two lists that conf.cpp includes, from the table of settings: X(name, "default") and X(name, NAME).
-fn settings(table: &str, out: &PathBuf) {
+fn settings(table: &str, out: &Path) {
     let value = |line: &str, key: &str| line.strip_prefix(key)?.trim_start().strip_prefix('=').map(|v| v.trim().to_string());
     let (mut keys, mut variables) = (String::new(), String::new());
     for entry in table.split("[[").filter(|entry| entry.starts_with("key]]")) {

@@ -80,18 +80,54 @@ def test_run_explain_and_compare_take_the_composition_itself(mortise):
     assert "programs that must stay small" in mortise("explain", spec).ok().out
 
 
+STALE = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  unsigned char* volatile p = malloc(100);
+  p[99] = 1;
+  free(p);
+  printf("%d\\n", p[99]);
+  return 0;
+}
+"""
+
+
+def test_a_layer_of_ones_own_does_what_it_says(mortise, built, tmp_path):
+    """From a header beside the composition; run again after a change, the composition is built anew."""
+    (tmp_path / "stale.c").write_text(STALE)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "stale.c", "-o", tmp_path / "stale"], check=True)
+    assert run([tmp_path / "stale"], preload=(built("poisoned"),)).ok().out == "239\n"
+    assert "PoisonOnFree" in mortise("explain", built("poisoned")).ok().out
+    header = (ROOT / "examples/poison_on_free.hpp").read_text()
+    (tmp_path / "poisoned.toml").write_text((ROOT / "examples/poisoned.toml").read_text())
+    for byte, text in (("239", header), ("17", header.replace("b.ptr, kByte", "b.ptr, 17"))):
+        (tmp_path / "poison_on_free.hpp").write_text(text)
+        assert mortise("run", "--alloc", tmp_path / "poisoned.toml", "--", tmp_path / "stale").ok().out == f"{byte}\n"
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]
-    assert mortise("run", "--alloc", built("mine"), "--only-self", "--", *child).ok().out == "preload=\n"
+    for alloc in (built("mine"), ROOT / "examples/mine.toml"):
+        assert mortise("run", "--alloc", alloc, "--only-self", "--", *child).ok().out == "preload=\n", alloc
+
+
+def test_places_of_a_fault_are_named_for_it_too(mortise, built, tmp_path):
+    (tmp_path / "crime.c").write_text(CRIME)
+    subprocess.run(["cc", "-O0", "-g", "-w", tmp_path / "crime.c", "-o", tmp_path / "crime"], check=True)
+    done = mortise("run", "--alloc", built("hardened"), "--", tmp_path / "crime", "double")
+    assert done.status == -6 and "fault=double_free " in done.err and re.search(r"freed at main \(\S*crime.c:7\)", done.err), done.err
 
 
 def test_a_composition_is_an_arm(mortise, built, tmp_path):
+    """With the settings that it has as an allocator that ships has them."""
     out = tmp_path / "out.json"
-    mortise("compare", "--arms", f"glibc,{built('frugal')},{ROOT / 'examples/frugal.toml'}", "--rounds", "2", "--warmup", "0", "--no-profile",
+    mortise("compare", "--arms", f"glibc,{built('frugal')}:purge_ms=5,{ROOT / 'examples/frugal.toml'}", "--rounds", "2", "--warmup", "0", "--no-profile",
             "--json", out, "--", "sort", ROOT / "README.md")
     arms = json.loads(out.read_text())["arms"]
     assert [arm["served"] for name, arm in arms.items() if "frugal" in name] == [1, 1], arms.keys()
+    assert [arm["env"] for name, arm in arms.items() if "frugal" in name] == [{"MORTISE_CONF": "purge_ms=5"}, {}]
 
 
 def test_an_installed_copy_builds_too(tmp_path, mortise):

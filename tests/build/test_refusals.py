@@ -12,7 +12,7 @@ import pytest
 from mortise import building
 from mortise.errors import WrongUse
 
-from support.allocators import BUILD
+from support.allocators import BUILD, ROOT
 
 SLABS = '"SpanCache", "PageIndex", "MmapHeap"'
 # What is wrong: the composition, the line that the message names, and what the message says.
@@ -74,6 +74,10 @@ BROKEN = {
                                "Bypass does not fit on 'SpanCache': it needs wrapped layers that give size classes"),
     "no way from a pointer to its block": ('layers = [\n  "Counters",\n  "MmapHeap" ]\n', 2, "no layer finds a block by its pointer"),
     "malloc out of malloc": ('layers = [\n  "SizedHeader",\n  "MallocHeap" ]\n', 3, "MallocHeap calls the malloc that this library replaces"),
+    "malloc out of malloc, in a stack inside": ('layers = [ { layer = "Fallback", first = [ "SizedHeader",\n "MallocHeap" ] },\n "SizedHeader", "MmapHeap" ]\n', 2,
+                                               "MallocHeap calls the malloc that this library replaces"),
+    "memory that nobody brings": ('layers = [ "Tlsf",\n "RangeHeap" ]\n', 2, "RangeHeap has no memory before a program in C++ tells it of some"),
+    "functions that nobody names": ('layers = [ "SizedHeader",\n "CallbackHeap" ]\n', 2, "CallbackHeap has no memory before a program in C++ tells it of some"),
     "a route beyond the classes": ('layers = [\n "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "1 MiB" }, wrapped = [\n "Slab" ] },\n ' +
                                    SLABS + "]\n", 3, "Bypass: LargerThan 1 MiB, but Slab serves no more than 256 KiB here, and malloc of a size between "
                                    'would give NULL: expected bytes = "256 KiB" or less'),
@@ -81,6 +85,11 @@ BROKEN = {
                              'Slab serves no more than 32 KiB here, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = "32 KiB"'),
     "a rule of a layer's own": ('layers = [\n  "Tlsf",\n  { layer = "StaticHeap", bytes = 5000 } ]\n', 3, "the array is a number of whole granules"),
     "a name that is no word": ('name = "my allocator"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "my allocator": expected a word'),
+    "a name that is taken": ('name = "tlsf"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1,
+                             'name = "tlsf": an allocator that ships has this name: expected another one, such as "my_tlsf"'),
+    "a name that is a keyword": ('layers = [ "Tlsf", "MmapHeap" ]\nname = "int"\n', 2, 'name = "int": C++ has taken this word: expected another one'),
+    "a name that is a macro": ('name = "errno"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "errno": C++ has taken this word'),
+    "a name that is too long": (f'name = "{"x" * 32}"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, "expected a word of at most 31 small letters"),
     "nothing": ("# not yet\n", 1, "layers: expected a list"),
     "no layers": ('name = "x"\nlayers = []\n', 2, "layers: expected a list"),
     "a layer that is a number": ('layers = [\n  7,\n  "MmapHeap" ]\n', 2, '7: expected a layer, as "Slab"'),
@@ -96,6 +105,33 @@ def test_broken_compositions_are_refused_in_one_line(mortise, tmp_path, what):
     assert done.status == 2 and not (tmp_path / "x.so").exists()
     assert re.fullmatch(r"mortise: [^\n]+\n", done.err), done.err
     assert done.err.startswith(f"mortise: {spec}:{line}: ") and said in done.err, done.err
+
+
+# What is wrong with a layer of one's own: what to replace in the example, by what, and the refusal. {spec} and {header} are its files.
+OWN = {
+    "a header that is not there": (("poisoned.toml", "poison_on_free.hpp", "none.hpp"), "{spec}:4: cannot read 'none.hpp': No such file or directory"),
+    "no list of headers": (("poisoned.toml", '["poison_on_free.hpp"]', '"poison_on_free.hpp"'), "{spec}:4: headers = \"poison_on_free.hpp\": expected a list of files"),
+    "the same header twice": (("poisoned.toml", '["poison_on_free.hpp"]', '["poison_on_free.hpp", "poison_on_free.hpp"]'), "'PoisonOnFree' has the name of another one"),
+    "a name that is taken": (("poison_on_free.hpp", '"PoisonOnFree"', '"Slab"'), "{spec}:4: 'poison_on_free.hpp': its layer 'Slab' has the name of another one"),
+    "no name": (("poison_on_free.hpp", "kName =", "kNam ="), "{spec}:4: 'poison_on_free.hpp': no layer in it: expected a class with kName and kWhat"),
+    "a parameter of its own out of range": (("poisoned.toml", "239", "256"), "{spec}:6: PoisonOnFree: byte = 256 is out of range: expected 0..255"),
+    "what it needs is not below": (("poison_on_free.hpp", "mortise::Locates", "mortise::Marked"), "{spec}:6: PoisonOnFree does not fit on 'Aligned': it needs a heap below"),
+    "a verb that may throw": (("poison_on_free.hpp", "Block b) noexcept", "Block b)"), "{spec}:6: a layer's Over has a public void release(Thread&, Block) noexcept"),
+    "a word that C++ does not know": (("poison_on_free.hpp", "std::memset", "std::memst"), "{spec}: 'memst' is not a member of 'std'; did you mean 'memset'? ({header}:25"),
+}
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_a_layer_of_ones_own_that_is_wrong_is_refused_in_one_line(mortise, tmp_path, what):
+    (file, old, new), said = OWN[what]
+    for name in ("poisoned.toml", "poison_on_free.hpp"):
+        text = (ROOT / "examples" / name).read_text()
+        assert file != name or old in text
+        (tmp_path / name).write_text(text.replace(old, new) if file == name else text)
+    spec = tmp_path / "poisoned.toml"
+    done = mortise("build", spec, "-o", tmp_path / "x.so")
+    assert done.status == 2 and re.fullmatch(r"mortise: [^\n]+\n", done.err), done.err
+    assert said.format(spec=spec, header=tmp_path / "poison_on_free.hpp") in done.err, done.err
 
 
 @pytest.mark.parametrize("words, said", (

@@ -17,6 +17,8 @@ TOY = """
 #include <stddef.h>
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void*, size_t);
 extern void __libc_free(void*);
+extern const int mortise_descriptor;
+const int mortise_descriptor = 0;
 void* malloc(size_t n) { return __libc_malloc(n); }
 void* calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
 void* realloc(void* p, size_t n) { return __libc_realloc(p, n); }

@@ -239,6 +239,7 @@ def test_wrong_options_of_compare(cli, words, said):
         ("{tmp}/no.so.1", "no library"),
         ("{tmp}/prog", "is a program, which the loader does not preload: expected an allocator's .so"),
         ("libm.so.6", "defines no malloc that a program could call: expected an allocator's .so"),
+        ("{tmp}/a space.so", "cannot be preloaded: a space or a colon ends a name in LD_PRELOAD"),
         ("{home}/libexec/mortise-probe.so", "defines no malloc that a program could call: expected an allocator's .so"),
     ),
 )
@@ -248,6 +249,7 @@ def test_files_that_are_no_allocator(cli, tmp_path, mortise_home, toy, command, 
     (tmp_path / "cut.so").write_bytes(toy.read_bytes()[:200])
     (tmp_path / "prog.c").write_text("#include <stddef.h>\nvoid* malloc(size_t n) { return n ? NULL : NULL; }\nint main(void) { return 0; }\n")
     compile_c(tmp_path / "prog.c", tmp_path / "prog", "-fno-builtin", "-fPIE", "-pie", "-rdynamic")
+    (tmp_path / "a space.so").write_bytes(toy.read_bytes())
     name = file.format(tmp=tmp_path, home=mortise_home)
     assert f"'{name}'" in cli.refused(2, *command, name, "--", "true") and said in cli.refused(2, *command, name, "--", "true")
 

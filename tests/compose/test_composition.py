@@ -30,6 +30,23 @@ WRONG = {
     "no source at the bottom": ("Aligned, Slab<>", "Slab"),
     "a source in the middle": ("MmapHeap<>, PageIndex, MmapHeap<>", "MmapHeap"),
 }
+# A layer of a newcomer's, and the words that the first error must have.
+OWN = {
+    "nothing of Passthrough": ("template <Heap Below> class Over { public: Below below; };", "derive it from mortise::Passthrough<Below>"),
+    "another signature": ("template <Heap Below> class Over : public Passthrough<Below> { public: void* allocate(std::size_t) noexcept; };",
+                          "public Block allocate(Thread&, Request) noexcept"),
+    "a private verb": ("template <Heap Below> class Over : public Passthrough<Below> { Block allocate(typename Below::Thread&, Request) noexcept; };",
+                       "public Block allocate(Thread&, Request) noexcept"),
+    "a release that may throw": ("template <Heap Below> class Over : public Passthrough<Below> { public: void release(typename Below::Thread&, Block); };",
+                                 "public void release(Thread&, Block) noexcept"),
+    "no template": ("class Over {};", "LayerDoesNotFit<Own"),
+    "no Over": ("", "LayerDoesNotFit<Own"),
+}
+NO_LIST = {
+    "layers without Layers": ("Stack<PageIndex, MmapHeap<>>", "StackTakesLists<mortise::PageIndex>"),
+    "a layer beside a list": ("Stack<Layers<PageIndex>, MmapHeap<>>", "StackTakesLists<mortise::MmapHeap"),
+    "nothing": ("Stack<Layers<>>", "LastEntryIsNoSource<mortise::Layers<>"),
+}
 PROGRAM = """
 #include "mortise/mortise.hpp"
 using namespace mortise;
@@ -66,6 +83,45 @@ def test_wrong_stack_is_refused_by_name(what: str, compiler: str, tmp_path: Path
     done = compile_text(compiler, source, "-fsyntax-only")
     assert done.returncode != 0, "it was accepted"
     assert re.search(rf"(LayerDoesNotFit|LastEntryIsNoSource)<\s*(mortise::)?{culprit}\b", first_error(done.stdout)), done.stdout[:2000]
+
+
+def test_the_first_error_says_what_a_layer_needs(tmp_path: Path) -> None:
+    """In the layer's own words: a user need not look for its requires-clause. Clang prints no text there, but the clause."""
+    source = tmp_path / "wrong.cpp"
+    source.write_text(PROGRAM.format(layers="CoreCache<>, MmapHeap<>"))
+    assert '{"size classes and batches below (BatchedFree or Slab)"}' in first_error(compile_text("g++", source, "-fsyntax-only").stdout)
+    source.write_text(PROGRAM.format(layers="MmapHeap<>, PageIndex, MmapHeap<>"))
+    assert "it is a source, and ends its list" in first_error(compile_text("g++", source, "-fsyntax-only").stdout)
+
+
+@pytest.mark.parametrize("where", ["Layers<Own, Counters<>, SpanCache<>, PageIndex, MmapHeap<>>", "Layers<Counters<>, Own, SpanCache<>, PageIndex, MmapHeap<>>"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("what", OWN)
+def test_an_own_layer_that_is_none_is_refused_at_its_place(what: str, compiler: str, where: str, tmp_path: Path) -> None:
+    """Also on top, where no other layer asks anything of it; below another, it is not that one which is blamed."""
+    body, said = OWN[what]
+    source = tmp_path / "own.cpp"
+    source.write_text(f'#include "mortise/mortise.hpp"\nusing namespace mortise;\nstruct Own {{ {body} }};\nStack<{where}> heap;\n')
+    done = compile_text(compiler, source, "-fsyntax-only")
+    assert done.returncode != 0 and said in first_error(done.stdout), done.stdout[:2000]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("what", NO_LIST)
+def test_what_is_no_list_is_refused(what: str, compiler: str, tmp_path: Path) -> None:
+    stack, said = NO_LIST[what]
+    source = tmp_path / "list.cpp"
+    source.write_text(f'#include "mortise/mortise.hpp"\nusing namespace mortise;\n{stack} heap;\n')
+    done = compile_text(compiler, source, "-fsyntax-only")
+    assert done.returncode != 0 and said in first_error(done.stdout), done.stdout[:2000]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_pool_of_objects_that_no_slot_is_aligned_for_is_refused(compiler: str, tmp_path: Path) -> None:
+    """Its constructor would succeed, and every acquisition fail."""
+    source = tmp_path / "pool.cpp"
+    source.write_text('#include "mortise/pool.hpp"\nstruct alignas(131072) Page { char byte; };\nmortise::distributed_pool<Page> pool{{.maximum = 4}};\n')
+    assert "slots begin at multiples of 64 KiB at most" in first_error(compile_text(compiler, source, "-fsyntax-only").stdout)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -112,6 +112,10 @@ TEST(Errors, AlignmentsThatAreNoPowerOfTwoAreRoundedUpAsLibcDoes) {
       free(p);
     }
   }
+  for (const std::size_t align : {opaque(SIZE_MAX / 4 + 2), opaque(SIZE_MAX / 2 + 1)}) {  // 2^63 is one that nobody can serve
+    expect_enomem("memalign", align, [=] { return memalign(align, 100); });
+    expect_enomem("aligned_alloc", align, [=] { return aligned_alloc(align, 100); });
+  }
   for (const std::size_t align : {opaque(SIZE_MAX / 2 + 2), opaque(SIZE_MAX)}) {
     errno = 0;
     EXPECT_EQ(memalign(align, 100), nullptr);

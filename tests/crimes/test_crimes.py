@@ -15,7 +15,7 @@ from support.allocators import BUILD, NAMES, ROOT, environment, program, run
 
 HINTS = {
     "double_free": "release each block once; look for two owners",
-    "invalid_free": "pass the pointer that malloc returned, unchanged and once",
+    "invalid_free": "pass a pointer as it was allocated, to the heap it came from, once",
     "tail_overwritten": "a write went past the end of this block",
     "header_overwritten": "a write went before the start of this block",
     "write_after_free": "a stale pointer was written through",

@@ -28,6 +28,18 @@ def test_code_of_heaps_compiles_and_runs(language, code, tmp_path):
     assert subprocess.run([tmp_path / "page"], env=environment(None), timeout=600).returncode == 0
 
 
+POOLS = re.search(r"^```cpp\n(mortise::array_of_pools<.*?)^```", (ROOT / "docs/pools.md").read_text(), re.M | re.S)[1]
+COUNTED = re.search(r"`(array_of_pools<Message, [^`]*CountedByThread<>>)`", (ROOT / "docs/pools.md").read_text())[1]
+
+
+def test_code_of_pools_compiles_and_runs(tmp_path):
+    source = tmp_path / "page.cpp"
+    source.write_text(f"#include <mortise/pool.hpp>\nstruct Message {{ long words[8]; }};\nint main() {{\n{POOLS}\n"
+                      f"mortise::{COUNTED} counted(1);\nwhile (counted.try_acquire()) {{}}\nreturn counted.contention().failures == 1 ? 0 : 1;\n}}\n")
+    subprocess.run(["c++", "-std=c++20", "-Wall", "-Werror", f"-I{ROOT / 'include'}", source, "-o", tmp_path / "page", "-pthread"], check=True)
+    assert subprocess.run([tmp_path / "page"], env=environment(None), timeout=600).returncode == 0
+
+
 @pytest.mark.parametrize("source", sorted((ROOT / "examples").glob("*.cpp")), ids=lambda path: path.stem)
 def test_an_example_says_how_to_compile_it(source, tmp_path):
     """As its head has it, from the folder of the checkout."""

@@ -110,12 +110,37 @@ TEST(HeapLimits, ABlockCanBeMadeSmallerWhereThereIsNoRoom) {
   }
 }
 
+TEST(HeapAlignments, ThatNobodyCanServeAreNoWrongUse) {
+  mo_heap* heap = make();
+  for (std::size_t align : {std::size_t{1} << 50, std::size_t{1} << 62, std::size_t{1} << 63}) {
+    errno = 0;
+    EXPECT_EQ(mo_heap_alloc_aligned(heap, align, 10), nullptr);
+    EXPECT_EQ(errno, ENOMEM) << align;
+  }
+  for (std::size_t align : {std::size_t{0}, std::size_t{24}, SIZE_MAX}) {
+    errno = 0;
+    EXPECT_EQ(mo_heap_alloc_aligned(heap, align, 10), nullptr);
+    EXPECT_EQ(errno, EINVAL) << align;
+  }
+  mo_heap_destroy(heap);
+}
+
+TEST(HeapCrimes, ABlockOfAnotherHeapIsNoMatterOfMalloc) {
+  mo_heap* heap = make();
+  void* const p = malloc(100);
+  EXPECT_DEATH(mo_heap_free(heap, p), "fault=invalid_free.*to the heap it came from");
+  free(p);
+  mo_heap_destroy(heap);
+}
+
 TEST(HeapCrimes, DestroyedHeapsAreNoticed) {
   mo_heap* heap = make();
   mo_heap* other = make();
   mo_heap_destroy(heap);
   EXPECT_DEATH(mo_heap_destroy(heap), "fault=double_free");
   EXPECT_DEATH(static_cast<void>(mo_heap_alloc(heap, 100)), "fault=use_after_free");
+  EXPECT_DEATH(mo_heap_set_limit(heap, 1 << 20), "fault=use_after_free");
+  EXPECT_DEATH(mo_heap_trim(heap), "fault=use_after_free");
   mo_heap* arena = make_in(memory, sizeof memory);
   mo_heap_destroy(arena);
   EXPECT_DEATH(mo_heap_destroy(arena), "fault=double_free");

@@ -123,6 +123,8 @@ def test_the_command_leaves_no_signal_ignored():
 def test_static_and_set_user_id_programs(program, tmp_path):
     done = mortise("--", program("sync", "-static"))
     assert done.status == UNSUPPORTED and "statically linked: cannot isolate threads" in done.err
+    done = mortise("--", program("sync", "-fsanitize=address"))
+    assert done.status == UNSUPPORTED and "is built with a sanitizer" in done.err and len(done.err.splitlines()) == 1
     copy = tmp_path / "copy"
     copy.write_bytes(program("sync").read_bytes())
     copy.chmod(0o4755)

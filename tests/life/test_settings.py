@@ -6,6 +6,7 @@ import resource
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from itertools import takewhile
 from pathlib import Path
@@ -33,6 +34,33 @@ def test_says_nothing_by_itself(name):
 def test_verbose_proves_which_allocator_is_active(name, env):
     line, = said(run(["/bin/true"], name, env=env).ok().err)
     assert re.fullmatch(rf"mortise \S+ {re.escape(name)} active pid=\d+ cpus=\d+ page=\d+ .*stats=none .*huge=auto", line)
+
+
+@EVERY_NAME
+def test_verbose_proves_nothing_for_one_that_does_not_serve(name):
+    """Behind another allocator it is loaded all the same, and whoever measures the program must learn that."""
+    other = "tlsf" if name != "tlsf" else "buddy"
+    lines = sorted(said(run(["/bin/true"], name, preload=(library(other),), env={"MORTISE_VERBOSE": "1"}).ok().err), key=lambda line: "inactive" in line)
+    active, inactive = lines
+    assert f" {name} active pid=" in active and "malloc=" not in active
+    assert re.fullmatch(rf"mortise \S+ {other} inactive pid=\d+ malloc={re.escape(str(library(name).resolve()))}", inactive)
+
+
+def test_verbose_proves_nothing_for_one_that_was_opened_late():
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    line, = said(run([sys.executable, "-c", code, library("hslab")], env={"MORTISE_VERBOSE": "1"}).ok().err)
+    assert re.match(r"mortise \S+ hslab inactive pid=\d+ malloc=/", line)
+
+
+@EVERY_NAME
+def test_verbose_is_not_misled_by_a_programs_own_jump_to_malloc(name, tmp_path):
+    """Not position-independent, as Debian's python3 is: the address of malloc lies in the program."""
+    (tmp_path / "fixed.c").write_text("#include <stdlib.h>\nint main(void) { void* (*volatile ask)(size_t) = malloc; free(ask(10)); return 0; }\n")
+    subprocess.run(["cc", "-fno-pie", "-no-pie", tmp_path / "fixed.c", "-o", tmp_path / "fixed"], check=True)
+    line, = said(run([tmp_path / "fixed"], name, env={"MORTISE_VERBOSE": "1"}).ok().err)
+    assert f" {name} active pid=" in line
+    behind = run([tmp_path / "fixed"], "tlsf" if name != "tlsf" else "buddy", preload=(library(name),), env={"MORTISE_VERBOSE": "1"}).ok()
+    assert sum(f" {name} inactive pid=" in line for line in said(behind.err)) == 1, behind.err
 
 
 def test_verbose_tells_the_fallback():

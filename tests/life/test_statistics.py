@@ -148,6 +148,19 @@ def test_one_whose_addresses_are_not_random_is_read_too():
     assert json.loads(done.stdout)["libraries"][0]["live_bytes"] == said["live_bytes"]
 
 
+def test_a_library_is_found_whatever_it_is_called(tmp_path):
+    """As `mortise build` makes them: the name is its user's."""
+    (tmp_path / "libmine.so").write_bytes(library("hslab").read_bytes())
+    process = subprocess.Popen([program("life", "holder")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env=environment(None, preload=(tmp_path / "libmine.so",)), text=True)
+    said = json.loads(process.stdout.readline())
+    done = command_line("stats", process.pid, "--json")
+    process.communicate("\n")
+    assert done.returncode == 0, done.stderr
+    found, = json.loads(done.stdout)["libraries"]
+    assert found["live_bytes"] == said["live_bytes"] and found["library"] == str(tmp_path / "libmine.so")
+
+
 @pytest.mark.parametrize("words, status, complaint", [
     (["stats", "4194305"], 2, "there is no process 4194305"),
     (["stats", "me"], 2, "PID"),
@@ -159,7 +172,7 @@ def test_wrong_use_is_one_line(words, status, complaint):
 
 def test_a_process_on_another_allocator_is_refused():
     done = command_line("stats", os.getpid())
-    assert done.returncode == 3 and "does not run on a mortise allocator" in done.stderr
+    assert done.returncode == 3 and "does not run on a mortise allocator that can be read" in done.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")

@@ -148,6 +148,11 @@ def test_nothing_installed_leads_back_to_the_tree(installed):
     assert not [path for path in texts if str(ROOT) in path.read_text()]
 
 
+def test_debians_own_files_are_in_its_packages_alone(installed):
+    assert (installed / "share/doc/libmortise-dev/copyright").is_file()
+    assert not (installed / "share/lintian").exists() and not list(installed.rglob("*.Debian.gz"))
+
+
 def test_sonames_and_versions_of_symbols(libdir, tmp_path):
     for name, symbol in (("mortise", "mo_heap_create"), ("mortise_pool", "mo_pool_create")):
         dynamic = shell("readelf", "-dW", libdir / f"lib{name}.so", cwd=tmp_path).ok().out

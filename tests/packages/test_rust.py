@@ -31,6 +31,7 @@ def crate(tmp_path_factory):
     shell("tar", "-xzf", packed, cwd=folder).ok()
     next(folder.glob("mortise-*")).rename(folder / "mortise")
     shutil.copytree(STRANGERS / "rust", folder / "stranger")
+    shutil.copytree(STRANGERS / "rust_plugin", folder / "plugin")
     return folder
 
 
@@ -59,6 +60,15 @@ def test_neither_cmake_nor_the_cxx_library_is_needed(stranger):
     cargo("build", "-q", cwd=stranger).ok()
     needed = shell("readelf", "-d", stranger / "target/debug/stranger", cwd=stranger).ok().out
     assert "libstdc++" not in needed and "libmortise" not in needed
+
+
+def test_a_plug_in_that_is_closed_leaves_its_host_alive(crate):
+    """The kernel looks at the restartable sequence that a thread ran last: it has to be there still."""
+    plugin = crate / "plugin"
+    cargo("build", "-q", cwd=plugin).ok()
+    shell("cc", "-Wall", "-Wextra", "-Werror", "host.c", "-o", "host", cwd=plugin).ok()
+    ran = shell(plugin / "host", plugin / "target/debug/libplugin.so", cwd=plugin)
+    assert (ran.status, ran.out) == (0, "alive\n"), ran
 
 
 def test_the_example_of_its_page_runs(stranger):

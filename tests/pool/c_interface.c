@@ -52,12 +52,13 @@ static int plain(void) {
     CHECK(mo_pool_owns(pool, all[i]) && mo_pool_at(pool, mo_pool_index_of(pool, all[i])) == all[i]);
   }
   CHECK(!mo_pool_try_acquire(pool) && !mo_pool_acquire_for(pool, 1000));
+  CHECK(!mo_pool_acquire_for(pool, -1)); /* the time has gone by */
   CHECK(mo_pool_index_of(pool, &pool) == MO_POOL_NO_INDEX && mo_pool_index_of(pool, (char*)all[0] + 1) == MO_POOL_NO_INDEX);
   CHECK(!mo_pool_at(pool, 20) && !mo_pool_at(pool, MO_POOL_NO_INDEX) && mo_pool_at(pool, 19));
   mo_pool_release(pool, NULL);
   CHECK(!mo_pool_try_acquire(pool)); /* what was ignored is not there to be had */
   mo_pool_statistics_of(pool, &s);
-  CHECK(s.in_use == 20 && s.failures == 3 && s.timeouts == 1);
+  CHECK(s.in_use == 20 && s.failures == 4 && s.timeouts == 1);
   for (int i = 0; i < 20; ++i) mo_pool_release(pool, all[i]);
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, work, pool) == 0);

@@ -147,6 +147,15 @@ TEST_P(Fronts, WaitersAreWokenByAnyRelease) {
   for (int i = 0; i < 4; ++i) pool.release(pool.acquire_raw());
 }
 
+TEST_P(Fronts, ADeadlineThatHasGoneByIsNotWaitedFor) {
+  Pool pool(options(1));
+  Message* const m = pool.acquire_raw();
+  for (const std::int64_t ns : {std::int64_t{0}, std::int64_t{-1}, -5 * kMs, INT64_MIN}) EXPECT_FALSE(pool.acquire_for(ns)) << ns;
+  EXPECT_EQ(pool.statistics().waits, 0u);
+  pool.release(m);
+  EXPECT_TRUE(pool.acquire_for(-1)) << "what is there is given";
+}
+
 TEST_P(Fronts, AWaitEndsInTime) {
   Pool pool(options(1));
   Message* const m = pool.acquire_raw();

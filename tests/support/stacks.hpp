@@ -160,6 +160,7 @@ using Stacks = ::testing::Types<
     Entry<"sub_heaps_by_thread_hash", Layers<SubHeaps<fit::BestFit, by_thread_hash>, SharedHeap<>>, kTags>,
     Entry<"sub_heaps_by_core", Layers<SubHeaps<fit::FirstFit, by_core>, SharedHeap<>>, kTags>,
     Entry<"bypass", OverSpans<SmallBypass>>,
+    Entry<"bypass_in_bypass", OverSpans<Bypass<LargerThan<64_KiB>, SmallBypass>>>,
     Entry<"aligned", OverSpans<Aligned, SmallBypass>, kAligns>,
     Entry<"thread_cache", OverSpans<Aligned, ThreadCache<>, SmallBypass>, kAligns>,
     Entry<"thread_cache_over_batches", OverSpans<ThreadCache<8_KiB, 8>, BatchedFree<64, 64_KiB>, SmallSlab>>,

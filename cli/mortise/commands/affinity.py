@@ -44,7 +44,10 @@ def command(
     settings: str = typer.Option("", "--conf", help="More settings, KEY=VALUE[,KEY=VALUE]..."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Run, and say nothing of what was found."),
 ) -> None:
-    """Run a program on affinity pools and show what was found. Exit status: the program's own, 128+signal if one ended it."""
+    """Run a program on affinity pools and show what was found.
+
+    Exit status: the program's own, 128+signal if one ended it; 3 where it left nothing to show.
+    """
     if platform.machine() != "x86_64":
         raise CannotWork(f"this machine is {platform.machine()}: affinity pools read x86-64 code, with glibc")
     path = elf.resolve(program[0])
@@ -66,8 +69,12 @@ def command(
             wanted["affinity_plan"] = str(plan.absolute())
         if profile:
             wanted["affinity_profile"] = SAMPLES_PER_SECOND
-        status = run(path, program, str(catalogue.built(alloc)), wanted, settings, folder)
+        status, lost = run(path, program, str(catalogue.built(alloc)), wanted, settings, folder)
         found = chains.documents(folder)
+    if lost and not found and not (quiet and as_json is graph is plan is None):
+        raise CannotWork(lost, status or None)
+    if lost:
+        print(f"mortise: {lost}", file=sys.stderr)
     for one in found:
         chains.name_places(one)
     document = chains.assembled(program, mode.value, found)
@@ -82,8 +89,8 @@ def command(
     raise typer.Exit(status)
 
 
-def run(path: Path, program: list[str], library: str, wanted: dict[str, str], settings: str, folder: Path) -> int:
-    """The program's status, as a shell would say it."""
+def run(path: Path, program: list[str], library: str, wanted: dict[str, str], settings: str, folder: Path) -> tuple[int, str | None]:
+    """The program's status, as a shell would say it, and why what was found in it is lost, if it is."""
     environment = dict(os.environ)
     environment["LD_PRELOAD"] = arms.preload(library)
     keys = conf.checked(settings) if settings else ""
@@ -91,12 +98,10 @@ def run(path: Path, program: list[str], library: str, wanted: dict[str, str], se
     environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), ",".join(filter(None, [ours, keys])))
     environment["MORTISE_AFFINITY_DUMP"] = record = f"{folder}/dump.%p"  # its name may have commas in it
     process = starting.run(path, program, environment, record)
-    how = starting.killed(process)
-    if not how and not starting.is_written(folder / f"dump.{process.pid}"):
-        how = starting.LEFT_NOTHING
-    if how:
-        print(f"mortise: '{program[0]}': {how}, and what was found in it is lost", file=sys.stderr)
-    return starting.status_of(process)
+    lost = None
+    if process.returncode < 0 or not starting.is_written(folder / f"dump.{process.pid}"):
+        lost = f"'{program[0]}': {starting.why_no_record(process, folder)}, and what was found in it is lost"
+    return starting.status_of(process), lost
 
 
 def drawn(path: Path, document: dict) -> str:

@@ -27,7 +27,10 @@ def command(
     top: int = typer.Option(20, "--top", min=1, help="How many places to print."),
     depth: int = typer.Option(4, "--depth", min=1, help="How many callers tell one place from another."),
 ) -> None:
-    """Which call stacks hold memory. Exit status: the program's own, 128+signal if one ended it."""
+    """Which call stacks hold memory.
+
+    Exit status: the program's own, 128+signal if one ended it; 3 where it left nothing to show.
+    """
     if sum((bool(program), pid is not None, profile_file is not None)) != 1:
         raise WrongUse("expected one of: -- PROG [ARG]..., --pid PID, --read FILE")
     for path in (out, html):
@@ -71,7 +74,7 @@ def of_run(program: list[str], sample: str) -> tuple[int, heap_profile.Profile]:
         status = starting.status_of(process)
         written = folder / f"{process.pid}.heap"
         if not starting.is_written(written):
-            how = starting.killed(process) or starting.LEFT_NOTHING
+            how = starting.why_no_record(process, folder)
             line = f"'{program[0]}' wrote no profile: {how}; read it while it runs with 'mortise profile --pid'"
             raise CannotWork(line, status or None)
         return status, heap_profile.parse(written.read_text())

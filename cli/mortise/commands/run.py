@@ -36,7 +36,7 @@ def command(
         environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), conf.checked(settings))
     if only_self:
         environment["MORTISE_ONLY_SELF"] = "1"
-    if library is not None and Path(library).name.startswith("libmortise-"):
+    if arms.is_ours(library):
         aftermath.watch(environment)
     starting.become(path, program, environment)
 

@@ -17,6 +17,7 @@ INSTEAD = {
     "static": "is statically linked: cannot isolate threads; link it dynamically",
     "machine": "built for another machine: isolated threads need x86-64 with glibc",
     "musl": "linked with musl: isolated threads need glibc",
+    "sanitizer": "is built with a sanitizer, whose runtime has to be the first: cannot isolate threads; build it without",
 }
 
 

@@ -8,8 +8,9 @@
 //   │ tag      │ left │ right │ (unused)    │ size │ tag      │               free: a tree node, and the size again at the end
 //   └──────────┴──────┴───────┴─────────────┴──────┴──────────┘
 //
-// A tag is the chunk's size with two bits: this chunk is in use, the one before is in use. Memory comes from below in regions;
-// regions that lie side by side become one. Each region ends in a tag of an empty chunk in use, so that merging stops there.
+// A tag is the chunk's size with three bits: this chunk is in use, the one before is in use, this one is free and its pages were
+// given back since. Memory comes from below in regions; regions that lie side by side become one. Each region ends in a tag of an
+// empty chunk in use, so that merging stops there.
 //
 // Bound: that of the Fit slot's free set; all else is constant but for growing. 8 bytes a block, at most 15 more by rounding.
 // Progress: blocking, one lock. Source: boundary tags [Knuth73]; the shared last word as in [Lea00]; fits as in [Wilson95].
@@ -30,7 +31,7 @@ namespace mortise {
 
 /// A chunk, seen from its tag. Never constructed: laid over memory that the backbone owns.
 struct Chunk {
-  static constexpr std::size_t kInUse = 1, kPreviousInUse = 2, kBits = 15;
+  static constexpr std::size_t kInUse = 1, kPreviousInUse = 2, kPurged = 4, kBits = 15;  // kPurged says nothing of a chunk in use
   std::size_t tag;  // of a chunk in use: its holder asks for the size while, under the lock, its neighbour sets kPreviousInUse
   Chunk* left;   // from here on only while free
   Chunk* right;
@@ -127,12 +128,18 @@ struct BoundaryTag {
       return {c->bytes(), c->size() - kTag};
     }
 
-    /// Gives back whole pages inside free chunks. O(free chunks).
+    /// Gives back whole pages inside free chunks. O(free chunks); a system call for each that was none the last time, since at a limit
+    /// every failure comes here.
     std::size_t trim(Thread& t) noexcept {
       std::size_t given = 0;
       {
         Held held(this->lock_);
-        free_.each([&](Chunk* c) { given += purge_inside(c->start() + sizeof(Chunk), c->size() - sizeof(Chunk) - kTag); });
+        free_.each([&](Chunk* c) {
+          if (c->tag & Chunk::kPurged) return;
+          const std::size_t bytes = purge_inside(c->start() + sizeof(Chunk), c->size() - sizeof(Chunk) - kTag);
+          if (bytes) show(c->tag, c->tag | Chunk::kPurged);
+          given += bytes;
+        });
       }
       return given + trim_below(this->below, t);
     }
@@ -265,7 +272,7 @@ struct BoundaryTag {
         set_size(p, p->size() + c->size());
         c = p;
       }
-      show(c->tag, c->tag & ~Chunk::kInUse);
+      show(c->tag, c->tag & ~(Chunk::kInUse | Chunk::kPurged));
       c->set_footer();
       show(c->next()->tag, c->next()->tag & ~Chunk::kPreviousInUse);
       free_.insert(c);

@@ -45,7 +45,7 @@ constexpr const char* name_of(Fault f) {
 constexpr const char* hint_of(Fault f) {
   switch (f) {
     case Fault::double_free: return "release each block once; look for two owners";
-    case Fault::invalid_free: return "pass the pointer that malloc returned, unchanged and once";
+    case Fault::invalid_free: return "pass a pointer as it was allocated, to the heap it came from, once";
     case Fault::free_list_corrupted: return "a released block was written; look for a stale pointer";
     case Fault::tail_overwritten: return "a write went past the end of this block";
     case Fault::header_overwritten: return "a write went before the start of this block";

@@ -3,7 +3,8 @@
 //   using Mine = Stack<Layers<ThreadCache<>, Slab<>, PageIndex, MmapHeap<>>>;
 //
 // Lists are values of their own, so that a variant prepends: Stack<Layers<TailChecksum<>>, HslabLayers>.
-// A layer that does not fit on what is below it is refused here, and the first line of the error names both.
+// What cannot be is refused here, and the first line of the error says why: a layer that does not fit, with what it needs; one
+// that makes no heap, with what is missing; a list without a source.
 #pragma once
 
 #include "mortise/core/layer.hpp"
@@ -12,12 +13,23 @@ namespace mortise {
 
 template <class... L> struct Layers {};
 
-/// Left undefined on purpose: it appears in an error message when `Layer` does not fit on `Below`. What the layer wants is
-/// written in the requires-clause of its `Over`, and in words in its `kNeeds`.
-template <class Layer, class Below> struct LayerDoesNotFit;
+/// What a layer needs, in words that a compiler prints.
+struct Needs {
+  char text[120]{};
+  consteval Needs(const char* words) {
+    for (unsigned i = 0; i < sizeof text - 1 && words[i]; ++i) text[i] = words[i];
+  }
+};
+
+/// Left undefined on purpose: it appears in an error message when `Layer` does not fit on `Below`. `needs` is its `kNeeds`; the same
+/// stands in the requires-clause of its `Over`.
+template <class Layer, Needs needs, class Below> struct LayerDoesNotFit;
 
 /// Left undefined on purpose: it appears when the last entry of a stack is not a source, such as MmapHeap.
 template <class Last> struct LastEntryIsNoSource;
+
+/// Left undefined on purpose: it appears when `Entry` is given to Stack or Join as it is, not in a list: Stack<Layers<Entry, ...>>.
+template <class Entry> struct StackTakesLists;
 
 /// True when `Layer` can stand on `Below`.
 template <class Layer, class Below>
@@ -25,20 +37,39 @@ concept FitsOn = Heap<Below> && requires { typename Layer::template Over<Below>;
 
 namespace detail {
 
-template <class Layer, class Below> struct Place : LayerDoesNotFit<Layer, Below> {};
-template <class Layer, class Below> requires FitsOn<Layer, Below> struct Place<Layer, Below> {
-  using type = typename Layer::template Over<Below>;
+template <class Layer> consteval const char* needs_of() {
+  if constexpr (Heap<Layer>) return "nothing below: it is a source, and ends its list";
+  else if constexpr (requires { Layer::kNeeds; }) return Layer::kNeeds;
+  else return "what the requires-clause of its template Over says, if it has one";
+}
+
+/// What a layer makes, when that is a heap; else one error that says what it lacks.
+template <class Layer, class Made> struct Makes {
+  using type = Made;
+  static constexpr bool kHasFacts = requires { typename Made::Thread; typename Made::Classes; Progress(Made::kProgress); };
+  static_assert(kHasFacts, "a layer's Over has public Thread, Classes and kProgress: derive it from mortise::Passthrough<Below>");
+  static_assert(!kHasFacts || requires(Made& h, typename Made::Thread& t, Request r) {
+    { h.allocate(t, r) } noexcept -> std::same_as<Block>;
+  }, "a layer's Over has a public Block allocate(Thread&, Request) noexcept");
+  static_assert(!kHasFacts || requires(Made& h, typename Made::Thread& t, Block b) {
+    { h.release(t, b) } noexcept -> std::same_as<void>;
+  }, "a layer's Over has a public void release(Thread&, Block) noexcept");
 };
 
-template <class... L> struct Fold;
+template <class Layer, class Below> struct Place : LayerDoesNotFit<Layer, Needs(needs_of<Layer>()), Below> {};
+template <class Layer, class Below> requires FitsOn<Layer, Below> struct Place<Layer, Below>
+    : Makes<Layer, typename Layer::template Over<Below>> {};
+
+template <class... L> struct Fold : LastEntryIsNoSource<Layers<L...>> {};
 template <class Last> struct Fold<Last> : LastEntryIsNoSource<Last> {};
 template <Heap Source> struct Fold<Source> { using type = Source; };
 template <class First, class Second, class... Rest> struct Fold<First, Second, Rest...> {
   using type = typename Place<First, typename Fold<Second, Rest...>::type>::type;
 };
 
-template <class... Lists> struct Concat;
+template <class First, class...> struct Concat : StackTakesLists<First> {};
 template <class... A> struct Concat<Layers<A...>> { using type = Layers<A...>; };
+template <class... A, class Next, class... Rest> struct Concat<Layers<A...>, Next, Rest...> : StackTakesLists<Next> {};
 template <class... A, class... B, class... Rest> struct Concat<Layers<A...>, Layers<B...>, Rest...>
     : Concat<Layers<A..., B...>, Rest...> {};
 

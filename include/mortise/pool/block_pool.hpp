@@ -61,7 +61,7 @@ class BlockPool {
 
   [[gnu::cold]] Taken acquire_slow() noexcept;
   [[gnu::cold]] void release_slow(std::byte* block) noexcept;
-  /// Waits up to `timeout_ns` for a block; for ever when that is negative.
+  /// Waits up to `timeout_ns` for a block; not at all when that is zero or has gone by.
   [[gnu::cold]] Taken acquire_wait(std::int64_t timeout_ns) noexcept;
   /// Takes a block back whose object is gone.
   void release_bare(std::byte* block) noexcept;

@@ -170,7 +170,7 @@ inline bool BlockPool::make_own() noexcept {
 
 inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
   Taken taken = acquire_slow();
-  if (taken.block || timeout_ns == 0 || !region_) return taken;
+  if (taken.block || timeout_ns <= 0 || !region_) return taken;
   const std::int64_t start = now_ns();
   {
     Held held(control_->lock);
@@ -180,11 +180,8 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
     const std::uint32_t seen = control_->bell.seen();
     taken = take_shared();
     if (taken.block) break;
-    std::int64_t left = -1;
-    if (timeout_ns > 0) {
-      left = timeout_ns - (now_ns() - start);
-      if (left <= 0) break;
-    }
+    const std::int64_t left = timeout_ns - (now_ns() - start);
+    if (left <= 0) break;
     os::futex_wait(control_->bell.word(), seen, left);
   }
   {

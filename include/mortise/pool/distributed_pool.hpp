@@ -25,10 +25,12 @@ namespace mortise {
 /// mistakes.
 template <class T, PoolLifetime<T> Lifetime = constructed_each_time<T>, class Checks = unchecked>
 class distributed_pool {
+  static_assert(alignof(T) <= pools::BlockPool::kAlignMax, "distributed_pool<T>: slots begin at multiples of 64 KiB at most");
+
  public:
   using value_type = T;
   using handle = pool_handle<distributed_pool>;
-  static constexpr std::int64_t kForEver = -1;
+  static constexpr std::int64_t kForEver = INT64_MAX;
 
   explicit distributed_pool(const pool_options& options) noexcept
     requires std::default_initializable<Lifetime>
@@ -54,7 +56,8 @@ class distributed_pool {
   MORTISE_HOT handle try_acquire(Arguments&&... arguments) noexcept {
     return {this, acquire_raw(std::forward<Arguments>(arguments)...)};
   }
-  /// The same, waiting up to `timeout_ns` nanoseconds, or `kForEver`. Blocking. Waiters are not served in order.
+  /// The same, waiting up to `timeout_ns` nanoseconds, or `kForEver`; not at all when a deadline has gone by, which makes it negative.
+  /// Blocking. Waiters are not served in order.
   template <class... Arguments>
   MORTISE_HOT handle acquire_for(std::int64_t timeout_ns, Arguments&&... arguments) noexcept {
     return {this, acquire_raw_for(timeout_ns, std::forward<Arguments>(arguments)...)};

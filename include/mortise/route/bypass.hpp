@@ -50,10 +50,10 @@ template <RoutePolicy Route, class... Wrapped> struct Bypass {
     }
 
    private:
-    Below& skipped() noexcept { return descend<sizeof...(Wrapped)>(this->below); }
-    template <unsigned kDepth, class H> static auto& descend(H& h) noexcept {
-      if constexpr (kDepth == 0) return h;
-      else return descend<kDepth - 1>(h.below);
+    Below& skipped() noexcept { return descend(this->below); }
+    template <class H> static auto& descend(H& h) noexcept {
+      if constexpr (std::is_same_v<H, Below>) return h;
+      else return descend(h.below);
     }
     template <class T> static auto& thread_of_skipped(T& t) noexcept {
       if constexpr (std::is_same_v<T, typename Below::Thread>) return t;

@@ -27,6 +27,7 @@ class CallbackHeap {
   using Classes = NoClasses;
   static constexpr const char* kName = "CallbackHeap";
   static constexpr const char* kWhat = "blocks from a pair of functions of the user's";
+  static constexpr bool kToldByProgram = true;  ///< refused in a library that nobody tells
   static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
 
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat); }

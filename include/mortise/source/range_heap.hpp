@@ -24,6 +24,7 @@ template <std::size_t kGranuleBytes = 64> class RangeHeap {
   using Classes = NoClasses;
   static constexpr const char* kName = "RangeHeap";
   static constexpr const char* kWhat = "memory that the program brings";
+  static constexpr bool kToldByProgram = true;  ///< refused in a library that nobody tells
   static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
   static constexpr std::size_t kGranule = kGranuleBytes;
   static constexpr std::size_t kReach = std::size_t{1} << 46;
