@@ -117,9 +117,10 @@ class Catalogue:
             raise WrongUse("no layer in it: expected a class with kName and kWhat, as in examples/poison_on_free.hpp")
 
     def answers(self, p: Parameter) -> dict[str, Entry]:
-        """The policies that fit a parameter: of its slot, with every member that its concept asks for."""
+        """The policies that fit a parameter: of its slot, with every member that its concept asks for, and none that it refuses."""
         wanted = self.concepts.get(p.concept, set())
-        return {e.name: e for e in self.policies.values() if e.slot == p.slot and wanted <= e.members}
+        of_slot = [e for e in self.policies.values() if e.slot == p.slot]
+        return {e.name: e for e in of_slot if all((name.lstrip("!") in e.members) != name.startswith("!") for name in wanted)}
 
     def document(self) -> dict[str, Any]:
         layers = [e.document() for e in self.layers.values()]
@@ -353,12 +354,17 @@ def constants(text: str) -> dict[str, int]:
 
 
 def concepts(text: str) -> dict[str, set[str]]:
-    """What each concept asks its type to have: names behind `P::` and behind `.` of a variable of that type."""
-    found = {}
+    """What each concept asks its type to have: names behind `P::` and behind `.` of a variable of that type; with a `!` before it what it
+    must not have."""
+    found: dict[str, set[str]] = {}
     pattern = r"template <class (\w+)(?:, [^<>]*)?>\s*concept (\w+) = ((?:[^;{]|\{(?:[^{}]|\{[^{}]*\})*\})*);"
     for m in re.finditer(pattern, text):
         of = m[1]
-        names = set(re.findall(rf"\b{of}::(?:template )?(\w+)", m[3]))
+        refused = r"!requires \{ " + of + r"::(\w+); \}"
+        names = set(re.findall(rf"\b{of}::(?:template )?(\w+)", re.sub(refused, "", m[3])))
+        names |= {"!" + name for name in re.findall(refused, m[3])}
+        for base in re.findall(rf"\b(\w+)<{of}>", m[3]):
+            names |= found.get(base, set())
         for variable in re.findall(rf"\b{of}& (\w+)", m[3]):
             names |= set(re.findall(rf"\b{variable}\.(\w+)", m[3]))
         found[m[2]] = names

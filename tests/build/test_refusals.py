@@ -40,11 +40,11 @@ BROKEN = {
     "a policy's parameter": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "Geometric", steps = 3 } },\n ' + SLABS + " ]\n", 3,
                              "Geometric: steps = 3 is no power of two"),
     "colours twice": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "Coloured", size_classes = { policy = "Coloured", '
-                      'size_classes = "Geometric" } } },\n ' + SLABS + " ]\n", 3, "colours: once is enough"),
+                      'size_classes = "Geometric" } } },\n ' + SLABS + " ]\n", 3, "Coloured: unknown policy for size_classes 'Coloured'"),
     "more colours than a byte tells": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "Coloured", size_classes = "Geometric", colours = 16 } },\n ' +
                                        SLABS + " ]\n", 3, "colours: more than 255 classes in all"),
     "colours where they mean nothing": ('layers = [\n { layer = "SegregatedFit", size_classes = { policy = "Coloured", size_classes = "Geometric" } },\n "SpanCache", '
-                                        '"PageIndex", "StaysMapped", "MmapHeap" ]\n', 2, "SegregatedFit: its classes have no colours"),
+                                        '"PageIndex", "StaysMapped", "MmapHeap" ]\n', 2, "SegregatedFit: unknown policy for size_classes 'Coloured'"),
     "no source": ('layers = [\n  "Aligned",\n  "Slab" ]\n', 3, "the last layer is 'Slab', which is no source: end the list with one of BrkHeap"),
     "a source in the middle": ('layers = [\n  "MmapHeap",\n  "Tlsf",\n  "MmapHeap" ]\n', 2, "the source 'MmapHeap' has layers below it"),
     "a source inside a route": ('layers = [ { layer = "Bypass", route = { policy = "LargerThan", bytes = 4096 }, wrapped = [\n "MmapHeap" ] },\n ' + SLABS + "]\n", 2,

@@ -52,6 +52,10 @@ def without_padding(name: str) -> str:
     return re.sub(r"\s+>", ">", name)
 
 
+# Which of two ways is the jump and which goes straight on is a matter of where they lie.
+NEGATED = {"jne": "je", "jbe": "ja", "jb": "jae", "jle": "jg", "jl": "jge", "jns": "js", "jno": "jo", "jnp": "jp"}
+
+
 def functions(target: Path) -> dict[str, list[Counter[str]]]:
     """The operations of every function of an object, by name; where a function ends and where its parts lie do not count."""
     listing = subprocess.run(["objdump", "-dC", "--no-show-raw-insn", target], check=True, text=True, capture_output=True).stdout
@@ -61,7 +65,7 @@ def functions(target: Path) -> dict[str, list[Counter[str]]]:
             found.setdefault(without_padding(head[1]), []).append(now := Counter())
         elif (code := re.match(r"\s+[0-9a-f]+:\s+(\S+)\s*(.*)", line)) and not PADDING.fullmatch(code[1]):
             if not (code[1] in ("jmp", "ret", "pop") or (code[1] in ("add", "sub") and code[2].endswith("%rsp"))):
-                now[code[1]] += 1
+                now[NEGATED.get(code[1], code[1])] += 1
     return {name: sorted(parts, key=lambda part: sorted(part.items())) for name, parts in found.items()}
 
 
@@ -69,7 +73,8 @@ def functions(target: Path) -> dict[str, list[Counter[str]]]:
 # its choices across functions are switched off, so that each function is compared with itself.
 ALONE = {"g++": ["-fno-inline-functions", "-fno-inline-small-functions", "-fno-inline-functions-called-once", "-fno-partial-inlining",
                  "-fno-ipa-cp", "-fno-ipa-sra", "-fno-ipa-ra", "-fno-ipa-icf"], "clang++-16": []}
-COPIES = {("g++", "-O3"): 1}  # so many copies between registers more or less in a function, where it unrolls
+# So many copies more or less in a function, and constants asked for again instead of kept: g++ deals its registers out anew.
+COPIES = {("g++", "-O2"): 3, ("g++", "-O3"): 3}
 
 
 @pytest.mark.parametrize("compiler, level", WAYS)
@@ -82,4 +87,4 @@ def test_every_function_of_a_padded_stack_is_the_same(compiler, level, tmp_path)
         assert len(parts) == len(padded[name]), name
         for here, there in zip(parts, padded[name]):
             differs = (here - there) + (there - here)
-            assert differs.keys() <= {"mov"} and differs.total() <= COPIES.get((compiler, level), 0), f"{name}: {differs}"
+            assert differs.keys() <= {"mov", "lea"} and differs.total() <= COPIES.get((compiler, level), 0), f"{name}: {differs}"

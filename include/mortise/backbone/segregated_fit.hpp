@@ -32,7 +32,7 @@ namespace mortise {
 
 /// `SizeClassesT`: which class serves a size.
 /// `Sync`: the bin of a class.
-template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> struct SegregatedFit {
+template <PlainSizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> struct SegregatedFit {
   static constexpr const char* kName = "SegregatedFit";
   static constexpr const char* kWhat = "a bin of free blocks a size class, filled from spans";
   static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex); for LockFreeBin over StaysMapped as well";
@@ -168,7 +168,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> 
 
     static std::uint64_t& key_at(FreeLink* link) noexcept { return reinterpret_cast<std::uint64_t*>(link)[1]; }
     static std::uint64_t key_of(const FreeLink* link) noexcept { return address_of(link) * 0x9E3779B97F4A7C15ull ^ 0x5a5a5a5a5a5a5a5aull; }
-    static_assert(!requires { Classes::kColours; }, "SegregatedFit: its classes have no colours");
     static_assert(Classes::size_of(1) >= 16, "a free block holds its link and its key");
 
     Block try_allocate(Thread& t, Request r) noexcept {

@@ -38,8 +38,7 @@ namespace mortise {
 
 /// `SizeClassesT`: which class serves a size.
 /// `kThreads` (2..65536): how many threads have a slot of their own at a time.
-template <SizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThreads = 512> struct WaitFreeSlab {
-  static_assert(!requires { SizeClassesT::kColours; }, "WaitFreeSlab: its classes have no colours, its spans are a thread's");
+template <PlainSizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kThreads = 512> struct WaitFreeSlab {
   static_assert(kThreads >= 2 && kThreads <= 65536, "slot numbers fit 16 bits; one slot is for calls without one");
   static constexpr const char* kName = "WaitFreeSlab";
   static constexpr const char* kWhat = "slabs with bounded steps: a slot a thread, frees go home by one atomic addition";

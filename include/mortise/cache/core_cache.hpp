@@ -59,7 +59,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
-    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>, kNearBytes = [] {  // up to this, blocks are of this core's colour
+    static constexpr std::size_t kNearBytes = [] {  // sizes up to here are taken in this core's colour
       if constexpr (colours_of<Classes>() == 1) return Classes::kMaxBytes; else return Classes::kColouredBytes;
     }();
 

@@ -41,10 +41,9 @@ namespace mortise {
 /// `kDepth` (1..64): the most blocks that a thread keeps of one class.
 /// `kBytesPerClass` (0..64 KiB): the most bytes that a thread keeps of one class; never fewer than one block.
 /// `kWaiting` (2..64): how many other blocks go below together.
-template <SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kDepth = 4, std::size_t kBytesPerClass = 4_KiB,
+template <PlainSizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kDepth = 4, std::size_t kBytesPerClass = 4_KiB,
           unsigned kWaiting = 4>
 struct EliminationArray {
-  static_assert(!requires { SizeClassesT::kColours; }, "EliminationArray: its classes have no colours");
   static_assert(kDepth >= 1 && kDepth <= 64 && kWaiting >= 2 && kWaiting <= 64, "EliminationArray: depth 1 to 64, waiting 2 to 64");
   static constexpr const char* kName = "EliminationArray";
   static constexpr const char* kWhat = "a malloc takes back what its thread has freed; other frees go below together";

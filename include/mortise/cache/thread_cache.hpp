@@ -42,7 +42,6 @@ template <std::size_t kBytesPerClass = 32_KiB, unsigned kSlots = 30> struct Thre
    public:
     using Classes = typename Below::Classes;
     static constexpr Progress kProgress = {Guarantee::wait_free, Below::kProgress.refill, Below::kProgress.grow};
-    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
 
     /// Changed by its thread alone; `count` is read by whoever asks what the heap holds, hence its relaxed accesses.
     struct Magazine {

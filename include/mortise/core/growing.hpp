@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mortise/core/layer.hpp"
+#include "mortise/core/block.hpp"
+#include "mortise/core/request.hpp"
 
 namespace mortise {
 
 /// Requests for more than this, with `grows` set, get a block without a size class: `resize_in_place` may make that larger. SIZE_MAX where
-/// a heap does not look at `grows`. A layer that passes requests and such blocks on as they are says what the one below says.
+/// a heap does not look at `grows`.
 template <class H> constexpr std::size_t kGrowingBytesOf = [] {
   if constexpr (requires { H::kGrowingBytes; }) return H::kGrowingBytes; else return SIZE_MAX;
 }();

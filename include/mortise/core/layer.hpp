@@ -18,14 +18,13 @@
 
 #include "mortise/core/block.hpp"
 #include "mortise/core/fault.hpp"
+#include "mortise/core/growing.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/core/progress.hpp"
 #include "mortise/core/request.hpp"
 #include "mortise/core/usage.hpp"
 
-namespace mortise::os {
-struct Facts;  // os/facts.hpp
-}
+namespace mortise::os { struct Facts; }  // os/facts.hpp
 
 namespace mortise {
 
@@ -269,6 +268,7 @@ template <Heap Below> class Passthrough {
   static constexpr bool kExactSizes = kSizesExactly<Below>;
   static constexpr unsigned kPlanesTaken = planes_taken<Below>();
   static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
+  static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
 
   MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return below.allocate(t, r); }
   MORTISE_HOT void release(Thread& t, Block b) noexcept { below.release(t, b); }

@@ -73,7 +73,7 @@ struct DelayedBatches {
 
    public:
     static constexpr bool kTakesUnsized = true, kHitsAlone = std::is_empty_v<typename Below::Thread>;
-    static constexpr std::size_t kNearBytes = kNearBytesOf<Below>, kGrowingBytes = kGrowingBytesOf<Below>;
+    static constexpr std::size_t kNearBytes = kNearBytesOf<Below>;
     using Classes = typename Below::Classes;
     using Lines = QuarantineLines<Classes, Fill, Batch, kBytes, kBatchBytes>;
     using Line = typename Lines::Line;

@@ -43,9 +43,8 @@ namespace mortise {
 /// `SizeClassesT`: which sizes are given out again from here, tags included.
 /// `kBlocks` (16..32768, power of two): the most blocks that wait, a thread.
 template <std::size_t kBytes = 64_KiB, std::size_t kSpare = 64_KiB,
-          SizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kBlocks = 2048>
+          PlainSizeMap SizeClassesT = classes::Geometric<16, 4_KiB>, unsigned kBlocks = 2048>
 struct DelayedReuse {
-  static_assert(!requires { SizeClassesT::kColours; }, "DelayedReuse: its classes have no colours");
   static_assert(is_power_of_two(kBlocks) && kBlocks >= 16 && kBlocks <= 32768, "the ring's length is a power of two, 16 to 32768");
   static constexpr const char* kName = "DelayedReuse";
   static constexpr const char* kWhat = "a quarantine a thread, out of which a malloc of the size takes what has waited long enough";

@@ -57,7 +57,6 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     using Classes = Shrunk<typename Below::Classes, kTail>;
     static constexpr bool kExactSizes = true, kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
     static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
-    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 
     bool start(const os::Facts& facts) noexcept {

@@ -51,7 +51,6 @@ struct SampledGuards {
 
    public:
     static constexpr bool kTakesUnsized = true;
-    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
     struct Thread {
       std::int32_t left = 0;      ///< allocations until the next one that is guarded
       std::uint64_t random = 0;   ///< 0: has not begun to count

@@ -27,7 +27,6 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
     using typename Passthrough<Below>::Thread;
     using typename Passthrough<Below>::Classes;
     static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>, kHitsAlone = requires { requires Below::kHitsAlone; };
-    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
 
     MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> { return this->below.allocate_hit(t, r); }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> { return this->below.release_hit(t, b); }

@@ -12,6 +12,7 @@
 #include <array>
 
 #include "mortise/core/core.hpp"
+#include "mortise/policy/size_classes.hpp"
 
 namespace mortise::classes {
 
@@ -21,12 +22,11 @@ namespace mortise::classes {
 /// `SizeClassesT`: the classes that come in colours.
 /// `kColoursT` (2..16, power of two): how many colours.
 /// `kBytes` (16..4 KiB): the largest size that comes in colours.
-template <SizeMap SizeClassesT, unsigned kColoursT = 4, std::size_t kBytes = 1_KiB> struct Coloured : SizeClassesT {
+template <PlainSizeMap SizeClassesT, unsigned kColoursT = 4, std::size_t kBytes = 1_KiB> struct Coloured : SizeClassesT {
   using Base = SizeClassesT;
   using Base::class_of, Base::kMaxBytes;
   static_assert(is_power_of_two(kColoursT) && kColoursT >= 2, "colours: a power of two, 2 or more");
   static_assert(kBytes <= kMaxBytes, "colours: none beyond the largest class");
-  static_assert(!requires { Base::kColours; }, "colours: once is enough");
   static constexpr const char* kName = "Coloured";
   static constexpr unsigned kColours = kColoursT;
   static constexpr std::size_t kColouredBytes = kBytes;

@@ -98,6 +98,9 @@ template <std::size_t kMaxBytesT = 256_KiB> using PowerOfTwo = Geometric<1, kMax
 
 namespace mortise {
 
+/// Classes of which each size has one, not one in each colour.
+template <class C> concept PlainSizeMap = SizeMap<C> && !requires { C::kColours; };
+
 namespace detail {
 /// The facts on colours (policy/coloured.hpp) of classes that have them.
 template <class C, std::size_t kTaken> struct ShrunkColours {};

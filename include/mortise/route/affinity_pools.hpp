@@ -48,7 +48,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     static constexpr unsigned kPassesPerSample = 16;
     static constexpr unsigned kPooled = 255;  ///< the size class that marks a block of ours
     using Pools = PoolHeads<kSegmentBytes>;
-    static constexpr std::size_t kPoolsMax = 32768, kPageOfHeads = Pools::kPageOfHeads, kGrowingBytes = kGrowingBytesOf<Below>;
+    static constexpr std::size_t kPoolsMax = 32768, kPageOfHeads = Pools::kPageOfHeads;
 
     struct Thread {
       bool busy = false;                ///< inside; a signal handler that comes now goes below

@@ -45,7 +45,6 @@ struct PerNode {
   class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
-    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
 
     constexpr Over() noexcept = default;
     ~Over() requires std::is_trivially_destructible_v<Below> = default;

@@ -18,7 +18,7 @@ struct Aligned {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
-    static constexpr std::size_t kNearBytes = kNearBytesOf<Below>, kGrowingBytes = kGrowingBytesOf<Below>;
+    static constexpr std::size_t kNearBytes = kNearBytesOf<Below>;
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept { return this->below.allocate(t, enlarged(r)); }
 
