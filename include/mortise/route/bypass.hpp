@@ -29,7 +29,7 @@ template <RoutePolicy Route, class... Wrapped> struct Bypass {
    public:
     using typename Passthrough<Inner>::Thread;
     static constexpr Progress kProgress = weakest(Inner::kProgress, Below::kProgress);
-    static constexpr std::size_t kGrowingBytes = Route::kGrowingBytes;
+    static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Route>;
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if (Route::claims(r)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);
