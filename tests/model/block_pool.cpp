@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 
 #include "explorer/hooks.hpp"
@@ -65,7 +66,7 @@ struct Pool {
   }
   std::byte* wait() {
     std::byte* p = pool.acquire_hit();
-    if (!p) p = pool.acquire_wait(-1).block;
+    if (!p) p = pool.acquire_wait(INT64_MAX).block;
     require(p, "a wait without end came back with nothing");
     own(p);
     return p;

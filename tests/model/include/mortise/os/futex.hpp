@@ -32,9 +32,9 @@ inline std::uint32_t futex_step(model::Kind kind, const void* word, std::uint32_
   return static_cast<std::uint32_t>(op.result.low);
 }
 
-/// A sleep that ends by itself ends when something that the sleeper looked at has changed.
+/// A sleep that ends by itself ends when something that the sleeper looked at has changed. The longest time there is does not end.
 inline void futex_wait(const void* word, std::uint32_t seen, std::int64_t timeout_ns = -1) noexcept {
-  if (timeout_ns >= 0) return model::hooks::relax(std::source_location::current());
+  if (timeout_ns >= 0 && timeout_ns != INT64_MAX) return model::hooks::relax(std::source_location::current());
   const void* const wakes = wakes_of(word);
   const std::uint32_t before = futex_step(model::Kind::add, wakes, 0, model::Order::acq_rel);
   if (futex_step(model::Kind::load, word, 0, model::Order::relaxed) != seen) return;
