@@ -13,6 +13,17 @@ set(MORTISE_INSIDE_FLAGS
   -fasynchronous-unwind-tables -ftls-model=initial-exec)
 set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
 set(MORTISE_ABI_FILES malloc new start next conf stats idle report trap snapshot resident profile)
+
+# Files without a path of malloc or free: all of a library's code is resident in each program, so these are compiled for size.
+# mortise_small() says so to the folder whose targets are made of them.
+set(MORTISE_SMALL_FILES start next conf stats idle report trap snapshot resident profile)
+set(MORTISE_SMALL_FLAGS -Os)
+function(mortise_small)
+  list(TRANSFORM MORTISE_SMALL_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:${MORTISE_SMALL_FLAGS}>")
+endfunction()
+mortise_small()
+
 add_library(mortise_inside INTERFACE)
 target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
 target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)
@@ -42,11 +53,14 @@ function(mortise_kit file include sources generated)
   list(JOIN MORTISE_INSIDE_FLAGS "\", \"" inside)
   list(JOIN MORTISE_LINK_FLAGS "\", \"" link)
   list(JOIN MORTISE_ABI_FILES "\", \"" files)
+  list(JOIN MORTISE_SMALL_FLAGS "\", \"" small)
+  list(JOIN MORTISE_SMALL_FILES "\", \"" small_files)
   file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
 {"schema": "mortise.kit/1", "version": "@PROJECT_VERSION@", "compiler": "@CMAKE_CXX_COMPILER@",
  "include": "@include@", "sources": "@sources@", "generated": "@generated@",
  "compile": ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "@inside@"],
- "link": ["@link@"], "libraries": ["-lgcc_eh", "-lc", "-lgcc"], "files": ["@files@"]}
+ "link": ["@link@"], "libraries": ["-lgcc_eh", "-lc", "-lgcc"], "files": ["@files@"],
+ "small": ["@small@"], "small_files": ["@small_files@"]}
 ]])
 endfunction()
 mortise_kit(${CMAKE_BINARY_DIR}/share/mortise/kit.json ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} ${MORTISE_GENERATED})

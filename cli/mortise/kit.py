@@ -20,6 +20,8 @@ class Kit:
     link: list[str]
     libraries: list[str]
     files: list[str]
+    small: list[str]  # more options for those of the files that are compiled for size
+    small_files: list[str]
 
 
 def kit() -> Kit:
@@ -34,7 +36,7 @@ def kit() -> Kit:
     for key, place in places.items():
         if not place.is_dir():
             raise WrongUse(f"'{path}' names the folder '{place}' for its {key}, which is not there: run 'make build'")
-    plain = {key: told[key] for key in ("version", "compiler", "compile", "link", "libraries", "files")}
+    plain = {key: told[key] for key in ("version", "compiler", "compile", "link", "libraries", "files", "small", "small_files")}
     return Kit(**plain, **places)
 
 
