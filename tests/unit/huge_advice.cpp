@@ -169,6 +169,25 @@ TEST(HugeAdvice, InAHeapOfHugePagesOnlyBlocksOfManyAreMoved) {
   });
 }
 
+// If this failed, a heap of many blocks that grow would have two mappings for each, of which a process may have 65530: the program could
+// then start no thread and load no library.
+TEST(HugeAdvice, BlocksThatAreSmallBesideTheHeapAreCopied) {
+  using Small = Stack<Layers<SpanCache<purge::Never, huge::Never>, PageIndex, MmapHeap<>>>;
+  Stage<Small> stage;
+  stage.as(0, [](Small& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 192_KiB}), quarter = h.allocate(t, {.size = 256_KiB}), one = h.allocate(t, {.size = 1_MiB});
+    EXPECT_FALSE(h.resize_by_moving(t, b, 320_KiB));
+    const Block moved = h.resize_by_moving(t, quarter, 512_KiB);
+    EXPECT_TRUE(moved);
+    const Block most = h.allocate(t, {.size = 8_GiB});
+    ASSERT_TRUE(most);
+    EXPECT_FALSE(h.resize_by_moving(t, moved, 1_MiB)) << "of a heap of 8 GiB there may be more than 16384 of these";
+    EXPECT_TRUE(h.resize_by_moving(t, one, 2_MiB));
+    h.release(t, most);
+    h.audit();
+  });
+}
+
 TEST(HugeAdvice, StaysWhereTheUserGaveIt) {
   Stage<H> stage;
   stage.as(0, [](H& h, auto& t) {

@@ -29,8 +29,12 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
     else return block_bytes >= kBlockBytes && Huge::kFromBytes != huge::Never::kFromBytes && pages_ == HugePages::automatic;
   }
   /// Whether the pages of so large a block stay where they are when it grows. Moved to another place within 2 MiB they are small pages, and
-  /// so is what they leave behind; to copy the bytes into a huge page costs less, until they are many.
-  bool keeps_in_place(std::size_t block_bytes) const noexcept { return all_ && !rests_ && block_bytes < kMovedBytes; }
+  /// so is what they leave behind; to copy the bytes into a huge page costs less, until they are many. Nor do a few pages move otherwise:
+  /// each move may leave two mappings more, for good, and a process may have 65530, of which the heap is to need no more than half.
+  bool keeps_in_place(const Index& index, std::size_t block_bytes) const noexcept {
+    if (block_bytes < kMovedLeast || block_bytes < reach_of(index) / kMovedMost) return true;
+    return all_ && !rests_ && block_bytes < kMovedBytes;
+  }
   /// At least so many bytes more, up to where a huge page would end: the next growth begins with a whole one.
   static std::size_t to_boundary(const Index& index, std::size_t bytes) noexcept {
     return round_up(reach_of(index) + bytes, huge::kPageBytes) - reach_of(index);
@@ -63,6 +67,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
 
  private:
   static constexpr std::size_t kBlockBytes = 2 * huge::kPageBytes, kMovedBytes = 4 * huge::kPageBytes;
+  static constexpr std::size_t kMovedLeast = 256_KiB, kMovedMost = 16384;  ///< blocks that were moved and are there, two mappings each
 
   static std::size_t from_bytes() noexcept {
     if constexpr (requires { Huge::from_bytes(); }) return Huge::from_bytes();

@@ -134,9 +134,9 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
 
     /// Moves the pages of a large block to a larger span: page-table entries move, bytes do not. Not when a resident span is there to
-    /// be copied to: a copy is cheaper than first touches of what the block grows by. Nor a few pages of a heap of huge pages.
+    /// be copied to: a copy is cheaper than first touches of what the block grows by. Nor a few pages.
     Block resize_by_moving(Thread& t, Block b, std::size_t bytes) noexcept requires MovesPages<Below> {
-      if (bytes < b.size || advice_.keeps_in_place(b.size) || has_dirty(bytes)) return {};
+      if (bytes < b.size || advice_.keeps_in_place(index(), b.size) || has_dirty(bytes)) return {};
       const Block target = allocate(t, {.size = bytes});
       if (!target) return {};
       Span* old = index().span_of(b.ptr);
