@@ -1,8 +1,11 @@
-// If this failed, each malloc that fails at a memory limit would make a system call for every free chunk of the heap, again and again.
+// If this failed, each malloc that fails at a memory limit would make a system call for every free chunk of the heap, again and again; and
+// what realloc cuts off a large block would stay in memory, where what free takes back does not.
 #include "mortise/backbone/boundary_tag.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "mortise/backbone/tlsf.hpp"
@@ -60,6 +63,27 @@ TYPED_TEST(FreeChunks, GiveTheirPagesBackOnce) {
     EXPECT_GE(h.trim(t), 3 * 20'000u - 4 * 4096);
     EXPECT_GE(purges, 1u);
     EXPECT_LE(purges, 2u);
+    h.audit();
+  });
+}
+
+TYPED_TEST(FreeChunks, CutOffABlockGoBackAsReleasedOnesDo) {
+  static constexpr unsigned kAtOnce = std::is_same_v<TypeParam, Tlsf<>> ? 0 : 1;
+  Stage<typename TestFixture::H> stage;
+  stage.as(0, [](auto& h, auto& t) {
+    works = true;
+    const Block b = h.allocate(t, {.size = 8_MiB});
+    std::memset(b.ptr, 0x5a, b.size);
+    purges = 0;
+    Block now = h.resize_in_place(t, b, 1_MiB);
+    EXPECT_EQ(now.ptr, b.ptr);
+    EXPECT_EQ(purges, kAtOnce);
+    EXPECT_EQ(now.ptr[1_MiB - 1], std::byte{0x5a});
+    EXPECT_EQ(now.ptr[4_MiB], kAtOnce ? std::byte{0} : std::byte{0x5a});
+    purges = 0;  // neither what grows a little at a time nor what gives little back makes system calls
+    for (std::size_t n = 1_MiB; n < 4_MiB; n += 64_KiB) now = h.resize_in_place(t, now, n);
+    now = h.resize_in_place(t, now, now.size - 100'000);
+    EXPECT_EQ(purges, 0u);
     h.audit();
   });
 }

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
+#include "mortise/os/residency.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/source/static_heap.hpp"
@@ -24,6 +26,19 @@ TEST(Buddy, BlocksAreAlignedToTheirSize) {
       EXPECT_TRUE(is_power_of_two(b.size) && b.size >= size && (b.size == 32 || b.size < 2 * size));
       EXPECT_TRUE(is_aligned(b.ptr, b.size));
     }
+    h.audit();
+  });
+}
+
+TEST(Buddy, WhatABlockGivesBackGoesToTheSystem) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 4_MiB});
+    std::memset(b.ptr, 0x5a, b.size);
+    const Block shorter = h.resize_in_place(t, b, 100'000);
+    EXPECT_EQ(shorter.ptr, b.ptr);
+    EXPECT_EQ(shorter.ptr[99'999], std::byte{0x5a});
+    EXPECT_LE(os::resident_bytes(b.ptr, 4_MiB, 4_KiB, 64_KiB), 256_KiB);
     h.audit();
   });
 }

@@ -110,6 +110,53 @@ TEST(SpanCache, PurgesOnlyWhatHasBeenFreeLongEnough) {
   });
 }
 
+/// Of 8 MiB all but 1 MiB is given back, in a heap that is told to by `tell`.
+template <class H, class Tell> void expect_end_goes_back(Tell&& tell) {
+  on_purge = os::purge;
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    tell(h);
+    const Block b = h.allocate(t, {.size = 8_MiB});
+    std::memset(b.ptr, 0x5a, b.size);
+    const Block shorter = h.resize_in_place(t, b, 1_MiB);
+    EXPECT_EQ(shorter.ptr, b.ptr);
+    EXPECT_EQ(shorter.size, 1_MiB);
+    EXPECT_EQ(h.idle_bytes(), 0u);
+    EXPECT_EQ(shorter.ptr[1_MiB - 1], std::byte{0x5a});
+    const Block behind = h.allocate(t, {.size = 7_MiB, .zeroed = true});
+    ASSERT_EQ(behind.ptr, shorter.end());
+    EXPECT_EQ(behind.ptr[0], std::byte{0});
+    h.audit();
+  });
+}
+
+TEST(SpanCache, WhatABlockGivesBackGoesAtOnceWhereAReleasedOneDoes) {
+  expect_end_goes_back<H>([](H& h) { h.set_purge_ms(0); });
+  expect_end_goes_back<H>([](H& h) { h.set_soft_limit_bytes(512_KiB); });
+  using Capped = Stack<Layers<SpanCache<purge::ByteCap<64_KiB>>, PageIndex, MmapHeap<>>>;
+  expect_end_goes_back<Capped>([](Capped&) {});
+}
+
+/// Counts how often it was taken.
+struct CountedLock : FutexLock {
+  static inline unsigned taken = 0;
+  void lock() noexcept { ++taken, FutexLock::lock(); }
+};
+
+TEST(SpanCache, ABlockThatGrowsNoFurtherThanItReachesTakesNoLock) {
+  using Counted = Stack<Layers<SpanCache<purge::AfterDelay<>, huge::Never, CountedLock>, PageIndex, MmapHeap<>>>;
+  Stage<Counted> stage;
+  stage.as(0, [](Counted& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 70'000});
+    EXPECT_EQ(b.size, 73'728u) << "to the page";
+    CountedLock::taken = 0;
+    for (const std::size_t n : {70'001u, 73'728u, 66'000u}) EXPECT_EQ(h.resize_in_place(t, b, n).size, b.size);
+    EXPECT_EQ(CountedLock::taken, 0u);
+    EXPECT_EQ(h.resize_in_place(t, b, 73'729).size, 77'824u);
+    EXPECT_EQ(CountedLock::taken, 1u);
+  });
+}
+
 TEST(SpanCache, ReportsAPointerIntoABlock) {
   on_purge = os::purge;
   Stage<H> stage;

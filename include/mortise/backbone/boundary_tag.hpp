@@ -122,7 +122,8 @@ struct BoundaryTag {
       if (c->size() >= need + kChunkMin) {
         Chunk* rest = cut(c, need);
         show(rest->tag, rest->tag | Chunk::kInUse);
-        free(rest);
+        if (need < have) free_and_purge(rest);
+        else free(rest);
       }
       live_ += c->size() - have;
       return {c->bytes(), c->size() - kTag};
@@ -226,10 +227,7 @@ struct BoundaryTag {
     void take_back(std::byte* p) noexcept {
       Chunk* c = checked(p);
       live_ -= c->size();
-      const std::size_t bytes = c->size();
-      std::byte* const inside = c->start() + sizeof(Chunk);
-      free(c);
-      if (Purge::kDelayMs == 0 && bytes >= kPurgeBytes) purge_inside(inside, bytes - sizeof(Chunk) - kTag);
+      free_and_purge(c);
     }
 
     /// Cuts `c` after `bytes`; the rest is neither free nor in use yet, but its neighbours' tags hold.
@@ -277,6 +275,13 @@ struct BoundaryTag {
       show(c->next()->tag, c->next()->tag & ~Chunk::kPreviousInUse);
       free_.insert(c);
       return c;
+    }
+
+    void free_and_purge(Chunk* c) noexcept {
+      const std::size_t bytes = c->size();
+      std::byte* const inside = c->start() + sizeof(Chunk);
+      free(c);
+      if (Purge::kDelayMs == 0 && bytes >= kPurgeBytes) purge_inside(inside, bytes - sizeof(Chunk) - kTag);
     }
 
     /// More memory from below, joined to the last region when it lies right behind it. A free chunk, in the tree.

@@ -111,6 +111,7 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
       if (!stays && !join_tail(b.ptr, order, wish < order)) return {};
       live_ += bytes_of(wish) - bytes_of(order);
       set_mark(b.ptr, kInUse | wish);
+      if (wish < order) purge_upper(b.ptr, wish, order);
       for (; order < wish; ++order) remove(b.ptr + bytes_of(order), order);
       for (; order > wish; --order) give(b.ptr + bytes_of(order - 1), order - 1);
       if (wish != order_was) set_tail(b.ptr, wish, 0);
@@ -316,6 +317,13 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
         if (skipped < bytes_of(order) && this->below.purge_pages(p + skipped, bytes_of(order) - skipped)) return bytes_of(order) - skipped;
       }
       return 0;
+    }
+
+    /// Of a block that had `order` the pages behind what it has now, as if they were released.
+    void purge_upper(std::byte* p, unsigned now, unsigned order) noexcept {
+      const std::size_t kept = round_up(bytes_of(now), page_bytes_), bytes = bytes_of(order);
+      if constexpr (PurgesPages<Below> && Purge::kDelayMs == 0)
+        if (kept < bytes && bytes - kept >= kPurgeBytes) this->below.purge_pages(p + kept, bytes - kept);
     }
 
     std::byte* origin_ = nullptr;

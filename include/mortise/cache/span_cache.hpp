@@ -65,8 +65,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (r.size > Index::kReachBytes || r.align > Index::kReachBytes) return {};
       const auto need = static_cast<std::uint32_t>(round_up(r.size ? r.size : 1, kGranule) / kGranule);
       const auto slack = static_cast<std::uint32_t>(r.align > kGranule ? r.align / kGranule - 1 : 0);
-      bool was_clean;
       Span* s;
+      bool was_clean;
       {
         Held held(this->lock_);
         s = take(need + slack);
@@ -84,15 +84,14 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     void release(Thread&, Block b) noexcept {
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
-      const bool is_clean = (purge_ms() == 0 || is_pressed()) && purge_span(s);
+      const bool is_clean = gives_back_at_once() && purge_span(s);
       {
         Held held(this->lock_);
         uncount_large(s);
         s->since_ms = os::now_ms();
         insert(s, is_clean ? SpanState::clean : SpanState::dirty);
       }
-      if constexpr (requires { Purge::kKeptBytesMax; })
-        if (idle_bytes() > Purge::kKeptBytesMax) purge_older_than(~std::uint64_t{0}, Purge::kKeptBytesMax, 1);
+      if (!is_clean) purge_excess();
     }
 
     /// Tells that `n` large blocks, side by side, are one from now on.
@@ -105,31 +104,21 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     Block resize_in_place(Thread&, Block b, std::size_t bytes) noexcept {
       if (bytes > Index::kReachBytes) return {};
       Span* s = index().span_of(b.ptr);
-      const auto need = static_cast<std::uint32_t>(round_up(bytes ? bytes : 1, kGranule) / kGranule);
-      Held held(this->lock_);
-      const std::uint32_t have = s->granules;
-      const std::size_t before = Index::used_bytes_of(s);
-      if (need == have) {
-        if (bytes > before && !tails_.shorten(this->below, s, bytes)) return {};
-      } else if (need > have) {
-        Span* const next = neighbour_after(s);
-        if (!next || have + next->granules < need || !tails_.shorten(this->below, s, Index::bytes_of(s))) return {};
-        const SpanState state = next->state;
-        const std::uint32_t more = need - have;
-        remove(next);
-        next->state = SpanState::none;  // no end of a span within it
-        index().spans()[s->head + have - 1].state = SpanState::none;
-        if (next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
-        index().set_span(s->head, need, SpanState::large);
-        tails_.cut(this->below, s, bytes, state == SpanState::clean);
-      } else {
-        tails_.join(this->below, s);
-        Span* rest = index().set_span(s->head + need, have - need, SpanState::dirty);
-        index().set_span(s->head, need, SpanState::large);
-        rest->since_ms = os::now_ms();
-        insert(rest, SpanState::dirty);
+      const std::uint32_t have = s->granules, need = static_cast<std::uint32_t>(round_up(bytes ? bytes : 1, kGranule) / kGranule);
+      if (const std::size_t before = Index::used_bytes_of(s); need != have || bytes > before) {
+        Held held(this->lock_);
+        if (need < have) {
+          tails_.join(this->below, s);
+          Span* rest = index().set_span(s->head + need, have - need, SpanState::dirty);
+          index().set_span(s->head, need, SpanState::large);
+          rest->since_ms = os::now_ms();
+          insert(rest, SpanState::dirty);
+        } else if (!extend(s, need - have, bytes)) {
+          return {};
+        }
+        count_large(Index::used_bytes_of(s) - before, 0);
       }
-      count_large(Index::used_bytes_of(s) - before, 0);
+      if (need < have) purge_excess();
       return {b.ptr, Index::used_bytes_of(s), kNoClass};
     }
 
@@ -162,8 +151,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// Gives back pages of spans free since before `deadline_ms` until `kept` bytes are left; returns the bytes. The lock is not held.
     /// Spans that the system does not take (locked in memory) stay dirty and are not tried again at once; after `refusals` it gives up.
     std::size_t purge_older_than(std::uint64_t deadline_ms, std::size_t kept = 0, unsigned refusals = 64) noexcept {
-      std::size_t given = 0;
-      for (;;) {
+      for (std::size_t given = 0;;) {
         Span* s;
         {
           Held held(this->lock_);
@@ -234,8 +222,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
 
    private:
     Index& index() noexcept { return this->below.page_index(); }
-    using Bins = SpanBins;
-    Bins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
+    SpanBins& bins_of(SpanState state) noexcept { return state == SpanState::dirty ? dirty_ : clean_; }
     /// Changes the sum of bytes in spans of `state` by `bytes`, which may be a negative number in unsigned form.
     void add_bytes(SpanState state, std::size_t bytes) noexcept {
       if (state == SpanState::dirty) dirty_bytes_.store(idle_bytes() + bytes, Order::relaxed);  // read without the lock
@@ -251,8 +238,14 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     std::size_t large_bytes() const noexcept { return large_bytes_.load(Order::relaxed); }
     bool purge_span(Span* s) noexcept {
-      if constexpr (PurgesPages<Below>) return this->below.purge_pages(index().base_of(s), Index::bytes_of(s));
-      else return false;
+      if constexpr (PurgesPages<Below>) return this->below.purge_pages(index().base_of(s), Index::bytes_of(s)); else return false;
+    }
+    bool gives_back_at_once() noexcept { return purge_ms() == 0 || is_pressed(); }
+    /// What is dirty goes back: all of it, or what is more than may stay.
+    void purge_excess() noexcept {
+      std::size_t most = gives_back_at_once() ? 0 : SIZE_MAX;
+      if constexpr (requires { Purge::kKeptBytesMax; }) most = most < Purge::kKeptBytesMax ? most : Purge::kKeptBytesMax;
+      if (idle_bytes() > most) purge_older_than(~std::uint64_t{0}, most, 1);
     }
     void keep_refused() noexcept {
       for (Span* s; (s = refused_.pop()); insert(s, SpanState::dirty)) s->since_ms = os::now_ms(), purging_bytes_ -= Index::bytes_of(s);
@@ -281,9 +274,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     /// Makes `s` free, merged with free neighbours of the same state.
     void insert(Span* s, SpanState state) noexcept {
       std::uint32_t head = s->head, granules = s->granules;
-      const std::uint64_t since = s->since_ms;
-      s->state = SpanState::none;
-      index().spans()[head + granules - 1].state = SpanState::none;
+      index().set_span(head, granules, SpanState::none);
       if (Span* n = neighbour_after(s); n && n->state == state) {
         remove(n);
         granules += n->granules;
@@ -295,15 +286,28 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         granules += n->granules;
         index().spans()[s->head - 1].state = SpanState::none;
       }
-      put(head, granules, state, since);
+      put(head, granules, state, s->since_ms);
+    }
+    /// A large block gets `more` granules and ends at byte `bytes`, behind where it ended. False without room, or at a limit.
+    bool extend(Span* s, std::uint32_t more, std::size_t bytes) noexcept {
+      if (!more) return tails_.shorten(this->below, s, bytes);
+      Span* const next = neighbour_after(s);
+      if (!next || next->granules < more || !tails_.shorten(this->below, s, Index::bytes_of(s))) return false;
+      const SpanState state = next->state;
+      remove(next);
+      next->state = SpanState::none;  // no end of a span within it
+      index().spans()[s->head + s->granules - 1].state = SpanState::none;
+      if (next->granules > more) put(next->head + more, next->granules - more, state, next->since_ms);
+      index().set_span(s->head, s->granules + more, SpanState::large);
+      tails_.cut(this->below, s, bytes, state == SpanState::clean);
+      return true;
     }
     /// A large block whose memory is gone: nobody's from now on.
     void lose_large(Block b) noexcept {
       Held held(this->lock_);
       Span* s = index().span_of(b.ptr);
       uncount_large(s);
-      index().spans()[s->head + s->granules - 1].state = SpanState::none;
-      s->state = SpanState::none;
+      index().set_span(s->head, s->granules, SpanState::none);
     }
 
     static constexpr unsigned kLooks = 16, kNearLimit = 64;
@@ -326,8 +330,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       wish = wish < kGrowMin ? kGrowMin : wish > kGrowMax ? kGrowMax : wish;
       const bool for_all = advice_.asks_from(grown_bytes_), is_huge = for_all || advice_.asks_for(std::size_t{block} * kGranule);
       if (is_huge) wish = advice_.to_boundary(index(), wish > least ? wish : least);
-      Block b{};
-      if (wish > least) b = this->below.allocate(t, {.size = round_up(wish, kGranule)});
+      Block b = wish > least ? this->below.allocate(t, {.size = round_up(wish, kGranule)}) : Block{};
       if (!b) b = this->below.allocate(t, {.size = least});
       if (!b) {  // no more to be had: now every free span is worth a look, and what is too small makes room
         if (Span* s = take(need, ~0u)) return s;
@@ -352,7 +355,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     bool unmap_free(Thread& t) noexcept {
       bool any = false;
       if constexpr (ReleasesParts<Below>)
-        for (Bins* bins : {&dirty_, &clean_})
+        for (SpanBins* bins : {&dirty_, &clean_})
           for (Span* s; (s = bins->free_since(~std::uint64_t{0})); any = true) {
             remove(s);
             this->below.release_part(t, {index().base_of(s), Index::bytes_of(s), kNoClass});
@@ -361,21 +364,18 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     /// Keeps the first `need` granules of `s`, which is in no list, and puts the rest back.
     void keep_first(Span* s, std::uint32_t need) noexcept {
-      const SpanState state = s->state;
       if (s->granules == need) return;
-      put(s->head + need, s->granules - need, state, s->since_ms);
-      index().set_span(s->head, need, state);
+      put(s->head + need, s->granules - need, s->state, s->since_ms);
+      index().set_span(s->head, need, s->state);
     }
     Span* trim_to_alignment(Span* s, std::uint32_t need, std::size_t align) noexcept {
       const SpanState state = s->state;
       const std::uintptr_t base = address_of(index().base_of(s));
-      const auto skip = static_cast<std::uint32_t>((round_up(base, align) - base) / kGranule);
-      if (skip) {
-        const std::uint32_t head = s->head, granules = s->granules;
-        const std::uint64_t since = s->since_ms;
-        put(head, skip, state, since);
-        s = index().set_span(head + skip, granules - skip, state);
-        s->since_ms = since;
+      if (const auto skip = static_cast<std::uint32_t>((round_up(base, align) - base) / kGranule)) {
+        const std::uint32_t granules = s->granules - skip;
+        put(s->head, skip, state, s->since_ms);
+        Span* const rest = index().set_span(s->head + skip, granules, state);
+        rest->since_ms = s->since_ms, s = rest;
       }
       keep_first(s, need);
       return s;
@@ -391,7 +391,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     std::size_t clean_bytes_ = 0, purging_bytes_ = 0, grown_bytes_ = 0, large_count_ = 0;
     SpanTails<Below> tails_;
     HugeAdvice<Huge, Below> advice_;
-    Bins dirty_, clean_;
+    SpanBins dirty_, clean_;
     List<Span> purging_;  ///< spans whose pages a thread is giving back, without the lock
     List<Span> refused_;  ///< spans whose pages the system did not take; both are in purging_bytes_
   };
