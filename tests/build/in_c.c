@@ -68,6 +68,14 @@ int main(int count, char** words) {
   check(arena_aligned_alloc(24, 8) == NULL, "no alignment that is no power of two");
   arena_free(aligned);
   mine_free(mine_realloc(zeroed, 5000));
+  unsigned char* large = mine_malloc(1u << 20);
+  memset(large, 7, 1u << 20);
+  large = mine_realloc(large, 600000);
+  check(mine_usable_size(large) < 700000 && large[599999] == 7, "a large block gives back what it needs no more");
+  mine_free(large);
+  void* part = arena_realloc(arena_malloc(500000), 300000);
+  check(part != NULL && arena_usable_size(part) < 310000, "so does one of an arena");
+  arena_free(part);
   mine_free(NULL);
   check(mine_realloc(mine_realloc(NULL, 8), 0) == NULL, "realloc as malloc and as free");
   mine_trim();
