@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from mortise import reach
 from mortise.endings import describe, tail
 from mortise.launching import Outcome
 
@@ -35,8 +36,8 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
         return f"{describe(status)}{other}{tail(outcome.stderr_tail)}"
     if settings.repeat_inside > 1 and not outcome.probed:
         return "was not repeated: it is static, or the loader ignores LD_PRELOAD for it; leave out --repeat-inside"
-    if facts["served"] == 0:
-        return f"was not served: malloc came from {', '.join(facts['malloc_from']) or 'an unknown place'}"
+    if unserved := reach.fault(facts):
+        return unserved
     if settings.check == "stdout" and settings.service is None:
         return another(expected, facts["stdout_sha256"], "(use --check exit, or --check with a filter, if that is the program's way)")
     if settings.check not in ("stdout", "exit"):

@@ -152,6 +152,19 @@ def test_an_arm_that_serves_nothing_is_not_a_tie(compare, foreign_toy):
     assert done.returncode == 1 and "was not served" in document["arms"][str(foreign_toy)]["failure"]
 
 
+def test_who_clears_the_environment_is_not_served(compare, churn, toy):
+    """Such a wrapper is itself on every arm's malloc, and what does the work on none: a tie of nobody with nobody."""
+    done, document = compare("--arms", "glibc,toy", "--", "env", "-i", churn, "400000")
+    assert done.returncode == 1
+    assert re.search(rf"was not served: \d+(\.\d)? % of the CPU time is that of {churn}, where LD_PRELOAD did not arrive", document["arms"]["toy"]["failure"])
+    half = f"{churn} 400000 4; env -i {churn} 400000 40; exit 0"
+    done, document = compare("--arms", "glibc,toy", "--", "sh", "-c", half, rounds="2")
+    assert 0.1 < document["arms"]["toy"]["served"] < 0.9 and document["arms"]["toy"]["failure"] is None
+    assert re.search(rf"warning: \d+ % of the CPU time had no arm's malloc, most of it that of {churn}, where", done.stdout), done.stdout
+    assert re.search(rf"warning: 4\d(\.\d)? MiB were held without any arm's malloc by {churn}, where", done.stdout), done.stdout
+    assert "served only" not in done.stdout
+
+
 def test_a_program_that_fails_in_every_run_is_said_to(compare, churn):
     """All arms fail alike, so outputs agree: without the line a mistyped argument is a verdict on error messages."""
     warning = "warning: sh ended with status 7 in every run: what was compared is how it fails; check its arguments"

@@ -244,6 +244,18 @@ def test_served_is_proven_by_where_malloc_comes_from(launch, toy, churn, static_
     assert 0 < half.facts["served"] < 1
 
 
+@pytest.mark.parametrize("followed", ("memory", "count"))
+def test_who_clears_the_environment_is_found_where_a_run_is_followed(launch, toy, churn, followed):
+    """The probe is loaded into the wrapper alone, and would say that all was served."""
+    ours = Arm("toy", "ours", str(toy))
+    facts = launch("sh", "-c", f"env -i {churn} 2000000 20; {churn} 10; exit 0", arm=ours, **{followed: True}).facts
+    assert facts["malloc_from"] == [str(toy)] and facts["served"] < 0.5
+    beyond = facts["unreached"]
+    assert beyond["cpu_share"] > 0.5 and beyond["program"] == beyond["largest"] == str(churn) and beyond["peak_rss_bytes"] > 20 * MIB
+    assert launch("sh", "-c", f"{churn} 2000; exit 0", arm=ours, **{followed: True}).facts["unreached"]["cpu_share"] == 0
+    assert launch("env", "-i", churn, arm=ours).facts["unreached"] is None, "nobody looks while a run is timed"
+
+
 def test_a_program_that_has_a_jump_of_its_own_to_malloc_is_served(launch, toy, tmp_path):
     """Not position-independent, as Debian's python3 is: everybody else sees the address of malloc in the program."""
     source = tmp_path / "fixed.c"
