@@ -241,11 +241,9 @@ static bool collect(struct Run* run) {
       continue;
     }
     forget(run, pid);
-    if (pid != run->main_pid) continue;
-    run->end = now();
-    run->status = status;
-    add_usage(&run->used, &used);
-    ended = true;
+    if (pid == run->main_pid) run->end = now(), run->status = status, ended = true;
+    // Another one was adopted: its parent did not wait for it. Traced ones are told of here as well, and then by their parents.
+    if (pid == run->main_pid || !run->is_traced) add_usage(&run->used, &used);
   }
 }
 

@@ -213,6 +213,13 @@ def test_cpu_time_of_children_and_threads_counts(launch):
     assert launch("sh", "-c", f"/usr/bin/python3 -c '{spin}'; exit 0").facts["cpu_s"] >= 0.2
 
 
+def test_cpu_time_of_a_worker_that_nobody_waits_for_counts(launch):
+    """As servers start them, by two forks: the kernel adds it to nobody's figure, so that such a program would take no time."""
+    spin = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+    twice = f"import os\nend = os.pipe()\nif os.fork() == 0:\n if os.fork() == 0: exec({spin!r})\n os._exit(0)\nos.wait()\nos.close(end[1])\nos.read(end[0], 1)"
+    assert launch("/usr/bin/python3", "-c", twice).facts["cpu_s"] >= 0.2
+
+
 def test_standard_input_starts_over_in_every_run(launch, tmp_path):
     (tmp_path / "input").write_text("some words\n")
     for _ in range(2):
