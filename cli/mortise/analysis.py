@@ -229,7 +229,7 @@ def sentence(
         parts.append(f"{least} holds the least memory: {word(document['arms'][least]['vs_reference']['memory'])} than {reference}")
     if undecided:
         ranges = [f"{name} ({range_words(document, r)})" for name, r in times(document, undecided)]
-        more = [r["more_rounds"] for _, r in times(document, undecided) if r and r["more_rounds"]]
+        more = [r["more_rounds"] for _, r in times(document, undecided) if r and r["more_rounds"] and reference not in failed]
         needed = f"; about {max(more)} more rounds would be needed{budget_for(document, max(more))}" if more else ""
         parts.append(f"can't tell for {', '.join(ranges)}{needed}")
     if failed:
