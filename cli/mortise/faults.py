@@ -76,13 +76,18 @@ def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome, times: i
         )
     each = max(len(found) // times, 1)
     try:
-        numbers = [float((number or "0").replace(",", "")) for number in found[::each][:times]]
+        numbers = [number_of(text or "0") for text in found[::each][:times]]
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number < math.inf for number in numbers):
         return f"printed nothing that '{settings.metric_regex}' finds as a number above 0"
     facts["metric"] = math.fsum(numbers) / len(numbers)
     return None
+
+
+def number_of(text: str) -> float:
+    """A number as programs print it. Commas part thousands; one that stands for a point would make 15 of 1,5 and 125 of 1,25."""
+    return float(text.replace(",", "") if re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text) else text)
 
 
 def first_line(text: str) -> str:
