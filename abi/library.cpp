@@ -9,6 +9,7 @@
 
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
+#include "abi/resize.hpp"
 
 #define MORTISE_C__(name, verb) name##_##verb
 #define MORTISE_C_(name, verb) MORTISE_C__(name, verb)
@@ -60,20 +61,8 @@ MORTISE_HOT void release(void* p) noexcept {
 void* reallocate(void* p, std::size_t size) noexcept {
   const Block old = found(p);
   if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
-  if (size <= old.size && size >= old.size / 2) return p;
-  const bool is_larger = size > old.size;
-  Block b{}, fresh{};
-  if (old.size_class == kNoClass) b = resize_below(heap, thread(), old, size);
-  if (!b && is_larger && old.size_class == kNoClass) b = move_below(heap, thread(), old, size);
-  if (!b && is_larger) fresh = allocate_growing(heap, thread(), size);
-  leave_if_ended();
-  if (b && size < old.size) note_release();
-  if (b) return b.ptr;
-  void* const copy = fresh ? fresh.ptr : allocate({.size = size});
-  if (!copy) return is_larger ? nullptr : p;  // there is always room for less
-  memcpy(copy, p, is_larger ? old.size : size);
-  release(p);
-  return copy;
+  if (serves(old, size)) return p;
+  return resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
 }
 
 Usage usage() noexcept {

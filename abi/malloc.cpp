@@ -16,6 +16,7 @@
 #include "abi/next.hpp"
 #include "abi/places.hpp"
 #include "abi/release_at.hpp"
+#include "abi/resize.hpp"
 #include "mortise/os/facts.hpp"
 
 namespace mortise::abi {
@@ -205,11 +206,6 @@ template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size,
   release(p);
 }
 
-/// Whether a block of a size class serves so many bytes as well: it is large enough, and at least half of it is wanted.
-MORTISE_HOT bool serves(Block b, std::size_t size) noexcept {
-  return !kSizesExactly<Heap> && b.size_class != kNoClass && size <= b.size && size >= b.size / 2;
-}
-
 /// Whether it keeps its place, at once: it serves as it is, or a guard that keeps lengths changes its size within its class.
 template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) noexcept {
   const Block b = h.block_of(p);
@@ -224,19 +220,9 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   const int error = errno;
-  const bool is_larger = size > old.size;
-  Block b{}, fresh{};
-  if (kSizesExactly<Heap> || old.size_class == kNoClass) b = resize_below(heap, thread(), old, size);
-  if (!b && is_larger && old.size_class == kNoClass) b = move_below(heap, thread(), old, size);
-  if (!b && is_larger) fresh = allocate_growing(heap, thread(), size);
-  leave_if_ended();
-  if (b && size < old.size) note_release();
-  if (b) return b.ptr;
-  void* const copy = fresh ? fresh.ptr : allocate({.size = size});
-  if (!copy) return is_larger ? nullptr : (errno = error, p);  // there is always room for less
-  memcpy(copy, p, is_larger ? old.size : size);
-  release(p);
-  return copy;
+  void* const q = resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
+  if (q) errno = error;
+  return q;
 }
 
 MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
