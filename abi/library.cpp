@@ -62,14 +62,7 @@ void* reallocate(void* p, std::size_t size) noexcept {
   const Block old = found(p);
   if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   if (serves(old, size)) return p;
-  const bool is_larger = size > old.size;
-  const auto [resized, fresh] = resize_block(old, size);
-  if (resized) return resized.ptr;
-  void* const copy = fresh ? fresh.ptr : allocate({.size = size});
-  if (!copy) return is_larger ? nullptr : p;  // there is always room for less
-  memcpy(copy, p, is_larger ? old.size : size);
-  release(p);
-  return copy;
+  return resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
 }
 
 Usage usage() noexcept {

@@ -220,14 +220,9 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   const int error = errno;
-  const bool is_larger = size > old.size;
-  const auto [resized, fresh] = resize_block(old, size);
-  if (resized) return resized.ptr;
-  void* const copy = fresh ? fresh.ptr : allocate({.size = size});
-  if (!copy) return is_larger ? nullptr : (errno = error, p);  // there is always room for less
-  memcpy(copy, p, is_larger ? old.size : size);
-  release(p);
-  return copy;
+  void* const q = resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
+  if (q) errno = error;
+  return q;
 }
 
 MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {

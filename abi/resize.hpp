@@ -1,10 +1,10 @@
-// What realloc does with a block before it copies, wherever realloc is offered.
-//
-//   serves as it is? ─ else ─► in place ─ else ─► by moving its pages ─ else ─► a place for one that grows ─ else ─► the caller allocates
-//                                                 only to become larger: what is smaller is copied to a block that is smaller
+// What realloc does with a block that cannot just keep its place: in place, by moving pages, or by copying.
 #pragma once
 
+#include <string.h>
+
 #include "abi/heap.hpp"
+#include "mortise/core/core.hpp"
 
 namespace mortise::abi {
 
@@ -13,21 +13,21 @@ MORTISE_HOT bool serves(Block b, std::size_t size) noexcept {
   return !kSizesExactly<Heap> && b.size_class != kNoClass && size <= b.size && size >= b.size / 2;
 }
 
-/// `resized` is the block with its bytes. Else `fresh`, where there is one, is where to copy them.
-struct Resized {
-  Block resized, fresh;
-};
-
-/// After `prepare_thread`, for a block that is measured.
-inline Resized resize_block(Block old, std::size_t size) noexcept {
+/// After `prepare_thread`. Null without memory for more, and the block stays; there is always room for less. O(bytes) where it is copied.
+template <class H> void* resized(H& h, Block old, std::size_t size, auto allocate, auto release) noexcept {
   const bool is_larger = size > old.size;
-  Resized r{};
-  if (kSizesExactly<Heap> || old.size_class == kNoClass) r.resized = resize_below(heap, thread(), old, size);
-  if (!r.resized && is_larger && old.size_class == kNoClass) r.resized = move_below(heap, thread(), old, size);
-  if (!r.resized && is_larger) r.fresh = allocate_growing(heap, thread(), size);
+  Block b{}, fresh{};
+  if (kSizesExactly<H> || old.size_class == kNoClass) b = resize_below(h, thread(), old, size);
+  if (!b && is_larger && old.size_class == kNoClass) b = move_below(h, thread(), old, size);
+  if (!b && is_larger) fresh = allocate_growing(h, thread(), size);
   leave_if_ended();
-  if (r.resized && size < old.size) note_release();
-  return r;
+  if (b && size < old.size) note_release();
+  if (b) return b.ptr;
+  void* const copy = fresh ? fresh.ptr : allocate(Request{.size = size});
+  if (!copy) return is_larger ? nullptr : old.ptr;
+  memcpy(copy, old.ptr, is_larger ? old.size : size);
+  release(old.ptr);
+  return copy;
 }
 
 }  // namespace mortise::abi

@@ -11,8 +11,9 @@
 //                         peak (VmHWM) at its exit stop; follows forks.  A time run does neither and only waits.
 //     --count 1           count instructions and cycles in user mode
 //     --series FILE       with --memory: the samples, "seconds bytes" a line
+//     --unreached FILE    follow forks, and note each process that ends without the probe: "CPU-seconds peak-bytes program" a line
 //
-// Processes that the program leaves behind are adopted, killed and counted. SIGTERM, SIGINT and SIGHUP kill the program.
+// Where tracing is refused neither the exact peak nor the notes are there. Processes that the program leaves behind are adopted, killed and counted. SIGTERM, SIGINT and SIGHUP kill the program.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +31,15 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "processes.h"
 
 enum { kProcessesMax = 512 };
+static const char kProbe[] = "mortise-probe.so";
 static const double kDutyMax = 0.005;  // share of the time that sampling may take: who watches many processes looks less often
 
 struct Options {
   int result;
-  const char *input, *output, *errors, *folder, *series;
+  const char *input, *output, *errors, *folder, *series, *unreached;
   double sample_seconds;  // 0: a time run
   int is_counted;
   const char* path;
@@ -60,9 +63,9 @@ struct Run {
   long peak_exit_bytes, peak_sampled_bytes, peak_anonymous_bytes, samples;
   double area, sampled_from, sampled_until, sampling_cost;
   long last_bytes, huge_bytes;
-  bool stopped_at_exit;
+  bool is_traced, stopped_at_exit;
   int instructions, cycles;  // counters, or kNotCounted
-  FILE* series;
+  FILE *series, *unreached;
 };
 
 static double read_clock(clockid_t clock) {
@@ -84,7 +87,7 @@ static void usage(const char* what) {
 }
 
 static struct Options parse(int count, char** values) {
-  struct Options o = {3, "/dev/null", "/dev/null", "/dev/null", NULL, NULL, 0, 0, NULL, NULL};
+  struct Options o = {.result = 3, .input = "/dev/null", .output = "/dev/null", .errors = "/dev/null"};
   int i = 1;
   for (; i < count && strcmp(values[i], "--") != 0; i += 2) {
     const char* key = values[i];
@@ -96,6 +99,7 @@ static struct Options parse(int count, char** values) {
     else if (strcmp(key, "--stderr") == 0) o.errors = value;
     else if (strcmp(key, "--chdir") == 0) o.folder = value;
     else if (strcmp(key, "--series") == 0) o.series = value;
+    else if (strcmp(key, "--unreached") == 0) o.unreached = value;
     else if (strcmp(key, "--memory") == 0) o.sample_seconds = atof(value) / 1e3;
     else if (strcmp(key, "--count") == 0) o.is_counted = atoi(value);
     else if (strcmp(key, "--set") == 0) putenv(value);
@@ -201,31 +205,20 @@ static double sample(struct Run* run, long page_bytes) {
   return cost;
 }
 
-// A figure in kilobytes from one of the files of /proc/PID; the file is small.
-static long read_bytes(pid_t pid, const char* name, const char* field) {
-  char path[64], text[4096];
-  snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
-  if (file >= 0) close(file);
-  text[got > 0 ? got : 0] = 0;
-  const char* line = strstr(text, field);
-  return line == NULL ? 0 : atol(line + strlen(field)) * 1024;
-}
-
 // The rollup costs 8 us a resident MB and holds the program's locks: it is read this once, when nothing runs any more.
-static void read_peak_at_exit(struct Run* run, pid_t pid) {
+static void look_at_exit(struct Run* run, pid_t pid) {
   long bytes = read_bytes(pid, "status", "VmHWM:");
   if (bytes > run->peak_exit_bytes) run->peak_exit_bytes = bytes;
   if (bytes > 0 && pid == run->main_pid) run->stopped_at_exit = true;
   long huge = read_bytes(pid, "smaps_rollup", "AnonHugePages:");
   if (huge > run->huge_bytes) run->huge_bytes = huge;
+  if (run->unreached != NULL) note_unreached(run->unreached, pid, kProbe);
 }
 
 // A traced process stopped: at its exit, at a fork, at a signal that is passed on, or with its group.
 static void resume(struct Run* run, pid_t pid, int status) {
   int event = status >> 16, signal = WSTOPSIG(status);
-  if (event == PTRACE_EVENT_EXIT) read_peak_at_exit(run, pid);
+  if (event == PTRACE_EVENT_EXIT) look_at_exit(run, pid);
   else if (event == PTRACE_EVENT_STOP &&
            (signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU)) {
     ptrace(PTRACE_LISTEN, pid, 0, 0);
@@ -248,20 +241,25 @@ static bool collect(struct Run* run) {
       continue;
     }
     forget(run, pid);
-    if (pid != run->main_pid) continue;
-    run->end = now();
-    run->status = status;
-    add_usage(&run->used, &used);
-    ended = true;
+    if (pid == run->main_pid) run->end = now(), run->status = status, ended = true;
+    // Another one was adopted: its parent did not wait for it. Traced ones are told of here as well, and then by their parents.
+    if (pid == run->main_pid || !run->is_traced) add_usage(&run->used, &used);
   }
 }
 
+static FILE* open_notes(const char* path) {
+  FILE* file = path == NULL ? NULL : fopen(path, "we");
+  if (path != NULL && file == NULL) die("cannot write", path);
+  return file;
+}
+
+// Refused in some containers: then the samples and ru_maxrss stand, and nobody knows whom the probe did not reach.
 static void attach(struct Run* run, const struct Options* o) {
   long wanted = PTRACE_O_TRACEEXIT | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
-  ptrace(PTRACE_SEIZE, run->main_pid, 0,
-         (void*)wanted);  // refused in some containers: then the samples and ru_maxrss stand
+  run->is_traced = ptrace(PTRACE_SEIZE, run->main_pid, 0, (void*)wanted) == 0;
+  if (run->is_traced) run->unreached = open_notes(o->unreached);
   watch(run, run->main_pid);
-  if (o->series != NULL && (run->series = fopen(o->series, "w")) == NULL) die("cannot write", o->series);
+  run->series = open_notes(o->series);
 }
 
 // ---- waiting ------------------------------------------------------------------------------------------------------
@@ -305,7 +303,7 @@ static void clear_away(struct Run* run) {
     if (pid < 0 && errno == EINTR) continue;
     if (pid < 0) return;
     if (WIFSTOPPED(status)) {
-      read_peak_at_exit(run, pid);
+      look_at_exit(run, pid);
       ptrace(PTRACE_CONT, pid, 0, 0);
       kill(pid, SIGKILL);
       continue;
@@ -381,7 +379,7 @@ int main(int count, char** values) {
   if (run.main_pid < 0) die("cannot start", o.path);
   if (run.main_pid == 0) become(&o, gate);
   setpgid(run.main_pid, run.main_pid);
-  if (o.sample_seconds > 0) attach(&run, &o);
+  if (o.sample_seconds > 0 || o.unreached != NULL) attach(&run, &o);
   if (o.is_counted) {  // costs some percent where a program sleeps often
     run.instructions = count_event(run.main_pid, PERF_COUNT_HW_INSTRUCTIONS);
     run.cycles = count_event(run.main_pid, PERF_COUNT_HW_CPU_CYCLES);
@@ -394,6 +392,7 @@ int main(int count, char** values) {
   kill_adopted();
   clear_away(&run);
   if (run.series != NULL) fclose(run.series);
+  if (run.unreached != NULL) fclose(run.unreached);
   tell(&run, &o);
   return 0;
 }

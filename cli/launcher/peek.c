@@ -8,7 +8,7 @@
  *   +-----------+                           +--------------+
  *
  * The other process is not stopped, signalled or traced. Exit status: 0 printed; 3 no right to read; 4 the heap changed
- * too much while it was read, or lies where this process lies: try again; 5 another file than the one that runs. */
+ * too much while it was read, or lies where this process lies: try again; 5 another file than the one that runs; 6 it keeps no profile. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { NO_RIGHT = 3, TRY_AGAIN = 4, OTHER_FILE = 5, PAGES_MAX = 1 << 23, SECONDS_MAX = 5 };
+enum { NO_RIGHT = 3, TRY_AGAIN = 4, OTHER_FILE = 5, NO_PROFILE = 6, PAGES_MAX = 1 << 23, SECONDS_MAX = 5 };
 enum { KEPT = 8192 };         /* of the pages that were fetched; a walk does not come back to what it saw long ago */
 enum { TEXT_MAX = 1 << 28 };  /* a heap of the program's takes 2 KB */
 
@@ -105,7 +105,7 @@ int main(int count, char** arguments) {
   if (count == 5) {
     int (*profile)(void*, int);
     *(void**)&profile = dlsym(library, "mortise_profile_peek");
-    return profile && profile((void*)theirs.heap, 1) ? 0 : OTHER_FILE;
+    return profile && profile((void*)theirs.heap, 1) ? 0 : NO_PROFILE;
   }
   size_t length = peek((void*)theirs.heap, (void*)theirs.events, heaps, text, TEXT_MAX);
   if (length >= TEXT_MAX) return fprintf(stderr, "it says %zu bytes, expected less than %d\n", length, TEXT_MAX), OTHER_FILE;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mortise import curve_report, endings, formats, gates, stats, values
+from mortise import curve_report, endings, formats, gates, reach, stats, values
 from mortise.errors import CANNOT_TELL, DECIDED, GATE_HIT, RUN_FAILED
 from mortise.figures import Document, as_shown, memory_of, peaks_are_exact, runs_of, time_of
 
@@ -116,17 +116,12 @@ def medians(entry: Document) -> Document:
     return found
 
 
-def served(entry: Document) -> float | None:
-    values = [run["served"] for run in entry["runs"] if run["served"] is not None]
-    return rounded(float(np.mean(values))) if values else None
-
-
 def conclude(document: Document) -> Document:
     """The document with its conclusions, recomputed from the runs and from nothing else."""
     document = dict(document)
     document["arms"] = {name: dict(entry) for name, entry in document["arms"].items()}
     for name, entry in document["arms"].items():
-        entry["served"] = served(entry)
+        entry["served"] = reach.served(entry)
         entry["malloc_from"] = sorted({library for run in entry["runs"] for library in run["malloc_from"]})
         entry["medians"] = medians(entry)
         entry["vs_reference"] = None
@@ -234,7 +229,7 @@ def sentence(
         parts.append(f"{least} holds the least memory: {word(document['arms'][least]['vs_reference']['memory'])} than {reference}")
     if undecided:
         ranges = [f"{name} ({range_words(document, r)})" for name, r in times(document, undecided)]
-        more = [r["more_rounds"] for _, r in times(document, undecided) if r and r["more_rounds"]]
+        more = [r["more_rounds"] for _, r in times(document, undecided) if r and r["more_rounds"] and reference not in failed]
         needed = f"; about {max(more)} more rounds would be needed{budget_for(document, max(more))}" if more else ""
         parts.append(f"can't tell for {', '.join(ranges)}{needed}")
     if failed:
@@ -320,6 +315,7 @@ def warnings(document: Document) -> list[str]:
     left = max((run.get("left_behind", 0) for entry in document["arms"].values() for run in entry["runs"]), default=0)
     if left and not document["settings"].get("load"):
         found.append(f"warning: {endings.outlived(left)}")
+    found += reach.warnings(document)
     if restless(document):
         found.append(
             "noisy machine: more than a third of the runs took a quarter longer than they need; trust CPU time"
@@ -328,10 +324,8 @@ def warnings(document: Document) -> list[str]:
     unread = [f["text"] for f in document["preflight"].get("findings", []) if f["code"] == "unverified-knob"]
     found += [text for text in unread if not any(name in text for name in proven)]
     for name, entry in document["arms"].items():
-        for run in entry["runs"]:
-            if run["served"] is not None and 0 < run["served"] < 1:
-                found.append(f"warning: {name} served only {formats.percent(run['served'])} of the processes")
-                break
+        if share := reach.partly(entry):
+            found.append(f"warning: {name} served only {formats.percent(share)} of the processes")
         huge = max((run.get("huge_page_bytes", 0) for run in runs_of(entry, "memory")), default=0)
         if huge > HUGE_WORTH_SAYING:
             found.append(

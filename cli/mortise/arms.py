@@ -48,7 +48,7 @@ def parse_all(texts: list[str], as_shipped: str) -> list[Arm]:
     for spec in specs:
         arm = parse(spec, as_shipped)
         if any(arm.name == other.name for other in arms):
-            raise WrongUse(f"arm '{arm.name}' is given twice: name one of them, for example other={spec}")
+            raise WrongUse(f"arm '{arm.name}' is given twice: name one of them, for example other={_label(spec)[1]}")
         arms.append(arm)
         if arm.name == CONTROL:
             raise WrongUse(f"no arm can be called '{CONTROL}': that is what the reference's second run is called")

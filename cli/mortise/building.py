@@ -49,6 +49,7 @@ def build(spec: Path, wanted: Wanted) -> Composition:
     made = composition.read(spec, Catalogue(parts.include))
     if not wanted.is_static:
         demand_own_name(made)
+        demand_locks(made)
     with tempfile.TemporaryDirectory(prefix="mortise-build-") as folder:
         room = Path(folder)
         (room / "composition.hpp").write_text(header_of(made, wanted), encoding="utf-8")
@@ -77,6 +78,14 @@ def demand_own_name(made: Composition) -> None:
 
     if made.name in {a.name for a in catalogue.allocators()}:
         raise WrongUse(f'{made.path}:{made.line}: name = "{made.name}": an allocator that ships has this name: expected another one, such as "my_{made.name}"')
+
+
+def demand_locks(made: Composition) -> None:
+    """Who calls malloc is any thread, and the library has one of its own that gives memory back."""
+    if found := composition.without_lock(made.layers):
+        p, slot = found
+        raise WrongUse(f"{made.path}:{p.line}: {p.entry.name}: {slot} = \"{composition.FREE}\": threads call malloc at once, and nothing keeps them apart here: "
+                       f'expected a lock, such as {slot} = "FutexLock" (a static library, .a, may be for one thread)')
 
 
 def place(made: Path, output: Path) -> None:

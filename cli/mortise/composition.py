@@ -324,6 +324,25 @@ def misplaced(source: Entry) -> str:
     return f"the source '{source.name}' has layers below it: a source gives memory and stands last"
 
 
+HOLD_THEIR_LOCK = ("BoundaryTag", "Buddy", "Tlsf")  # whenever they ask below
+FREE = "Unsynchronised"
+
+
+def without_lock(layers: list[Placed]) -> tuple[Placed, str] | None:
+    """A layer that two threads may be in at once though it has no lock, and the slot that is to have one. A source may go without below
+    a backbone that is asked under a lock, where nothing further up asks the source past it.
+    """
+    for i, p in enumerate(layers):
+        slot = next((q.name for q, said in zip((q for q in p.entry.parameters if q.kind != "layers"), p.arguments, strict=True) if FREE in said), None)
+        above = layers[:i]
+        is_held = p.entry.family == "source" and above and above[-1].entry.name in HOLD_THEIR_LOCK
+        if slot and not (is_held and all(q.entry.family in ("guard", "shape") for q in above[:-1])):
+            return p, slot
+        if found := without_lock(p.inside):
+            return found
+    return None
+
+
 def other_routes(layers: list[Placed], than: Placed | None = None) -> bool:
     """Whether some other layer may serve what a backbone refuses: the routes to whole heaps."""
     return any(p.entry.family == "route" and p is not than and p.entry.name != "BypassFor" for layer in layers for p in layer.all())

@@ -64,7 +64,7 @@ def conclude(document: Document) -> tuple[Document, Document]:
 def shows_effect(document: Document, name: str) -> bool:
     """Whether the arm's points differ beyond chance: then something reads the knob, wherever its name stands."""
     shape = points(document, document["arms"][name])
-    enough = len(shape) > 1 and min(min(len(p.times), len(p.memories)) for p in shape) >= EFFECT_ROUNDS_MIN
+    enough = len(shape) > 1 and fewest_rounds(shape) >= EFFECT_ROUNDS_MIN
     return enough and curves.no_effect(shape) is None
 
 
@@ -74,7 +74,7 @@ def curve(entry: Document, shape: list[curves.Point], seed: int) -> Document:
         law, why_not = None, f"no law from {curves.counted(rounds)} of every point: {POINT_ROUNDS_MIN} are needed"
     front = {tuple(row) for row in curves.staircase(curves.medians(shape)).tolist()}
     rows = [
-        {"knob": p.knob, "time": rounded(p.median[0]), "memory": rounded(p.median[1]), "rounds": len(p.times),
+        {"knob": p.knob, "time": rounded(p.median[0]), "memory": rounded(p.median[1]), "rounds": p.rounds,
          "on_front": p.median in front}
         for p in shape
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def comparison(shape: list[curves.Point], reference: list[curves.Point], seed: i
 
 
 def fewest_rounds(shape: list[curves.Point]) -> int:
-    return min(len(point.times) for point in shape)
+    return min(point.rounds for point in shape)
 
 
 def rounded(value: float) -> float | None:

@@ -33,6 +33,11 @@ class Point:
     def median(self) -> tuple[float, float]:
         return float(np.median(self.times)), float(np.median(self.memories))
 
+    @property
+    def rounds(self) -> int:
+        """So many runs there are on either axis."""
+        return min(len(self.times), len(self.memories))
+
 
 @dataclass(frozen=True)
 class Law:
@@ -111,8 +116,7 @@ def fit(points: list[Point], seed: int, repeats: int = 60) -> tuple[Law | None, 
     misfit_time = float(np.sqrt(np.mean(np.log((a + u) / rows[:, 0]) ** 2)))
     misfit_memory = float(np.sqrt(np.mean(np.log((c + b / u) / rows[:, 1]) ** 2)))
     # A median of n runs is less noisy than one run.
-    fewest = min(min(len(p.times), len(p.memories)) for p in points)
-    allowed = MISFIT_MAX / math.sqrt(max(1, fewest) / 1.5)
+    allowed = MISFIT_MAX / math.sqrt(max(1, min(p.rounds for p in points)) / 1.5)
     if misfit_time > allowed * time_noise or misfit_memory > allowed * memory_noise:
         worst = max(misfit_time / time_noise, misfit_memory / memory_noise)
         return None, f"no hyperbola: the points lie {worst:.1f} times the noise away from it"

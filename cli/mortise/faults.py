@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from mortise import reach
 from mortise.endings import describe, tail
 from mortise.launching import Outcome
 
@@ -35,8 +36,8 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
         return f"{describe(status)}{other}{tail(outcome.stderr_tail)}"
     if settings.repeat_inside > 1 and not outcome.probed:
         return "was not repeated: it is static, or the loader ignores LD_PRELOAD for it; leave out --repeat-inside"
-    if facts["served"] == 0:
-        return f"was not served: malloc came from {', '.join(facts['malloc_from']) or 'an unknown place'}"
+    if unserved := reach.fault(facts):
+        return unserved
     if settings.check == "stdout" and settings.service is None:
         return another(expected, facts["stdout_sha256"], "(use --check exit, or --check with a filter, if that is the program's way)")
     if settings.check not in ("stdout", "exit"):
@@ -75,13 +76,18 @@ def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome, times: i
         )
     each = max(len(found) // times, 1)
     try:
-        numbers = [float((number or "0").replace(",", "")) for number in found[::each][:times]]
+        numbers = [number_of(text or "0") for text in found[::each][:times]]
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number < math.inf for number in numbers):
         return f"printed nothing that '{settings.metric_regex}' finds as a number above 0"
     facts["metric"] = math.fsum(numbers) / len(numbers)
     return None
+
+
+def number_of(text: str) -> float:
+    """A number as programs print it. Commas part thousands; one that stands for a point would make 15 of 1,5 and 125 of 1,25."""
+    return float(text.replace(",", "") if re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text) else text)
 
 
 def first_line(text: str) -> str:

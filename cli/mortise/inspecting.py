@@ -11,7 +11,7 @@ from typing import Any
 from mortise import formats, home
 from mortise.errors import CannotWork, WrongUse
 
-NO_RIGHT, TRY_AGAIN, OTHER_FILE = 3, 4, 5  # mortise-peek's exit statuses
+NO_RIGHT, TRY_AGAIN, OTHER_FILE, NO_PROFILE = 3, 4, 5, 6  # mortise-peek's exit statuses
 TRIES = 5
 RIGHTS = (
     "be its user where kernel.yama.ptrace_scope is 0, or root, or start it with MORTISE_CONF=inspect=1 "
@@ -106,21 +106,23 @@ def read(pid: int, mapping: Mapping) -> dict[str, Any]:
 def profile_text(pid: int) -> str:
     """The heap profile of a process whose allocator keeps one, as the library writes it."""
     for mapping in mappings(pid):
-        if "hslab_profiled" in Path(mapping.path).name:
-            return peek(pid, mapping, "profile")
+        if text := peek(pid, mapping, "profile"):
+            return text
     raise CannotWork(
         f"process {pid} ({program(pid)}) keeps no heap profile: start it with 'mortise run --alloc hslab_profiled -- PROG'"
     )
 
 
 def peek(pid: int, mapping: Mapping, *what: str) -> str:
-    """What mortise-peek prints. A heap that changes much while it is read is read again."""
+    """What mortise-peek prints; nothing where the allocator keeps no such thing. A heap that changes much while it is read is read again."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MORTISE_", "LD_"))}
     command = [str(home.helper("mortise-peek")), str(pid), str(file_of(pid, mapping)), mapping.base, *what]
     for _ in range(TRIES):
         done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return done.stdout
+        if done.returncode == NO_PROFILE:
+            return ""
         if done.returncode == NO_RIGHT:
             raise CannotWork(f"no right to read the memory of process {pid}: {RIGHTS}")
         if done.returncode == OTHER_FILE:

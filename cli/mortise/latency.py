@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mortise import __version__, arms as arms_, endings, formats, home, latency_file, machine, symbols
+from mortise import __version__, arms as arms_, endings, formats, home, latency_file, machine, reach, symbols
 from mortise.errors import Refusal, RunFailed
 from mortise.latency_file import KINDS, Process
 from mortise.launching import Launcher, Request
@@ -144,6 +144,8 @@ def killers(request: Request, runs: list[dict[str, Any]]) -> list[str]:
 
 def failure(arm: arms_.Arm, facts: dict[str, Any], processes: list[Process]) -> str | None:
     """Why a run says nothing about this arm. What a program's exit status means is the program's business."""
+    if work := reach.worker(facts):
+        return f"no call came by of what does the work: {work}"
     if not any(p.calls[:-1].any() for p in processes):
         return f"no call came by: the program took no malloc from the loader, and {endings.describe(facts['exit_status'])}"
     wrong = [p.serves for p in processes if arms_.served_by(arm, p.serves) is False]
@@ -160,7 +162,7 @@ def summary(
         "failure": failure, "served_by": sorted({p.serves for p in processes}), "runs": len(runs),
         "processes": len(processes), "threads": sum(p.threads for p in processes),
         "untimed_threads": sum(p.untimed_threads for p in processes), "backwards": sum(p.backwards for p in processes),
-        "exit_status": [r["exit_status"] for r in runs], "left_behind": left_behind(runs), "cpu_s": round(cpu, 6), "wall_s": round(wall, 6),
+        "exit_status": [r["exit_status"] for r in runs], "left_behind": left_behind(runs), "unreached": reach.busiest(runs), "cpu_s": round(cpu, 6), "wall_s": round(wall, 6),
         "minor_faults": faults, "layer_share": round(share, 4),
         "kinds": {kind: kind_of(i, processes, measured) for i, kind in enumerate(KINDS)},
         "slow": told((c for p in processes for c in p.slow), measured),

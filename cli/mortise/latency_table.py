@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mortise import endings, formats, screen, symbols
+from mortise import endings, formats, reach, screen, symbols
 from mortise.latency import SHARES
 
 WIDTH_MIN = 116
@@ -92,6 +92,7 @@ def notes(document: dict[str, Any]) -> list[str]:
             continue
         lines += [f"{name}: was ended by {signal}: its figures are of the calls until then" for signal in entry.get("killed_by", [])]
         lines += [f"{name}: {endings.outlived(entry['left_behind'])}"] * bool(entry.get("left_behind"))
+        lines += [f"{name}: {line}"] if (line := reach.part(reach.of_run(entry))) else []
         torn = f"; the worst torn call took {figure(entry['torn'][0]['ns'])}" if entry["torn"] else ""
         statuses = sorted(status for status in set(entry["exit_status"]) - {0} if endings.signal_of(status) not in entry.get("killed_by", []))
         ended = f"; ended with {', '.join(map(str, statuses))}" if statuses else ""

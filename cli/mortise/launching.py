@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mortise import arms as arms_
-from mortise import elf, endings, home
+from mortise import elf, endings, home, reach
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
@@ -87,6 +87,8 @@ class Launcher:
             command += ["--memory", str(SAMPLE_MS), "--series", str(folder / "series")]
         if request.count:
             command += ["--count", "1"]
+        if request.memory or request.count or request.latency:  # which are not timed as a whole, and may be followed
+            command += ["--unreached", str(folder / "unreached")]
         for key, value in self.environment(request, folder).items():
             command += ["--set", f"{key}={value}"]
         (folder / "probe").touch()
@@ -206,6 +208,9 @@ class Launcher:
         if not promised and request.arm.preloads:
             facts["served"] = 0.0
         facts["malloc_from"] = sorted({library for _, library in probed})
+        facts["unreached"] = reach.read(folder / "unreached", facts["cpu_s"])
+        if facts["served"] is not None and facts["unreached"]:
+            facts["served"] *= 1 - facts["unreached"]["cpu_share"]
         return Outcome(
             facts,
             stdout,

@@ -138,7 +138,7 @@ class Session:
             self.round("time", rounds)
             if rounds % MEMORY_EVERY == 0 and self.weighing() and self.affords("memory"):
                 self.memory_round()
-            if self.done(rounds) or self.hopeless(rounds):
+            if self.done(rounds) or self.hopeless(rounds) or not self.live("time"):
                 break
             self.next_wave(rounds)
             self.teller.after(self.document, rounds)
@@ -258,6 +258,8 @@ class Session:
                 self.teller.early(self.document)
 
     def live(self, kind: str) -> list[Place]:
+        if self.entry(self.document["reference"])["failure"] and not self.swept:
+            return []  # beside nobody an arm is nothing but a curve
         found = []
         for place in self.places:
             entry = self.entry(place.arm.name)
@@ -266,8 +268,7 @@ class Session:
             idle = place.arm.name in (self.retired if kind == "time" else {CONTROL, *self.weighed})
             if self.waves and place.arm.name not in (*self.waves[0], self.document["reference"], CONTROL):
                 idle = True
-            if kind == "warmup":
-                idle = place.arm.name == CONTROL  # the reference has its own
+            idle = place.arm.name == CONTROL if kind == "warmup" else idle  # the reference has its own
             if not dead and not idle:
                 found.append(place)
         return found

@@ -155,6 +155,33 @@ def test_programs_in_c_use_static_libraries_several_at_once(built, tmp_path):
     assert crime.status == -6 and re.search(r"mortise\[mine\] fault=invalid_free ptr=0x", crime.err)
 
 
+SHRUNK = """
+#include <string.h>
+#include "libarena.h"
+#include "libhardened.h"
+int main(int count, char** words) {
+  (void)words;
+  char* p = arena_realloc(arena_malloc(1000), 600);
+  if (p == NULL || arena_usable_size(p) >= 1000) return 1;
+  p = hardened_realloc(hardened_malloc(100), 60);
+  memset(p, 1, count > 1 ? 61 : 60);
+  hardened_free(p);
+  return 0;
+}
+"""
+
+
+def test_a_static_library_resizes_as_a_preloaded_one_does(built, tmp_path):
+    """A block that kept its place stayed as long as it was: a write past its new end was nobody's, and an arena got nothing back."""
+    libraries = [built(name, ".a") for name in ("hardened", "arena")]
+    (tmp_path / "shrunk.c").write_text(SHRUNK)
+    includes = [f"-I{library.parent}" for library in libraries]
+    subprocess.run(["cc", "-O0", "-w", *includes, tmp_path / "shrunk.c", *libraries, "-pthread", "-o", tmp_path / "shrunk"], check=True)
+    assert run([tmp_path / "shrunk"]).status == 0
+    overflow = run([tmp_path / "shrunk", "overflow"])
+    assert overflow.status == -6 and "mortise[hardened] fault=tail_overwritten " in overflow.err
+
+
 def test_a_static_library_shows_its_own_names_only(built):
     listed = subprocess.run(["nm", "--defined-only", "--extern-only", built("arena", ".a")], check=True, capture_output=True, text=True).stdout
     names = {line.split()[-1] for line in listed.splitlines() if " T " in line or " B " in line or " D " in line or " V " in line or " W " in line or " u " in line}

@@ -83,6 +83,14 @@ BROKEN = {
                                    'would give NULL: expected bytes = "256 KiB" or less'),
     "classes and no route": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "PowerOfTwo", max_bytes = "32 KiB" } },\n ' + SLABS + "]\n", 3,
                              'Slab serves no more than 32 KiB here, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = "32 KiB"'),
+    "no lock": ('layers = [\n  { layer = "Tlsf", sync = "Unsynchronised" },\n  "MmapHeap" ]\n', 2, 'Tlsf: sync = "Unsynchronised": threads call malloc at once'),
+    "no lock in a bin": ('layers = [ "Aligned", { layer = "Bypass", route = { policy = "LargerThan", bytes = "32 KiB" }, wrapped = [\n'
+                         ' { layer = "SegregatedFit", sync = { policy = "LockedBin", sync = "Unsynchronised" } } ] },\n ' + SLABS + "]\n", 2,
+                         'SegregatedFit: sync = "Unsynchronised"'),
+    "no lock in a stack inside": ('layers = [ { layer = "Fallback", first = [ "Tlsf",\n "LimitedTo",\n { layer = "StaticHeap", bytes = 65536, sync = "Unsynchronised" } ] },\n'
+                                  '"Tlsf", "MmapHeap" ]\n', 3, 'StaticHeap: sync = "Unsynchronised"'),
+    "no lock, and who asks past the one above": ('layers = [ { layer = "Sampled" }, "Tlsf",\n { layer = "StaticHeap", bytes = 65536, sync = "Unsynchronised" } ]\n', 2,
+                                                 'StaticHeap: sync = "Unsynchronised"'),
     "a rule of a layer's own": ('layers = [\n  "Tlsf",\n  { layer = "StaticHeap", bytes = 5000 } ]\n', 3, "the array is a number of whole granules"),
     "a name that is no word": ('name = "my allocator"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "my allocator": expected a word'),
     "a name that is taken": ('name = "tlsf"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1,

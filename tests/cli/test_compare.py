@@ -152,6 +152,19 @@ def test_an_arm_that_serves_nothing_is_not_a_tie(compare, foreign_toy):
     assert done.returncode == 1 and "was not served" in document["arms"][str(foreign_toy)]["failure"]
 
 
+def test_who_clears_the_environment_is_not_served(compare, churn, toy):
+    """Such a wrapper is itself on every arm's malloc, and what does the work on none: a tie of nobody with nobody."""
+    done, document = compare("--arms", "glibc,toy", "--", "env", "-i", churn, "400000")
+    assert done.returncode == 1
+    assert re.search(rf"was not served: \d+(\.\d)? % of the CPU time is that of {churn}, where LD_PRELOAD did not arrive", document["arms"]["toy"]["failure"])
+    half = f"{churn} 400000 4; env -i {churn} 400000 40; exit 0"
+    done, document = compare("--arms", "glibc,toy", "--", "sh", "-c", half, rounds="2")
+    assert 0.1 < document["arms"]["toy"]["served"] < 0.9 and document["arms"]["toy"]["failure"] is None
+    assert re.search(rf"warning: \d+ % of the CPU time had no arm's malloc, most of it that of {churn}, where", done.stdout), done.stdout
+    assert re.search(rf"warning: 4\d(\.\d)? MiB were held without any arm's malloc by {churn}, where", done.stdout), done.stdout
+    assert "served only" not in done.stdout
+
+
 def test_a_program_that_fails_in_every_run_is_said_to(compare, churn):
     """All arms fail alike, so outputs agree: without the line a mistyped argument is a verdict on error messages."""
     warning = "warning: sh ended with status 7 in every run: what was compared is how it fails; check its arguments"
@@ -159,6 +172,15 @@ def test_a_program_that_fails_in_every_run_is_said_to(compare, churn):
     assert warning in compare(*fails[0], *fails[1])[0].stdout
     assert "in every run" not in compare(*fails[0], "--check", "cat", *fails[1])[0].stdout
     assert "in every run" not in compare(*fails[0], "--", str(churn), "1000")[0].stdout
+
+
+def test_without_its_reference_a_comparison_ends(compare, tmp_path):
+    """Nothing pairs any more: it would go on for all of its budget, and ask for more."""
+    often = f'test "$REFERENCE" || exit 0; echo x >> {tmp_path}/runs; test $(wc -l < {tmp_path}/runs) -lt 6'
+    done, document = compare("--check", "exit", "--arms", "a=env:REFERENCE=1,b=env:OTHER=1", "--", "sh", "-c", often, rounds="60")
+    assert done.returncode == 1 and document["arms"]["a"]["failure"].startswith("ended with exit status 1, where the first run")
+    assert max(run["round"] for run in document["arms"]["b"]["runs"]) <= 3
+    assert document["conclusion"]["sentence"].endswith("failed: a") and "more rounds" not in document["conclusion"]["sentence"]
 
 
 def test_a_program_that_leaves_processes_is_said_to(compare, churn):
@@ -212,6 +234,8 @@ def test_the_programs_own_number(compare):
     # What follows the comma is of memory: two arms of one shell may differ there by chance, though rarely.
     assert said.startswith("high has a number of its own that is 50 % more than low (between 50 % and 50 %), ")
     assert "less" not in said.partition("), ")[0] and said.count("\n") == 1
+    _, document = compare("--metric-regex", r"(\S+) bytes", "--arms", "a=env:X=1,b=env:X=2", "--", "echo", "1,234,567.5 bytes", rounds="1")
+    assert document["arms"]["a"]["runs"][0]["metric"] == 1234567.5
     done, document = compare(
         "--metric-regex", r"nothing (\d+)", "--arms", "low=env:R=1,high=env:R=1", "--", "sh", "-c", "echo rate $R"
     )
@@ -245,7 +269,7 @@ def test_where_main_is_repeated_its_number_is_the_mean_of_all(compare, tmp_path)
 
 
 def test_a_number_that_is_not_above_zero_is_none(compare):
-    for said in ("rate 0", "rate -5", "rate nan"):
+    for said in ("rate 0", "rate -5", "rate nan", "rate 1,5", "rate 12,3456", "rate 0,125"):
         done, document = compare("--metric-regex", r"rate (\S+)", "--arms", "a=env:X=1,b=env:X=2", "--", "echo", said)
         assert done.returncode == 1 and "as a number above 0" in document["arms"]["a"]["failure"], said
 

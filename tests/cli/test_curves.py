@@ -205,6 +205,16 @@ def swept(times: dict[str, list[float]], memories: dict[str, float]) -> dict:
     return document
 
 
+def test_memory_rounds_that_are_too_few_make_no_verdict_on_curves():
+    """What is resampled from one run of a point never varies: of two curves whose memory is noise alone one would dominate."""
+    def shape(scale: float, memories: int) -> list[Point]:
+        return [Point(str(i), scale * t * np.ones(8), scale * m * np.ones(memories)) for i, (t, m) in enumerate(((1.0, 100), (2.0, 80), (3.0, 70)))]
+
+    said = {n: curve_report.comparison(shape(0.9, n), shape(1.0, n), 1)["verdict"] for n in (1, 4, 5)}
+    assert said == {1: "cannot tell", 4: "cannot tell", 5: "dominates"}
+    assert [row["rounds"] for row in curve_report.curve({"died": {}}, shape(1.0, 4), 1)["points"]] == [4, 4, 4]
+
+
 def test_the_best_values_are_said_against_the_unset_one():
     """A law tells nobody what to set: the fastest and the smallest value do, with what each costs on the other axis."""
     busy = np.exp(np.random.default_rng(1).normal(0, 0.1, 14))

@@ -361,6 +361,20 @@ def test_who_goes_on_when_the_program_has_ended_is_told_of(cli, tmp_path):
     assert document["arms"]["glibc"]["left_behind"] == 1
 
 
+def test_percentiles_of_a_wrapper_are_not_taken_for_those_of_what_it_starts(cli, churn, tmp_path):
+    """The layer goes the way of LD_PRELOAD: it is not in a program whose environment was cleared."""
+    done = cli("latency", "--arms", "glibc", "--", "env", "-i", churn, "2000000")
+    assert done.returncode == 1
+    assert re.search(rf"glibc: failed: no call came by of what does the work: \d+ % of the CPU time is that of {churn}, where LD_PRELOAD", done.stdout), done.stdout
+    both = f"{churn} 1000000; env -i {churn} 1000000; exit 0"
+    done = cli("latency", "--arms", "glibc", "--json", str(tmp_path / "o.json"), "--", "sh", "-c", both)
+    assert done.returncode == 0
+    assert re.search(rf"\nglibc: \d+ % of the CPU time had no arm's malloc, most of it that of {churn}, where", done.stdout), done.stdout
+    document = json.loads((tmp_path / "o.json").read_text())
+    jsonschema.validate(document, schema("latency"))
+    assert 0.1 < document["arms"]["glibc"]["unreached"]["cpu_share"] < 0.9
+
+
 @pytest.mark.parametrize("size", (0, 1 << 20))
 def test_a_process_that_was_ended_before_it_could_count_is_none(tmp_path, size):
     (tmp_path / "calls.1").write_bytes(bytes(size))

@@ -213,6 +213,13 @@ def test_cpu_time_of_children_and_threads_counts(launch):
     assert launch("sh", "-c", f"/usr/bin/python3 -c '{spin}'; exit 0").facts["cpu_s"] >= 0.2
 
 
+def test_cpu_time_of_a_worker_that_nobody_waits_for_counts(launch):
+    """As servers start them, by two forks: the kernel adds it to nobody's figure, so that such a program would take no time."""
+    spin = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+    twice = f"import os\nend = os.pipe()\nif os.fork() == 0:\n if os.fork() == 0: exec({spin!r})\n os._exit(0)\nos.wait()\nos.close(end[1])\nos.read(end[0], 1)"
+    assert launch("/usr/bin/python3", "-c", twice).facts["cpu_s"] >= 0.2
+
+
 def test_standard_input_starts_over_in_every_run(launch, tmp_path):
     (tmp_path / "input").write_text("some words\n")
     for _ in range(2):
@@ -242,6 +249,18 @@ def test_served_is_proven_by_where_malloc_comes_from(launch, toy, churn, static_
         arm=ours,
     )
     assert 0 < half.facts["served"] < 1
+
+
+@pytest.mark.parametrize("followed", ("memory", "count"))
+def test_who_clears_the_environment_is_found_where_a_run_is_followed(launch, toy, churn, followed):
+    """The probe is loaded into the wrapper alone, and would say that all was served."""
+    ours = Arm("toy", "ours", str(toy))
+    facts = launch("sh", "-c", f"env -i {churn} 2000000 20; {churn} 10; exit 0", arm=ours, **{followed: True}).facts
+    assert facts["malloc_from"] == [str(toy)] and facts["served"] < 0.5
+    beyond = facts["unreached"]
+    assert beyond["cpu_share"] > 0.5 and beyond["program"] == beyond["largest"] == str(churn) and beyond["peak_rss_bytes"] > 20 * MIB
+    assert launch("sh", "-c", f"{churn} 2000; exit 0", arm=ours, **{followed: True}).facts["unreached"]["cpu_share"] == 0
+    assert launch("env", "-i", churn, arm=ours).facts["unreached"] is None, "nobody looks while a run is timed"
 
 
 def test_a_program_that_has_a_jump_of_its_own_to_malloc_is_served(launch, toy, tmp_path):

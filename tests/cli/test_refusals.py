@@ -208,6 +208,7 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--ready", "true"], "--load must say"),
         (["--stdin", "/no/such/file"], "no file"),
         (["--arms", "toy"], "given twice"),
+        (["--arms", "x=toy,x=glibc"], "arm 'x' is given twice: name one of them, for example other=glibc"),
         (["--arms", "./no.so"], "no library './no.so'"),
         (["--arms", "/etc/passwd"], "is not a shared library"),
         (["--json", "/tmp/mortise-twice", "--html", "/tmp/mortise-twice"], "two reports would go to 'mortise-twice'"),

@@ -97,6 +97,27 @@ def test_wall_time_of_a_busy_machine_names_nobody():
     assert share(found, stats.FASTER, stats.SLOWER) <= 0.02 and share(found, stats.CANNOT_TELL) >= 0.9
 
 
+def logs(random: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    """What runs of one program differ by, on the log scale."""
+    if kind == "one in twenty half as long again":
+        return random.normal(0, 0.02, shape) + math.log(1.5) * (random.random(shape) < 0.05)
+    if kind == "a long tail":
+        return np.log1p(random.lognormal(-3.5, 1, shape))
+    return random.normal(0, 0.15, shape)
+
+
+@pytest.mark.parametrize("rounds", (5, 10, 16, 25))
+@pytest.mark.parametrize("kind", ("log-normal", "one in twenty half as long again", "a long tail"))
+def test_intervals_hold_a_known_ratio_as_often_as_they_say(kind, rounds):
+    """The reference counts as the mean of two runs, which skewed noise makes differ from one; an interval that misses names a wrong winner."""
+    random, truth = np.random.default_rng(rounds), 1.1
+    for level in (0.95, 0.99):
+        drawn = logs(random, kind, (600, 3, rounds))
+        found = [stats.of_differences(math.log(truth) + arm - (first + second) / 2, level) for arm, first, second in drawn]
+        assert found[0].level >= min(level, 1 - 2 * 0.5**rounds) - 1e-9
+        assert np.mean([one.low <= truth <= one.high for one in found]) > found[0].level - 0.03
+
+
 # ---- the pitfalls that chose the rule ------------------
 
 

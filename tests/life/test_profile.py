@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,21 @@ def test_growth_between_two_moments(tmp_path):
     assert not any(by_function(heap_profile.read_pprof(tmp_path / "growth.pb.gz")).values())
     longer = mortise("--leaks", "--base", tmp_path / "first.pb.gz", "--", program("life", "planted"))
     assert re.match(r"(0 B|-?\d.* B) in -?\d+ blocks grown", longer.stdout.splitlines()[1])
+
+
+def test_an_allocator_is_asked_whether_it_keeps_a_profile_whatever_it_is_called(tmp_path):
+    """A library that `mortise build` made with Sampled in it keeps one as well, under its user's name."""
+    for name, kept in (("hslab_profiled", True), ("hslab", False)):
+        mine = shutil.copy(library(name), tmp_path / "libmine.so")
+        process = subprocess.Popen(["/usr/bin/python3", "-c", "x = bytearray(1 << 24); print('ready', flush=True); input()"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, env={**environment(None), "LD_PRELOAD": str(mine)}, text=True)
+        assert process.stdout.readline() == "ready\n"
+        done = mortise("--pid", process.pid)
+        process.communicate("\n", timeout=600)
+        if kept:
+            assert done.returncode == 0 and "blocks live" in done.stdout, done.stderr
+        else:
+            assert done.returncode == 3 and done.stderr.count("\n") == 1 and "keeps no heap profile: start it with" in done.stderr, done.stderr
 
 
 def test_a_fork_keeps_its_parents_profile_and_may_write_its_own(tmp_path):

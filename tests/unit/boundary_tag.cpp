@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "mortise/backbone/buddy.hpp"
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
@@ -35,7 +36,7 @@ template <class Backbone> class FreeChunks : public testing::Test {
   using H = Stack<Layers<Backbone, CountsPurges, MmapHeap<>>>;
   static constexpr unsigned kBlocks = 100;
 };
-using Backbones = testing::Types<BoundaryTag<>, BoundaryTag<fit::FirstFit>, Tlsf<>>;
+using Backbones = testing::Types<BoundaryTag<>, BoundaryTag<fit::FirstFit>, Tlsf<>, Buddy<>>;
 TYPED_TEST_SUITE(FreeChunks, Backbones);
 
 TYPED_TEST(FreeChunks, GiveTheirPagesBackOnce) {

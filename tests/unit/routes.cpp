@@ -1,6 +1,7 @@
 // If this failed, a block would go back to a heap that it did not come from, or an arena would stand empty beside a full system.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "mortise/backbone/boundary_tag.hpp"
@@ -86,6 +87,36 @@ TEST(Bypass, ABlockThatGrowsGoesPastAndGrowsWhereItLies) {
     h.release(t, h.measure(h.block_of(first)));
     h.audit();
   });
+}
+
+/// A route of one's own that asks for something else than a size.
+struct Zeroed {
+  static constexpr const char* kName = "Zeroed";
+  static constexpr bool claims(Request r) noexcept { return r.zeroed; }
+};
+struct Words {
+  std::string said;
+  Words& layer(const char* name, const char*) { return add(name); }
+  Words& policy(const char* slot, const char* answer) { return add(slot).add(answer); }
+  Words& number(const char* name, std::size_t value) { return add(name).add(std::to_string(value)); }
+  Words& add(const std::string& word) { return said += word + " ", *this; }
+};
+template <class Layer> std::string described() {
+  Words words;
+  Layer::describe(words);
+  return words.said;
+}
+
+TEST(Bypass, ARouteThatIsNotBySizeIsARoute) {
+  using H = Stack<Layers<Bypass<Zeroed, Slab<classes::Geometric<4, 32_KiB>>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    EXPECT_NE(h.allocate(t, {.size = 100}).size_class, kNoClass);
+    EXPECT_EQ(h.allocate(t, {.size = 100, .zeroed = true}).size_class, kNoClass);
+  });
+  EXPECT_EQ(described<Bypass<Zeroed>>(), "Bypass Route Zeroed ");
+  EXPECT_EQ((described<Segregate<Zeroed, MmapHeap<>>>()).substr(0, 24), "Segregate Route Zeroed M");
+  EXPECT_EQ(described<Bypass<LargerThan<4_KiB>>>(), "Bypass Route LargerThan limit_bytes 4096 ");
 }
 
 TEST(BypassFor, AThreadThatSkipsMeetsTheOthersBlocks) {

@@ -7,7 +7,7 @@
 //             ├───────┬───────┼───────────────┤      so that merging needs no search and no neighbour's tag
 //   order 6   │   D   │   E   │
 //             └───────┴───────┘
-//   marks     [D]  .  [E]  .   [C]  .   .   .        a byte for each 32 bytes of heap, beside the heap: order, and free or in use
+//   marks     [D]  .  [E]  .   [C]  .   .   .        a byte for each 32 bytes of heap, beside the heap: order, and in use or free or purged
 //
 // 1. allocate: the smallest free block of at least the order asked for, halved until it is of that order. 2. release: while the
 // buddy is free and whole, both become their parent. A mark that is not at the start of a block is stale; nobody asks for it, since
@@ -118,13 +118,19 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
       return {b.ptr, bytes_of(wish) - tail_of(b.ptr, wish)};
     }
 
-    /// Gives back whole pages inside free blocks. O(free blocks).
+    /// Gives back whole pages inside free blocks. O(free blocks); a system call for each that was none the last time, since at a limit
+    /// every failure comes here.
     std::size_t trim(Thread& t) noexcept {
       std::size_t given = 0;
       {
         Held held(this->lock_);
         for (unsigned order = log2_floor(page_bytes_) + 1; order < kOrders; ++order)
-          for (Free* f = free_[order].first(); f; f = f->next) given += purge_inside(bytes(f), order);
+          for (Free* f = free_[order].first(); f; f = f->next) {
+            if (mark_of(bytes(f)) == (kPurged | order)) continue;
+            const std::size_t gone = purge_inside(bytes(f), order);
+            if (gone) set_mark(bytes(f), kPurged | order);
+            given += gone;
+          }
       }
       return given + trim_below(this->below, t);
     }
@@ -145,14 +151,14 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
         const Mark m = mark_of(p);
         const std::size_t size = m ? bytes_of(m & kOrderBits) : Below::kGranule;  // no mark: not ours
         MORTISE_AUDIT(is_aligned(p, m ? size : kUnit));
-        (m & kInUse ? live : m & kFree ? idle : listed) += m ? size : 0;
+        (m & kFree ? idle : m & kInUse ? live : listed) += m ? size : 0;
         p += size;
       }
       MORTISE_AUDIT(live == live_ && idle == grown_ - live_ && listed == 0);
       for (unsigned order = 0; order < kOrders; ++order) {
         MORTISE_AUDIT(free_[order].is_empty() == !(filled_ >> order & 1));
         for (Free* f = free_[order].first(); f; f = f->next) {
-          MORTISE_AUDIT(mark_of(bytes(f)) == (kFree | order) && !is_free(buddy_of(bytes(f), order), order));
+          MORTISE_AUDIT(is_free(bytes(f), order) && !is_free(buddy_of(bytes(f), order), order));
           listed += bytes_of(order);
         }
       }
@@ -162,6 +168,7 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
    private:
     using Mark = std::uint8_t;
     static constexpr unsigned kInUse = 0x80, kFree = 0x40, kOrderBits = 0x3f;
+    static constexpr unsigned kPurged = kFree | 0x80;  ///< free, and its pages were given back since
     static constexpr unsigned kUnitLog2 = log2_floor(kUnit), kOrders = 64;
     static constexpr std::size_t kStep = Below::kGranule < 64_KiB ? Below::kGranule : 64_KiB;  // marks grow by this much at least
 
@@ -183,14 +190,16 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
     void set_mark(const std::byte* p, unsigned mark) noexcept {
       show(marks_[static_cast<std::size_t>(p - origin_) >> kUnitLog2], static_cast<Mark>(mark));
     }
-    bool is_free(const std::byte* p, unsigned order) const noexcept { return holds(p) && mark_of(p) == (kFree | order); }
+    bool is_free(const std::byte* p, unsigned order) const noexcept {
+      return holds(p) && (mark_of(p) & (kFree | kOrderBits)) == (kFree | order);
+    }
 
     /// The order of the block in use at `p`; reports what is none.
     unsigned checked(const std::byte* p) const noexcept {
       const Block b{const_cast<std::byte*>(p), 0};
       const Mark m = mark_of(p);
       MORTISE_CHECK(is_aligned(p, kUnit) && m & (kInUse | kFree), Fault::invalid_free, b);
-      MORTISE_CHECK(m & kInUse, Fault::double_free, b);
+      MORTISE_CHECK(!(m & kFree), Fault::double_free, b);
       return m & kOrderBits;
     }
 

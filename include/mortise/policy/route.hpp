@@ -11,12 +11,18 @@
 
 namespace mortise {
 
-/// `claims(r)`: whether request `r` takes the other way.
+/// `claims(r)`: whether request `r` takes the other way. `kLimit`, of a route by size: the largest size that it does not claim.
 template <class R>
 concept RoutePolicy = requires(Request r) {
   { R::claims(r) } -> std::same_as<bool>;
   { R::kName } -> std::convertible_to<const char*>;
 };
+
+/// What a layer says of its route.
+template <RoutePolicy R, class Out> void describe_route(Out& layer) {
+  layer.policy("Route", R::kName);
+  if constexpr (requires { R::kLimit; }) layer.number("limit_bytes", R::kLimit);
+}
 
 /// `claims_thread()`: whether the calling thread takes the other way. Asked once a thread.
 template <class R>

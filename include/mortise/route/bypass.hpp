@@ -18,7 +18,7 @@ template <RoutePolicy Route, class... Wrapped> struct Bypass {
   static constexpr const char* kWhat = "requests that the route claims skip the layers inside";
   static constexpr const char* kNeeds = "wrapped layers that give size classes (such as Slab)";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Route", Route::kName).number("limit_bytes", Route::kLimit);
+    describe_route<Route>(out.layer(kName, kWhat));
     (Wrapped::describe(out), ...);
   }
 

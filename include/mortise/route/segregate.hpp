@@ -23,7 +23,7 @@ template <RoutePolicy Route, class... Inside> struct Segregate {
   static constexpr const char* kWhat = "requests that the route claims have a stack of their own inside";
   static constexpr const char* kNeeds = "a whole stack inside that finds blocks by pointer, with a source of its own; any heap below";
   template <class Out> static void describe(Out& out) {
-    out.layer(kName, kWhat).policy("Route", Route::kName).number("limit_bytes", Route::kLimit);
+    describe_route<Route>(out.layer(kName, kWhat));
     (Inside::describe(out), ...);
   }
 
