@@ -13,7 +13,8 @@
 //     --series FILE       with --memory: the samples, "seconds bytes" a line
 //     --unreached FILE    follow forks, and note each process that ends without the probe: "CPU-seconds peak-bytes program" a line
 //
-// Where tracing is refused neither the exact peak nor the notes are there. Processes that the program leaves behind are adopted, killed and counted. SIGTERM, SIGINT and SIGHUP kill the program.
+// Where tracing is refused neither the exact peak nor the notes are there. Processes that the program leaves behind are adopted,
+// killed and counted. SIGTERM, SIGINT and SIGHUP kill the program.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
