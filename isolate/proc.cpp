@@ -32,4 +32,17 @@ bool read_of_process(int pid, const char* name, char* text, std::size_t room) no
   return true;
 }
 
+std::uint64_t read_number(const char*& at, unsigned base) noexcept {
+  std::uint64_t value = 0;
+  for (;; ++at) {
+    const char c = *at;
+    unsigned digit;
+    if (c >= '0' && c <= '9') digit = static_cast<unsigned>(c - '0');
+    else if (c >= 'a' && c <= 'f') digit = static_cast<unsigned>(c - 'a' + 10);
+    else return value;
+    if (digit >= base) return value;
+    value = value * base + digit;
+  }
+}
+
 }  // namespace mortise::isolate
