@@ -47,12 +47,13 @@ long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
 }
 
 void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
-  const bool reserves = protection == PROT_NONE || (flags & MAP_NORESERVE);
-  const std::uintptr_t low = take_pages(bytes, reserves ? FirstTouch::unknown : FirstTouch::soon);
+  const bool is_written = (protection & PROT_WRITE) && !(flags & MAP_NORESERVE);
+  const std::uintptr_t low = take_pages(bytes, is_written ? FirstTouch::soon : FirstTouch::unknown);
   if (!low) return fail_map(ENOMEM);
-  // A reservation (PROT_NONE) stays accessible: what comes next is an mprotect of the part in use, which then costs
-  // nothing.
-  if (protection & PROT_EXEC) protect(low, page_ceil(bytes), protection);
+  if (const long wrong = protect_fresh(low, page_ceil(bytes), protection); failed(wrong)) {
+    give_pages(low, bytes);
+    return fail_map(ENOMEM);
+  }
   return reinterpret_cast<void*>(low);
 }
 
@@ -84,7 +85,8 @@ void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) 
   forget_files(low, bytes);
   everywhere(&map_fresh, &f);
   raw_syscall(SYS_close, f.file);
-  if (protection != PROT_NONE) protect(low, bytes, protection);
+  note_protection(low, low + bytes, PROT_READ | PROT_WRITE);
+  protect_fresh(low, bytes, protection);
   return reinterpret_cast<void*>(low);
 }
 
@@ -126,6 +128,7 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   if (find_shared_range(at)) {
     drop_contents(at, bytes);
     forget_shared_range(at, at + bytes);
+    note_protection(at, at + bytes, PROT_READ | PROT_WRITE);
     if (!failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
   }
   Unmapping u{at, bytes, 0};
@@ -134,10 +137,14 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   return u.result;
 }
 
+constexpr int kGuardInstall = 102, kGuardRemove = 103;  // MADV_GUARD_INSTALL and its like, since Linux 6.13
+
 /// madvise of the same. What is dropped of a file's mapping is still in the file.
 long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
   if (is_shared(at) && !has_mapped_file(at, at + bytes)) {
     if (advice == MADV_DONTNEED || advice == MADV_FREE) return drop_contents(at, bytes);
+    if (advice == kGuardInstall) return install_guards(at, bytes);
+    if (advice == kGuardRemove) return remove_guards(at, bytes);
     if (advice == MADV_DONTFORK || advice == MADV_DOFORK) return 0;
     if (advice == MADV_KEEPONFORK) return forget_wiped(at, bytes), 0;
     if (advice == MADV_WIPEONFORK) return note_wiped(at, page_ceil(bytes)) ? 0 : -ENOMEM;
@@ -170,7 +177,8 @@ void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes
 void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   if (in_region(low)) claim_pages(low, bytes);
   punch(low, page_ceil(bytes));
-  if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
+  if (protection != PROT_NONE) unprotect(low, bytes);  // what lay there may have had fewer rights
+  protect_fresh(low, page_ceil(bytes), protection);
   return reinterpret_cast<void*>(low);
 }
 
@@ -193,8 +201,8 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
   if ((flags & MAP_FIXED) && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
   const long mapped = map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE);
   if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
-  unprotect(at, bytes);  // what lay there may have had fewer rights
-  if (protection & PROT_EXEC) protect(at, bytes, protection);
+  unprotect(at, bytes);
+  protect_fresh(at, bytes, protection);
   return where;
 }
 
@@ -258,15 +266,22 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
     if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
     return low;
   }
-  if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) return low;
+  const int protection = protection_of(at);
+  if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) {
+    protect_fresh(at + old_bytes, new_bytes - old_bytes, protection);
+    return low;
+  }
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* fresh =
       target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
              : map_anonymous(new_bytes, PROT_READ | PROT_WRITE, 0);
   if (fresh == MAP_FAILED) return MAP_FAILED;
+  unprotect(at, old_bytes);  // it may be what cannot be read
   std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
   if (flags & MREMAP_DONTUNMAP) drop_contents(at, old_bytes);
   else unmap_memory(low, old_bytes);
+  protect_fresh(address_of(fresh), new_bytes, protection);
+  if (flags & MREMAP_DONTUNMAP) protect_fresh(at, old_bytes, protection);
   return fresh;
 }
 

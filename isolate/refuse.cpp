@@ -37,13 +37,6 @@ void refuse_kernel_object(const char* what) noexcept {
   refuse("%s: device or kernel object bound to one address space: unsupported", what);
 }
 
-void refuse_watched_protection(unsigned long low, unsigned long bytes) noexcept {
-  refuse(
-      "program changes protection of shared memory and handles the faults itself (address %lx, %d KB), as garbage "
-      "collectors and virtual machines do: unsupported",
-      low, static_cast<int>(bytes >> 10));
-}
-
 void refuse_device(int fd) noexcept {
   struct stat status;
   if (fstat(fd, &status) != 0) return;

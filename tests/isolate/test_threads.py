@@ -128,6 +128,21 @@ def test_rights_that_another_thread_gives(program, same_both_ways):
     assert "-" not in same_both_ways([program("rights")], times=5).out
 
 
+def test_memory_that_is_constant_in_every_thread(program, same_both_ways):
+    """From before the first thread, too, and where a handler of the program looks at the faults."""
+    assert same_both_ways([program("constant")], times=5).out.count("-14") == 20
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_pages_that_the_allocator_forbids(program, isolated, runtime, when):
+    """Made before the first thread or after it, a wall stands in every thread, and the allocator says who ran into it."""
+    hardened = runtime.with_name("libmortise-hslab_hardened.so")
+    if not hardened.exists():
+        pytest.skip("hslab_hardened is not built")
+    ordinary, done = run([program("beyond"), when], [hardened]), isolated([program("beyond"), when], [hardened])
+    assert done.status == ordinary.status and "fault=out_of_bounds" in ordinary.err and "fault=out_of_bounds" in done.err
+
+
 def test_memory_that_a_child_finds_empty(program, same_both_ways):
     """A generator of random numbers would give parent and child the same ones."""
     assert "child: 0 0 1 1\n" in same_both_ways([program("wiped")]).out
@@ -150,8 +165,7 @@ def test_files_and_streams(program, same_both_ways, tmp_path):
 
 
 def test_mappings_of_files_that_change(program, same_both_ways):
-    """The program handles protection faults of shared memory, which is refused otherwise."""
-    same_both_ways([program("file_views")], env={"MORTISE_THREADS_ANYWAY": "1"})
+    same_both_ways([program("file_views")])
 
 
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):

@@ -31,6 +31,8 @@ int main(void) {
   ASK(mprotect(p + 1, 4096, PROT_READ));
   ASK(madvise(p, 4096, 12345));
   p[0] = 'a';
+  ASK(madvise(p + 4096, 4096, 102));  // a guard, if the kernel has such
+  ASK(madvise(p + 4096, 4096, 103));
   char* const q = mremap(p, 1 << 16, 1 << 16, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
   printf("moved: %d %d, left: %d\n", q != p, q[0], p[0]);
 }
