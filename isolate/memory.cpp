@@ -182,6 +182,34 @@ void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) 
   return reinterpret_cast<void*>(low);
 }
 
+/// Whether the kernel has huge pages for this: their size, or -errno. Whatever it gives goes back, for other threads would not see it.
+long ask_for_huge_pages(std::size_t bytes, int protection, int flags) noexcept {
+  constexpr std::size_t kSizes[] = {2u << 20, 1u << 30};
+  const int size_flags = flags & (MAP_HUGE_MASK << MAP_HUGE_SHIFT);
+  const long low = raw_syscall(SYS_mmap, 0, static_cast<long>(bytes), protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flags, -1, 0);
+  if (failed(low)) return low;
+  for (const std::size_t size : kSizes)  // only whole pages can be unmapped
+    if (!failed(raw_syscall(SYS_munmap, low, static_cast<long>((bytes + size - 1) / size * size)))) return static_cast<long>(size);
+  return -ENOMEM;
+}
+
+/// MAP_HUGETLB: ordinary pages where huge ones could lie.
+void* map_huge(void* where, std::size_t bytes, int protection, int flags) noexcept {
+  const long answer = ask_for_huge_pages(bytes, protection, flags);
+  if (failed(answer)) return fail_map(static_cast<int>(-answer));
+  const auto size = static_cast<std::size_t>(answer);
+  bytes = (bytes + size - 1) / size * size;
+  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
+    return address_of(where) % size ? fail_map(EINVAL) : map_private(where, bytes, protection, flags);
+  const std::uintptr_t taken = take_pages(bytes + size);
+  if (!taken) return fail_map(ENOMEM);
+  const std::uintptr_t low = (taken + size - 1) / size * size;
+  if (low > taken) give_pages(taken, low - taken);
+  give_pages(low + bytes, taken + size - low);
+  protect_fresh(low, bytes, protection);
+  return reinterpret_cast<void*>(low);
+}
+
 }  // namespace
 
 void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
@@ -190,6 +218,9 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
   if (bytes == 0 || offset % static_cast<off_t>(kPage) || type == 0 || type > MAP_SHARED_VALIDATE) return fail_map(EINVAL);
   if (!(flags & MAP_ANONYMOUS) && fd < 0) return fail_map(EBADF);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
+  if (anonymous_private && (flags & MAP_HUGETLB)) return map_huge(where, bytes, protection, flags);
+  if ((flags & MAP_ANONYMOUS) && (flags & MAP_HUGETLB))
+    if (const long size = ask_for_huge_pages(bytes, protection, flags); failed(size)) return fail_map(static_cast<int>(-size));
   return anonymous_private ? map_private(where, bytes, protection, flags) : map_file(where, bytes, protection, flags, fd, offset);
 }
 
