@@ -277,6 +277,10 @@ def test_children_of_other_threads_are_waited_for(program, same_both_ways):
     same_both_ways([program("waits")], times=5)
 
 
+def test_any_child_of_any_thread(program, same_both_ways):
+    assert same_both_ways([program("any_child")], times=5).out.endswith("descriptors: 0\nthe others: 90\n")
+
+
 def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
 
