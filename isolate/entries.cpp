@@ -26,6 +26,7 @@
 #include "signal_wait.hpp"
 #include "system_call.hpp"
 #include "timed_calls.hpp"
+#include "timers.hpp"
 #include "transfers.hpp"
 #include "wait.hpp"
 
@@ -125,6 +126,15 @@ const Replacement kEntries[] = {
     {"sbrk", at(&move_break), true},
     // the loader
     {"_dl_debug_state", at(&follow_loader), false},
+    // timers
+    {"timer_create", at(&create_timer), false},
+    {"timer_settime", at(&set_timer), false},
+    {"timer_gettime", at(&get_timer), false},
+    {"timer_getoverrun", at(&timer_overrun), false},
+    {"timer_delete", at(&delete_timer), false},
+    {"setitimer", at(&set_interval_timer), true},
+    {"getitimer", at(&get_interval_timer), true},
+    {"alarm", at(&set_alarm), true},
     // waiting for a time
     {"poll", at(&poll_descriptors), true},
     {"epoll_wait", at(&wait_for_events), true},

@@ -13,16 +13,17 @@
 
 #include "actions.hpp"
 #include "cancel.hpp"
+#include "leader_call.hpp"
 #include "raw.hpp"
 #include "signal_masks.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "timers.hpp"
 #include "watchdog.hpp"
 
 namespace mortise::isolate {
 namespace {
 
-constexpr int kPoke = 33;  // blocked in the watchdog like all others
 constexpr long kMaskBytes = 8;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
@@ -80,7 +81,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   if (by_way_of_main) {
     self->awaits.store(wanted);
-    poke_watchdog(kPoke);
+    poke_watchdog();
   }
   siginfo_t info{};
   long taken;
@@ -114,6 +115,8 @@ void pass_signals_on() noexcept {
     siginfo_t info{};
     const auto at_once = [](auto... arguments) { return raw_syscall(arguments...); };
     const long taken = take_signal(at_once, awaited, &info, end);
+    if (taken == kPoke && info.si_code == SI_TIMER) timer_has_expired(info);
+    answer_leader_call();
     if (taken == -EAGAIN) return;
     if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
   }

@@ -77,9 +77,10 @@ int watch(void*) {
 }  // namespace
 
 void start_watchdog() noexcept { watchdog.start(&watch); }
-void poke_watchdog(int signal) noexcept {
-  if (const int id = watchdog.id()) raw_syscall(SYS_tgkill, leader->pid.load(), id, signal);
+void poke_watchdog() noexcept {
+  if (const int id = watchdog.id()) raw_syscall(SYS_tgkill, leader->pid.load(), id, kPoke);
 }
+int watchdog_id() noexcept { return watchdog.id(); }
 void forget_watchdog() noexcept { watchdog.forget(); }
 
 }  // namespace mortise::isolate

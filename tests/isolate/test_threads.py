@@ -156,6 +156,10 @@ def test_calls_with_a_time_limit_wait_for_all_of_it(program, same_both_ways):
     assert same_both_ways([program("timed")]).out.count("waited") == 9
 
 
+def test_timers_are_the_programs(program, same_both_ways):
+    same_both_ways([program("timers")], times=10)
+
+
 def test_memory_that_the_kernel_is_handed(program, same_both_ways):
     assert "-1" not in same_both_ways([program("transfers")]).out
 
