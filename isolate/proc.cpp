@@ -20,7 +20,7 @@ void format_path(char* out, const char* before, int number, const char* after) n
 }
 
 bool read_of_process(int pid, const char* name, char* text, std::size_t room) noexcept {
-  char path[40], after[16] = "/";
+  char path[64], after[40] = "/";
   std::strcpy(after + 1, name);
   format_path(path, "/proc/", pid, after);
   const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);

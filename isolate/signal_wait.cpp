@@ -38,13 +38,6 @@ long take_signal(Make make, std::uint64_t set, siginfo_t* info, std::int64_t dea
   return make(SYS_rt_sigtimedwait, as_long(&set), as_long(info), deadline < 0 ? 0 : as_long(&timeout), kMaskBytes, 0, 0);
 }
 
-/// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
-void mark_as_passed_on(siginfo_t& info) noexcept {
-  if (info.si_code < 0 && info.si_code != SI_TKILL) return;
-  info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = threads;
-}
-
 bool awaits_it(const Thread& t, int signal) noexcept {
   return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && (t.awaits.load() & bit(signal));
 }
@@ -67,6 +60,13 @@ bool pass_on(siginfo_t& info) noexcept {
 
 }  // namespace
 
+// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
+void mark_as_passed_on(siginfo_t& info) noexcept {
+  if (info.si_code < 0 && info.si_code != SI_TKILL) return;
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = threads;
+}
+
 void unmark_passed_on(siginfo_t& info) noexcept {
   if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
   info.si_code = SI_USER;
@@ -87,7 +87,10 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   long taken;
   do taken = until_interrupted([&] { return take_signal(&cancellable_call, wanted, &info, deadline); });
   while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
-  if (by_way_of_main) self->awaits.store(0);
+  if (by_way_of_main) {
+    self->awaits.store(0);
+    poke_watchdog();  // it must not take another: to give it back would change the order
+  }
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
   unmark_passed_on(info);
   if (out) *out = info;

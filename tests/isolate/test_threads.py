@@ -247,6 +247,10 @@ def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
     same_both_ways([program("sigwait")], times=10)
 
 
+def test_a_thread_reads_the_signals_of_the_program(program, same_both_ways):
+    same_both_ways([program("signal_files")], times=10)
+
+
 @pytest.mark.parametrize("name", ["sync", "cpp20", "memory", "family", "cancel", "signals"])
 def test_allocators_preloaded_beside_it(program, isolated, runtime, name):
     """Allocator matrix: each of ours, and the peers this machine has, serves all address spaces."""
