@@ -14,6 +14,7 @@
 #include "fork.hpp"
 #include "join.hpp"
 #include "libc_locks.hpp"
+#include "limits.hpp"
 #include "loads.hpp"
 #include "masks.hpp"
 #include "memory.hpp"
@@ -83,6 +84,8 @@ const Replacement kEntries[] = {
     {"setegid", at(&set_egid), true},
     {"setgroups", at(&set_groups), true},
     {"prctl", at(&control_process), false},
+    {"setrlimit", at(&set_limit), true},
+    {"prlimit", at(&exchange_limit), false},
     // mutexes
     {"pthread_mutex_lock", at(&lock_mutex), true},
     {"pthread_mutex_trylock", at(&try_lock_mutex), true},

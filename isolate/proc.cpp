@@ -32,6 +32,12 @@ bool read_of_process(int pid, const char* name, char* text, std::size_t room) no
   return true;
 }
 
+bool read_of_descriptor(int fd, char* text, std::size_t room) noexcept {
+  char name[32];
+  format_path(name, "fdinfo/", fd, "");
+  return read_of_process(raw_getpid(), name, text, room);
+}
+
 std::uint64_t read_number(const char*& at, unsigned base) noexcept {
   std::uint64_t value = 0;
   for (;; ++at) {

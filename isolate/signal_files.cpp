@@ -46,12 +46,6 @@ void forget_file(int fd) noexcept {
     if (int noted = fd + 1; file.compare_exchange_strong(noted, 0)) file_count.fetch_sub(1);
 }
 
-bool read_of_descriptor(int fd, char* text, std::size_t room) noexcept {
-  char name[32];
-  format_path(name, "fdinfo/", fd, "");
-  return read_of_process(raw_getpid(), name, text, room);
-}
-
 /// What a signalfd tells of; 0 where it is none.
 std::uint64_t mask_of(int fd) noexcept {
   char text[512];

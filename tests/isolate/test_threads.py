@@ -281,6 +281,10 @@ def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
 
 
+def test_limits_are_the_whole_programs(program, same_both_ways):
+    assert same_both_ways([program("limits")]).status == 0
+
+
 def test_children_of_other_threads_are_waited_for(program, same_both_ways):
     same_both_ways([program("waits")], times=5)
 
