@@ -6,12 +6,14 @@
 #include "wait.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <poll.h>
 #include <pthread.h>
 
 #include "cancel.hpp"
 #include "children.hpp"
 #include "parents.hpp"
+#include "proc.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "thread.hpp"
@@ -97,6 +99,13 @@ bool is_for_any(const Wait& w, int& group) noexcept {
   return true;
 }
 
+/// "Pid: NUMBER" is written of a descriptor of a process; 0 where it is none.
+int pid_of(int pidfd) noexcept {
+  char text[512];
+  const char* at = pidfd >= 0 && read_of_descriptor(pidfd, text, sizeof text) ? std::strstr(text, "\nPid:\t") : nullptr;
+  return at ? static_cast<int>(read_number(at += std::strlen("\nPid:\t"), 10)) : 0;
+}
+
 void pause_for(int milliseconds) noexcept { raw_syscall(SYS_poll, 0, 0, milliseconds); }
 
 long wait_for_any(Wait& w, int group) {
@@ -127,7 +136,9 @@ long wait(Wait& w) {
   int group = 0;
   if (is_thread() && live_threads.load() > 1 && is_for_any(w, group)) return wait_for_any(w, group);
   const long own = call(&cancellable_call, w, 0);
-  return own == -ECHILD && names_one(w) && is_thread() ? wait_for_anothers(w) : own;
+  if (own != -ECHILD || !is_thread()) return own;
+  if (w.by_id && w.kind == P_PIDFD) w.kind = P_PID, w.pid = pid_of(w.pid);
+  return names_one(w) && w.pid > 0 ? wait_for_anothers(w) : own;
 }
 
 }  // namespace
