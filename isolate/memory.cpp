@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "arm.hpp"
+#include "callers.hpp"
 #include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
@@ -218,6 +219,8 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
   if (bytes == 0 || offset % static_cast<off_t>(kPage) || type == 0 || type > MAP_SHARED_VALIDATE) return fail_map(EINVAL);
   if (!(flags & MAP_ANONYMOUS) && fd < 0) return fail_map(EBADF);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
+  if (anonymous_private && protection == PROT_NONE && is_allocator(__builtin_return_address(0)))
+    protection = PROT_READ | PROT_WRITE, flags |= MAP_NORESERVE;  // it is not touched before it is opened
   if (anonymous_private && (flags & MAP_HUGETLB)) return map_huge(where, bytes, protection, flags);
   if ((flags & MAP_ANONYMOUS) && (flags & MAP_HUGETLB))
     if (const long size = ask_for_huge_pages(bytes, protection, flags); failed(size)) return fail_map(static_cast<int>(-size));

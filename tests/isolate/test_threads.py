@@ -133,6 +133,11 @@ def test_memory_that_is_constant_in_every_thread(program, same_both_ways):
     assert same_both_ways([program("constant")], times=5).out.count("-14") == 20
 
 
+def test_what_malloc_reserves_is_not_forbidden(program, same_both_ways):
+    """Each piece that an arena grows by would stop all threads."""
+    assert same_both_ways([program("crash_reporter")]).out == "forbidden: 0\n"
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_pages_that_the_allocator_forbids(program, isolated, runtime, when):
     """Made before the first thread or after it, a wall stands in every thread, and the allocator says who ran into it."""
