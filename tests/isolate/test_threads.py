@@ -227,6 +227,10 @@ def test_actions_are_the_whole_programs(program, same_both_ways):
     same_both_ways([program("actions")], times=5)
 
 
+def test_a_handler_from_before_that_blocks_all_signals(program, same_both_ways):
+    assert same_both_ways([program("full_mask")]).out == "in a handler: x\n"
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
