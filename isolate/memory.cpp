@@ -230,14 +230,16 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
 void* map_private(void* where, std::size_t bytes, int protection, int flags) noexcept {
   const std::uintptr_t at = address_of(where);
   bytes = page_ceil(bytes);
-  if (!(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))) return map_anonymous(bytes, protection, flags);
+  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  if (!fixed && !(flags & MAP_32BIT)) return map_anonymous(bytes, protection, flags);
   if ((flags & MAP_FIXED) && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
   if ((flags & MAP_FIXED) && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
-  const long mapped = map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE);
+  const long mapped = fixed ? map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE) : map_low(bytes);
   if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
-  unprotect(at, bytes);
-  protect_fresh(at, bytes, protection);
-  return where;
+  const auto low = static_cast<std::uintptr_t>(mapped);
+  unprotect(low, bytes);
+  protect_fresh(low, bytes, protection);
+  return reinterpret_cast<void*>(low);
 }
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {

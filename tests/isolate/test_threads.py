@@ -128,6 +128,10 @@ def test_rights_that_another_thread_gives(program, same_both_ways):
     assert "-" not in same_both_ways([program("rights")], times=5).out
 
 
+def test_memory_at_addresses_of_32_bits(program, same_both_ways):
+    same_both_ways([program("low_memory")], times=5)
+
+
 def test_memory_that_is_constant_in_every_thread(program, same_both_ways):
     """From before the first thread, too, and where a handler of the program looks at the faults."""
     assert same_both_ways([program("constant")], times=5).out.count("-14") == 20
