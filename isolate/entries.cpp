@@ -23,6 +23,7 @@
 #include "record_locks.hpp"
 #include "region.hpp"
 #include "rwlock.hpp"
+#include "segments.hpp"
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
 #include "system_call.hpp"
@@ -124,6 +125,8 @@ const Replacement kEntries[] = {
     {"mprotect", at(&protect_memory), true},
     {"madvise", at(&advise_memory), true},
     {"mremap", at(&remap_memory), true},
+    {"shmat", at(&attach_segment), true},
+    {"shmdt", at(&detach_segment), true},
     {"mlockall", at(&lock_all_memory), false},
     {"brk", at(&set_break), true},
     {"sbrk", at(&move_break), true},

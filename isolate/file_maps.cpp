@@ -245,7 +245,8 @@ void* copy_private(void* where, std::size_t bytes, int protection, int flags, in
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const bool fixed = flags & kFixed;
-  const bool anonymous = flags & MAP_ANONYMOUS;
+  const bool is_shared = (flags & MAP_TYPE) != MAP_PRIVATE;
+  const bool anonymous = (flags & MAP_ANONYMOUS) || (is_shared && is_zero_device(fd));  // memory, and each mapping is another
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast))
@@ -309,6 +310,13 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
     std::memcpy(fresh, reinterpret_cast<const void*>(low), old_bytes < new_bytes ? old_bytes : new_bytes);
   let_go_descriptor(r.held);
   return fresh;
+}
+
+std::uintptr_t take_file_place(std::size_t bytes) noexcept {
+  Quiet held(lock);
+  const std::uintptr_t low = window_next;
+  window_next += page_ceil(bytes) + kPage;
+  return low;
 }
 
 bool in_file_window(std::uintptr_t address) noexcept {

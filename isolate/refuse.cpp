@@ -37,6 +37,11 @@ void refuse_kernel_object(const char* what) noexcept {
   refuse("%s: device or kernel object bound to one address space: unsupported", what);
 }
 
+bool is_zero_device(int fd) noexcept {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 5);
+}
+
 void refuse_device(int fd) noexcept {
   struct stat status;
   if (fstat(fd, &status) != 0) return;

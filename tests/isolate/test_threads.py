@@ -128,6 +128,10 @@ def test_rights_that_another_thread_gives(program, same_both_ways):
     assert "-" not in same_both_ways([program("rights")], times=5).out
 
 
+def test_shared_memory_of_other_kinds(program, same_both_ways):
+    same_both_ways([program("segments")], times=5)
+
+
 def test_memory_at_addresses_of_32_bits(program, same_both_ways):
     same_both_ways([program("low_memory")], times=5)
 
