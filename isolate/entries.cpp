@@ -19,6 +19,7 @@
 #include "masks.hpp"
 #include "memory.hpp"
 #include "mutex.hpp"
+#include "one_process.hpp"
 #include "patch.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
@@ -85,6 +86,8 @@ const Replacement kEntries[] = {
     {"setegid", at(&set_egid), true},
     {"setgroups", at(&set_groups), true},
     {"prctl", at(&control_process), false},
+    {"setsid", at(&new_session), true},
+    {"setpgid", at(&set_process_group), true},
     {"setrlimit", at(&set_limit), true},
     {"prlimit", at(&exchange_limit), false},
     // mutexes

@@ -53,6 +53,13 @@ def test_too_many_threads(program, isolated):
     assert len(done.said) == 1 and "raise MORTISE_THREADS_MAX" in done.said[0]
 
 
+@pytest.mark.parametrize("call", ["setsid", "setpgid", "raise(SIGSTOP)"])
+def test_calls_that_reach_one_thread_are_told_of(program, isolated, call):
+    done = isolated([program("one_process"), call])
+    assert done.said == [f"mortise threads: {call} reaches the calling thread's process only, not the other threads"]
+    assert done.status == 0 and done.out == "went on\n"
+
+
 @pytest.mark.parametrize("library, option, name", [("asan", "address", "AddressSanitizer"), ("tsan", "thread", "ThreadSanitizer")])
 def test_sanitizers(program, isolated, library, option, name):
     asked = subprocess.run(["gcc", f"-print-file-name=lib{library}.so"], capture_output=True, text=True, check=True)
