@@ -138,6 +138,7 @@ void take_over_actions() noexcept {
     KernelAction now{};
     const bool is_taken = signal == SIGSEGV || signal == 32 || signal == 33;
     if (is_taken || failed(set_action(signal, nullptr, &now))) continue;
+    now.mask = without_faults(now.mask);
     table[signal] = now;
     if (is_handler(now.handler)) set_here(signal, now);
   }

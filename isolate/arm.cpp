@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "actions.hpp"
+#include "callers.hpp"
 #include "cancel.hpp"
 #include "entries.hpp"
 #include "fault.hpp"
@@ -117,6 +118,7 @@ State try_to_arm() noexcept {
   if (!make_glibc_multithreaded()) return decline("no ordinary thread could be made");
   make_main_a_record();
   find_wiped();
+  find_allocator();
   if (const char* wrong = share_memory()) {
     refuse("cannot share the program's memory: %s; run it with ordinary threads", wrong);
     return State::declined;

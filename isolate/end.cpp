@@ -29,6 +29,10 @@ void wait_for_other_threads() {
 }
 
 [[noreturn]] void leave(Thread& t, int status) noexcept {
+  if (watching()) {
+    block_signals();
+    end_tracking();
+  }
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
   live_threads.fetch_sub(1);

@@ -14,18 +14,22 @@
 #include "fork.hpp"
 #include "join.hpp"
 #include "libc_locks.hpp"
+#include "limits.hpp"
 #include "loads.hpp"
 #include "masks.hpp"
 #include "memory.hpp"
 #include "mutex.hpp"
+#include "one_process.hpp"
 #include "patch.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
 #include "rwlock.hpp"
+#include "segments.hpp"
 #include "semaphore.hpp"
 #include "signal_wait.hpp"
 #include "system_call.hpp"
 #include "timed_calls.hpp"
+#include "timers.hpp"
 #include "transfers.hpp"
 #include "wait.hpp"
 
@@ -82,6 +86,10 @@ const Replacement kEntries[] = {
     {"setegid", at(&set_egid), true},
     {"setgroups", at(&set_groups), true},
     {"prctl", at(&control_process), false},
+    {"setsid", at(&new_session), true},
+    {"setpgid", at(&set_process_group), true},
+    {"setrlimit", at(&set_limit), true},
+    {"prlimit", at(&exchange_limit), false},
     // mutexes
     {"pthread_mutex_lock", at(&lock_mutex), true},
     {"pthread_mutex_trylock", at(&try_lock_mutex), true},
@@ -120,11 +128,22 @@ const Replacement kEntries[] = {
     {"mprotect", at(&protect_memory), true},
     {"madvise", at(&advise_memory), true},
     {"mremap", at(&remap_memory), true},
+    {"shmat", at(&attach_segment), true},
+    {"shmdt", at(&detach_segment), true},
     {"mlockall", at(&lock_all_memory), false},
     {"brk", at(&set_break), true},
     {"sbrk", at(&move_break), true},
     // the loader
     {"_dl_debug_state", at(&follow_loader), false},
+    // timers
+    {"timer_create", at(&create_timer), false},
+    {"timer_settime", at(&set_timer), false},
+    {"timer_gettime", at(&get_timer), false},
+    {"timer_getoverrun", at(&timer_overrun), false},
+    {"timer_delete", at(&delete_timer), false},
+    {"setitimer", at(&set_interval_timer), true},
+    {"getitimer", at(&get_interval_timer), true},
+    {"alarm", at(&set_alarm), true},
     // waiting for a time
     {"poll", at(&poll_descriptors), true},
     {"epoll_wait", at(&wait_for_events), true},

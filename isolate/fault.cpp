@@ -101,17 +101,19 @@ void install_fault_handler() noexcept {
 void exchange_program_fault_action(const struct sigaction* action, struct sigaction* old) noexcept {
   struct sigaction before, after {};
   if (action) after = *action;
+  const bool were_handled = faults_are_handled();
   {
     Quiet held(lock);
     before = program_action;
     if (action) program_action = after;
   }
   if (old) *old = before;
+  if (!were_handled && faults_are_handled()) apply_everywhere();
 }
 
 Lock& fault_lock() noexcept { return lock; }
 
-bool program_watches_faults() noexcept {
+bool faults_are_handled() noexcept {
   const auto* handler = reinterpret_cast<const void*>(program_action.sa_handler);
   return handler != reinterpret_cast<void*>(SIG_DFL) && handler != reinterpret_cast<void*>(SIG_IGN);
 }

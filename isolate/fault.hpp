@@ -13,8 +13,8 @@ void install_fault_handler() noexcept;
 /// What sigaction(SIGSEGV) does after that: the program's action is kept aside.
 void exchange_program_fault_action(const struct sigaction* action, struct sigaction* old) noexcept;
 
-/// Whether the program handles SIGSEGV itself.
-bool program_watches_faults() noexcept;
+/// Whether the program, or its allocator, handles SIGSEGV itself.
+bool faults_are_handled() noexcept;
 
 Lock& fault_lock() noexcept;  // for tables.hpp
 

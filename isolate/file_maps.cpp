@@ -211,6 +211,16 @@ void make_what_is_recorded(void* argument) {
     if (records[i].low < r.high && r.low < records[i].high) make(records[i]);
 }
 
+/// In every address space that has them: the rights as they are recorded by now.
+void apply_rights(void* argument) {
+  const Range r = *static_cast<const Range*>(argument);
+  Quiet held(lock);
+  for (std::size_t i = 0; i < top; ++i) {
+    const std::uintptr_t low = records[i].low < r.low ? r.low : records[i].low, high = records[i].high < r.high ? records[i].high : r.high;
+    if (low < high) raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), records[i].protection);
+  }
+}
+
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
 
 /// As fresh memory into which the file is read.
@@ -235,7 +245,8 @@ void* copy_private(void* where, std::size_t bytes, int protection, int flags, in
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const bool fixed = flags & kFixed;
-  const bool anonymous = flags & MAP_ANONYMOUS;
+  const bool is_shared = (flags & MAP_TYPE) != MAP_PRIVATE;
+  const bool anonymous = (flags & MAP_ANONYMOUS) || (is_shared && is_zero_device(fd));  // memory, and each mapping is another
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast))
@@ -260,7 +271,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
 }
 
 long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
-  bool is_copied;
+  bool is_copied, is_less_for_others;
   {
     Quiet held(lock);
     if (!find(low)) return kNoFile;
@@ -272,8 +283,11 @@ long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcep
     long result = raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), r->protection);
     if (result == -ENOMEM) result = make(*r);  // this thread has not touched it yet
     if (failed(result)) return r->protection = before, result;
+    is_less_for_others = (before & ~r->protection) && is_elsewhere(*r);
     r->owner = nullptr;
   }
+  Range all{low, low + bytes};
+  if (is_less_for_others && is_thread() && live_threads.load() > 1) everywhere(&apply_rights, &all);
   forget_lazy_file(low, low + bytes);
   return !is_copied || adopt_lazy_file(low, low + bytes) ? 0 : -ENOMEM;
 }
@@ -296,6 +310,13 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
     std::memcpy(fresh, reinterpret_cast<const void*>(low), old_bytes < new_bytes ? old_bytes : new_bytes);
   let_go_descriptor(r.held);
   return fresh;
+}
+
+std::uintptr_t take_file_place(std::size_t bytes) noexcept {
+  Quiet held(lock);
+  const std::uintptr_t low = window_next;
+  window_next += page_ceil(bytes) + kPage;
+  return low;
 }
 
 bool in_file_window(std::uintptr_t address) noexcept {

@@ -21,6 +21,7 @@
 #include "end.hpp"
 #include "file_maps.hpp"
 #include "helper.hpp"
+#include "leader_call.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "parents.hpp"
@@ -32,6 +33,7 @@
 #include "signals.hpp"
 #include "tables.hpp"
 #include "thread.hpp"
+#include "timers.hpp"
 #include "tls.hpp"
 #include "watch.hpp"
 #include "watchdog.hpp"
@@ -101,6 +103,8 @@ void become_program() noexcept {
   reset_ending();
   forget_helper();
   forget_watchdog();
+  forget_leader_call();
+  forget_timers();
   forget_watch();
   take_terminal_signals_back();
   note_parent();

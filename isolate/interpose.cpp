@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <threads.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "memory.hpp"
 #include "parents.hpp"
 #include "raw.hpp"
+#include "signal_files.hpp"
 #include "thread.hpp"
 #include "wiped.hpp"
 
@@ -64,6 +66,9 @@ MORTISE_ISOLATE_EXPORT int madvise(void* low, std::size_t bytes, int advice) noe
   const long result = raw_syscall(SYS_madvise, as_long(low), static_cast<long>(bytes), advice);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
+
+/// Most programs make theirs before the first thread.
+MORTISE_ISOLATE_EXPORT int signalfd(int fd, const sigset_t* set, int flags) noexcept { return make_signal_file(fd, set, flags); }
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {
   const int own = raw_getpid();

@@ -11,6 +11,7 @@
 #include "cancel.hpp"
 #include "end.hpp"
 #include "glibc.hpp"
+#include "one_process.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
 #include "region.hpp"
@@ -112,6 +113,7 @@ int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept 
 
 int raise_signal(int signal) noexcept {
   if (signal == SIGABRT) let_into_dump();
+  tell_of_stop(signal);
   stop_other_threads_before(signal);
   const long result = raw_syscall(SYS_tgkill, raw_getpid(), raw_gettid(), signal);
   if (!failed(result)) return 0;

@@ -11,9 +11,7 @@
 namespace mortise::isolate {
 
 int KernelThread::enter(void* own) {
-  auto* thread = static_cast<KernelThread*>(own);
-  tid_field(thread->record_.tcb) = raw_gettid();
-  return thread->function_(nullptr);
+  return static_cast<KernelThread*>(own)->function_(nullptr);
 }
 
 bool KernelThread::start(int (*function)(void*)) noexcept {
@@ -21,8 +19,9 @@ bool KernelThread::start(int (*function)(void*)) noexcept {
   function_ = function;
   if (!make_tls(record_)) return false;
   const std::uint64_t mask = block_signals();  // and it keeps them blocked: the program's signals are not for it
-  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-  running_ = clone(&enter, stack_ + sizeof stack_, flags, this, nullptr, record_.tcb, nullptr) > 0;
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+                    CLONE_PARENT_SETTID;  // its number is asked for before it runs
+  running_ = clone(&enter, stack_ + sizeof stack_, flags, this, &tid_field(record_.tcb), record_.tcb, nullptr) > 0;
   restore_signals(mask);
   return running_;
 }

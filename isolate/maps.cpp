@@ -6,25 +6,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "proc.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
 namespace {
 
 constexpr std::size_t kTextBytes = 16u << 20;  // 65 530 mappings (the kernel's usual limit) of the longest usual line
-
-std::uint64_t read_number(char*& p, unsigned base) noexcept {
-  std::uint64_t value = 0;
-  for (;; ++p) {
-    const char c = *p;
-    unsigned digit;
-    if (c >= '0' && c <= '9') digit = static_cast<unsigned>(c - '0');
-    else if (c >= 'a' && c <= 'f') digit = static_cast<unsigned>(c - 'a' + 10);
-    else return value;
-    if (digit >= base) return value;
-    value = value * base + digit;
-  }
-}
 
 }  // namespace
 
@@ -69,7 +57,7 @@ Maps::~Maps() {
 
 bool Maps::next(Mapping& out) noexcept {
   if (at_ && *at_) {
-    char* p = at_;
+    const char* p = at_;
     out.low = read_number(p, 16);
     ++p;  // '-'
     out.high = read_number(p, 16);
@@ -87,8 +75,9 @@ bool Maps::next(Mapping& out) noexcept {
     while (*p == ' ') ++p;
     out.name = p;
     while (*p && *p != '\n') ++p;
-    at_ = *p ? p + 1 : p;
-    *p = '\0';
+    char* const line_end = at_ + (p - at_);
+    at_ = *line_end ? line_end + 1 : line_end;
+    *line_end = '\0';
     return true;
   }
   return false;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "arm.hpp"
+#include "callers.hpp"
 #include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
@@ -47,12 +48,13 @@ long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
 }
 
 void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
-  const bool reserves = protection == PROT_NONE || (flags & MAP_NORESERVE);
-  const std::uintptr_t low = take_pages(bytes, reserves ? FirstTouch::unknown : FirstTouch::soon);
+  const bool is_written = (protection & PROT_WRITE) && !(flags & MAP_NORESERVE);
+  const std::uintptr_t low = take_pages(bytes, is_written ? FirstTouch::soon : FirstTouch::unknown);
   if (!low) return fail_map(ENOMEM);
-  // A reservation (PROT_NONE) stays accessible: what comes next is an mprotect of the part in use, which then costs
-  // nothing.
-  if (protection & PROT_EXEC) protect(low, page_ceil(bytes), protection);
+  if (const long wrong = protect_fresh(low, page_ceil(bytes), protection); failed(wrong)) {
+    give_pages(low, bytes);
+    return fail_map(ENOMEM);
+  }
   return reinterpret_cast<void*>(low);
 }
 
@@ -84,7 +86,8 @@ void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) 
   forget_files(low, bytes);
   everywhere(&map_fresh, &f);
   raw_syscall(SYS_close, f.file);
-  if (protection != PROT_NONE) protect(low, bytes, protection);
+  note_protection(low, low + bytes, PROT_READ | PROT_WRITE);
+  protect_fresh(low, bytes, protection);
   return reinterpret_cast<void*>(low);
 }
 
@@ -126,6 +129,7 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   if (find_shared_range(at)) {
     drop_contents(at, bytes);
     forget_shared_range(at, at + bytes);
+    note_protection(at, at + bytes, PROT_READ | PROT_WRITE);
     if (!failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
   }
   Unmapping u{at, bytes, 0};
@@ -134,10 +138,14 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   return u.result;
 }
 
+constexpr int kGuardInstall = 102, kGuardRemove = 103;  // MADV_GUARD_INSTALL and its like, since Linux 6.13
+
 /// madvise of the same. What is dropped of a file's mapping is still in the file.
 long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
   if (is_shared(at) && !has_mapped_file(at, at + bytes)) {
     if (advice == MADV_DONTNEED || advice == MADV_FREE) return drop_contents(at, bytes);
+    if (advice == kGuardInstall) return install_guards(at, bytes);
+    if (advice == kGuardRemove) return remove_guards(at, bytes);
     if (advice == MADV_DONTFORK || advice == MADV_DOFORK) return 0;
     if (advice == MADV_KEEPONFORK) return forget_wiped(at, bytes), 0;
     if (advice == MADV_WIPEONFORK) return note_wiped(at, page_ceil(bytes)) ? 0 : -ENOMEM;
@@ -170,7 +178,36 @@ void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes
 void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   if (in_region(low)) claim_pages(low, bytes);
   punch(low, page_ceil(bytes));
-  if (protection != PROT_NONE) protect(low, page_ceil(bytes), protection);
+  if (protection != PROT_NONE) unprotect(low, bytes);  // what lay there may have had fewer rights
+  protect_fresh(low, page_ceil(bytes), protection);
+  return reinterpret_cast<void*>(low);
+}
+
+/// Whether the kernel has huge pages for this: their size, or -errno. Whatever it gives goes back, for other threads would not see it.
+long ask_for_huge_pages(std::size_t bytes, int protection, int flags) noexcept {
+  constexpr std::size_t kSizes[] = {2u << 20, 1u << 30};
+  const int size_flags = flags & (MAP_HUGE_MASK << MAP_HUGE_SHIFT);
+  const long low = raw_syscall(SYS_mmap, 0, static_cast<long>(bytes), protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flags, -1, 0);
+  if (failed(low)) return low;
+  for (const std::size_t size : kSizes)  // only whole pages can be unmapped
+    if (!failed(raw_syscall(SYS_munmap, low, static_cast<long>((bytes + size - 1) / size * size)))) return static_cast<long>(size);
+  return -ENOMEM;
+}
+
+/// MAP_HUGETLB: ordinary pages where huge ones could lie.
+void* map_huge(void* where, std::size_t bytes, int protection, int flags) noexcept {
+  const long answer = ask_for_huge_pages(bytes, protection, flags);
+  if (failed(answer)) return fail_map(static_cast<int>(-answer));
+  const auto size = static_cast<std::size_t>(answer);
+  bytes = (bytes + size - 1) / size * size;
+  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
+    return address_of(where) % size ? fail_map(EINVAL) : map_private(where, bytes, protection, flags);
+  const std::uintptr_t taken = take_pages(bytes + size);
+  if (!taken) return fail_map(ENOMEM);
+  const std::uintptr_t low = (taken + size - 1) / size * size;
+  if (low > taken) give_pages(taken, low - taken);
+  give_pages(low + bytes, taken + size - low);
+  protect_fresh(low, bytes, protection);
   return reinterpret_cast<void*>(low);
 }
 
@@ -182,20 +219,27 @@ void* map_memory(void* where, std::size_t bytes, int protection, int flags, int 
   if (bytes == 0 || offset % static_cast<off_t>(kPage) || type == 0 || type > MAP_SHARED_VALIDATE) return fail_map(EINVAL);
   if (!(flags & MAP_ANONYMOUS) && fd < 0) return fail_map(EBADF);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
+  if (anonymous_private && protection == PROT_NONE && is_allocator(__builtin_return_address(0)))
+    protection = PROT_READ | PROT_WRITE, flags |= MAP_NORESERVE;  // it is not touched before it is opened
+  if (anonymous_private && (flags & MAP_HUGETLB)) return map_huge(where, bytes, protection, flags);
+  if ((flags & MAP_ANONYMOUS) && (flags & MAP_HUGETLB))
+    if (const long size = ask_for_huge_pages(bytes, protection, flags); failed(size)) return fail_map(static_cast<int>(-size));
   return anonymous_private ? map_private(where, bytes, protection, flags) : map_file(where, bytes, protection, flags, fd, offset);
 }
 
 void* map_private(void* where, std::size_t bytes, int protection, int flags) noexcept {
   const std::uintptr_t at = address_of(where);
   bytes = page_ceil(bytes);
-  if (!(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))) return map_anonymous(bytes, protection, flags);
+  const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  if (!fixed && !(flags & MAP_32BIT)) return map_anonymous(bytes, protection, flags);
   if ((flags & MAP_FIXED) && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
   if ((flags & MAP_FIXED) && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
-  const long mapped = map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE);
+  const long mapped = fixed ? map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE) : map_low(bytes);
   if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
-  unprotect(at, bytes);  // what lay there may have had fewer rights
-  if (protection & PROT_EXEC) protect(at, bytes, protection);
-  return where;
+  const auto low = static_cast<std::uintptr_t>(mapped);
+  unprotect(low, bytes);
+  protect_fresh(low, bytes, protection);
+  return reinterpret_cast<void*>(low);
 }
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {
@@ -258,15 +302,22 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
     if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
     return low;
   }
-  if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) return low;
+  const int protection = protection_of(at);
+  if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) {
+    protect_fresh(at + old_bytes, new_bytes - old_bytes, protection);
+    return low;
+  }
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* fresh =
       target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
              : map_anonymous(new_bytes, PROT_READ | PROT_WRITE, 0);
   if (fresh == MAP_FAILED) return MAP_FAILED;
+  unprotect(at, old_bytes);  // it may be what cannot be read
   std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
   if (flags & MREMAP_DONTUNMAP) drop_contents(at, old_bytes);
   else unmap_memory(low, old_bytes);
+  protect_fresh(address_of(fresh), new_bytes, protection);
+  if (flags & MREMAP_DONTUNMAP) protect_fresh(at, old_bytes, protection);
   return fresh;
 }
 

@@ -8,7 +8,6 @@
 #include "parents.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "proc.hpp"
@@ -32,9 +31,10 @@ Status status_of(int pid) noexcept {
   if (!read_of_process(pid, "stat", text, sizeof text)) return {};
   const char* at = std::strrchr(text, ')');
   if (!at || std::strlen(at) <= 4) return {};
-  const int parent = std::atoi(at + 4);
+  const char* number = at + 4;
+  const int parent = static_cast<int>(read_number(number, 10));
   for (int word = 2; at && word < 38; ++word) at = std::strchr(at + 1, ' ');
-  return {parent, at && std::atoi(at + 1) == 0};
+  return {parent, at && at[1] == '0'};
 }
 
 /// The program that the parent of a process without other threads is one of.

@@ -20,7 +20,7 @@ void format_path(char* out, const char* before, int number, const char* after) n
 }
 
 bool read_of_process(int pid, const char* name, char* text, std::size_t room) noexcept {
-  char path[40], after[16] = "/";
+  char path[64], after[40] = "/";
   std::strcpy(after + 1, name);
   format_path(path, "/proc/", pid, after);
   const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
@@ -30,6 +30,25 @@ bool read_of_process(int pid, const char* name, char* text, std::size_t room) no
   if (got <= 0) return false;
   text[got] = '\0';
   return true;
+}
+
+bool read_of_descriptor(int fd, char* text, std::size_t room) noexcept {
+  char name[32];
+  format_path(name, "fdinfo/", fd, "");
+  return read_of_process(raw_getpid(), name, text, room);
+}
+
+std::uint64_t read_number(const char*& at, unsigned base) noexcept {
+  std::uint64_t value = 0;
+  for (;; ++at) {
+    const char c = *at;
+    unsigned digit;
+    if (c >= '0' && c <= '9') digit = static_cast<unsigned>(c - '0');
+    else if (c >= 'a' && c <= 'f') digit = static_cast<unsigned>(c - 'a' + 10);
+    else return value;
+    if (digit >= base) return value;
+    value = value * base + digit;
+  }
 }
 
 }  // namespace mortise::isolate

@@ -1,9 +1,10 @@
 // protection.cpp: extents of shared memory whose protection is not plain reading and writing, sorted by address.
 //
 //   recorded       what the program asked for last
-//   a thread has   that, or more: rights that are taken go in the calling thread, rights that are given come everywhere
+//   a thread has   that, or more where nobody can tell: of PROT_NONE, in whichever thread did not ask for it
 //
-// So no system call of any thread fails for want of a right. An extent that one thread alone has applied costs the others nothing.
+// So no system call of any thread fails for want of a right, and memory that was made constant is written by none. An extent that one
+// thread alone has applied costs the others nothing.
 #include "protection.hpp"
 
 #include <cerrno>
@@ -12,9 +13,9 @@
 
 #include "fault.hpp"
 #include "lock.hpp"
+#include "message.hpp"
 #include "quiet.hpp"
 #include "raw.hpp"
-#include "refuse.hpp"
 #include "region.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -30,7 +31,7 @@ struct Extent {
   std::uint32_t made;   // address_spaces then: those made since may have it by inheritance
 };
 
-struct Grant {
+struct Change {
   std::uintptr_t low, high;
   int protection;
 };
@@ -102,32 +103,52 @@ Extent lookup(std::uintptr_t address) noexcept {
 
 bool is_mine(const Extent& e) noexcept { return e.owner == self && e.made == address_spaces.load(); }
 
-/// Whether another thread may lack some of `protection` in [low, high). Code to be executed is a matter of faults.
-bool lack_elsewhere(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+/// Whether another thread may have less than is recorded as plain, somewhere in [low, high).
+bool is_less_elsewhere(std::uintptr_t low, std::uintptr_t high) noexcept {
   for (std::size_t i = search(low); i < count && extents[i].low < high; ++i)
-    if (!is_mine(extents[i]) && (protection & kPlain & ~extents[i].protection)) return is_thread();
+    if (!is_mine(extents[i])) return true;
   return false;
 }
 
-/// In every address space: what is recorded by now, where that is as much still.
-void give(void* argument) noexcept {
-  const Grant g = *static_cast<const Grant*>(argument);
+/// Whether another thread may lack some of `protection` in [low, high). Code to be executed is a matter of faults.
+bool lack_elsewhere(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+  for (std::size_t i = search(low); i < count && extents[i].low < high; ++i)
+    if (!is_mine(extents[i]) && (protection & kPlain & ~extents[i].protection)) return true;
+  return false;
+}
+
+/// Whether somebody could tell that a thread has more.
+bool is_told_by_more(int protection) noexcept {
+  return protection == PROT_NONE ? faults_are_handled() : !(protection & PROT_WRITE);
+}
+
+/// With MORTISE_VERBOSE=1.
+void tell_of_less_once() noexcept {
+  static constinit std::atomic<bool> told{false};
+  if (!faults_are_handled() && !told.exchange(true))
+    explain("nobody handles SIGSEGV: memory that mprotect forbids stays accessible to other threads");
+}
+
+/// In every address space, unless it has been changed again since.
+void apply(void* argument) noexcept {
+  const Change c = *static_cast<const Change*>(argument);
   Quiet held(lock);
-  for (std::uintptr_t at = g.low; at < g.high;) {
+  for (std::uintptr_t at = c.low; at < c.high;) {
     const Extent e = lookup(at);
-    const std::uintptr_t end = e.high < g.high ? e.high : g.high;
-    if ((e.protection & g.protection) == g.protection)
-      raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(end - at), e.protection);
+    const std::uintptr_t end = e.high < c.high ? e.high : c.high;
+    if (e.protection == c.protection) raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(end - at), e.protection);
     at = end;
   }
 }
 
 /// Here and in the record; `rest` is what there is to do for others. 0 or -errno. The lock is held.
-long change(const Grant& g, bool& rest) noexcept {
-  rest = lack_elsewhere(g.low, g.high, g.protection);
-  const long result = raw_syscall(SYS_mprotect, static_cast<long>(g.low), static_cast<long>(g.high - g.low), g.protection);
+long change(const Change& c, bool& rest) noexcept {
+  const bool has_others = is_thread() && live_threads.load() > 1;
+  rest = has_others && (is_told_by_more(c.protection) || lack_elsewhere(c.low, c.high, c.protection));
+  const bool is_alone = !rest && !is_less_elsewhere(c.low, c.high);
+  const long result = raw_syscall(SYS_mprotect, static_cast<long>(c.low), static_cast<long>(c.high - c.low), c.protection);
   if (failed(result)) return rest = false, result;
-  return record(g.low, g.high, g.protection, rest ? nullptr : self) ? 0 : -ENOMEM;
+  return record(c.low, c.high, c.protection, is_alone ? self : nullptr) ? 0 : -ENOMEM;
 }
 
 /// Shared memory around `address`: an arena of the region, or a range converted when the runtime armed.
@@ -150,38 +171,69 @@ long protect(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   std::uintptr_t shared_low, shared_high;
   if (!bounds(low, shared_low, shared_high))
     return raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), protection);
-  if (!(protection & PROT_WRITE) && live_threads.load() > 1 && program_watches_faults())
-    refuse_watched_protection(low, bytes);
-  Grant g{low, page_ceil(low + bytes), protection};
+  Change c{low, page_ceil(low + bytes), protection};
   bool rest;
   long result;
   {
     Quiet held(lock);
     // An allocator that opens part of a reservation: in the region that is open already.
     const Extent now = lookup(low);
-    if (protection == kPlain && now.protection == kPlain && g.high <= now.high && in_region(low)) return 0;
-    result = change(g, rest);
+    if (protection == kPlain && now.protection == kPlain && c.high <= now.high && in_region(low)) return 0;
+    result = change(c, rest);
   }
-  if (rest) everywhere(&give, &g);
+  if (rest) everywhere(&apply, &c);
+  else if (protection == PROT_NONE && live_threads.load() > 1) tell_of_less_once();
+  return result;
+}
+
+long protect_fresh(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  const bool stays = protection == kPlain || (protection == PROT_NONE && !faults_are_handled());
+  return stays ? 0 : protect(low, bytes, protection);
+}
+
+int protection_of(std::uintptr_t address) noexcept {
+  if (in_region(address) && count_in_region.load() == 0) return kPlain;
+  Quiet held(lock);
+  return lookup(address).protection;
+}
+
+long install_guards(std::uintptr_t low, std::size_t bytes) noexcept {
+  const long result = protect(low, bytes, PROT_NONE);
+  if (!failed(result)) punch(low, page_ceil(bytes));
+  return result;
+}
+
+long remove_guards(std::uintptr_t low, std::size_t bytes) noexcept {
+  const std::uintptr_t high = page_ceil(low + bytes);
+  long result = 0;
+  for (std::uintptr_t at = low, end; at < high && !failed(result); at = end) {
+    Extent e;
+    {
+      Quiet held(lock);
+      e = lookup(at);
+    }
+    end = e.high < high ? e.high : high;
+    if (e.protection == PROT_NONE) result = protect(at, end - at, kPlain);
+  }
   return result;
 }
 
 void unprotect(std::uintptr_t low, std::size_t bytes) noexcept {
   if (in_region(low) && count_in_region.load() == 0) return;  // nearly always, and each munmap comes here
-  Grant g{low, page_ceil(low + bytes), kPlain};
+  Change c{low, page_ceil(low + bytes), kPlain};
   bool rest;
   {
     Quiet held(lock);
     const Extent now = lookup(low);
-    if (now.protection == kPlain && g.high <= now.high) return;
-    change(g, rest);
+    if (now.protection == kPlain && c.high <= now.high) return;
+    change(c, rest);
   }
-  if (rest) everywhere(&give, &g);
+  if (rest) everywhere(&apply, &c);
 }
 
-void note_protection(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+bool note_protection(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
   Quiet held(lock);
-  record(low, high, protection, nullptr);
+  return record(low, high, protection, nullptr);
 }
 
 bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexcept {
@@ -207,6 +259,18 @@ void apply_recorded_protections() noexcept {
     raw_syscall(SYS_mprotect, static_cast<long>(extents[i].low), static_cast<long>(extents[i].high - extents[i].low),
                 extents[i].protection);
 }
+
+namespace {
+
+void apply_here(void*) noexcept {
+  Quiet held(lock);
+  apply_recorded_protections();
+  for (std::size_t i = 0; i < count; ++i) extents[i].owner = nullptr;
+}
+
+}  // namespace
+
+void apply_everywhere() noexcept { everywhere(&apply_here, nullptr); }
 
 Lock& protection_lock() noexcept { return lock; }
 

@@ -37,11 +37,9 @@ void refuse_kernel_object(const char* what) noexcept {
   refuse("%s: device or kernel object bound to one address space: unsupported", what);
 }
 
-void refuse_watched_protection(unsigned long low, unsigned long bytes) noexcept {
-  refuse(
-      "program changes protection of shared memory and handles the faults itself (address %lx, %d KB), as garbage "
-      "collectors and virtual machines do: unsupported",
-      low, static_cast<int>(bytes >> 10));
+bool is_zero_device(int fd) noexcept {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 5);
 }
 
 void refuse_device(int fd) noexcept {

@@ -8,7 +8,9 @@ namespace mortise::isolate {
 void refuse_what_cannot_work() noexcept;
 void refuse_own_thread() noexcept;
 void refuse_kernel_object(const char* what) noexcept;
-void refuse_watched_protection(unsigned long low, unsigned long bytes) noexcept;
+
+/// Whether it is /dev/zero.
+bool is_zero_device(int fd) noexcept;
 
 /// Refuses to map the file when it is a device, or an object such as an io_uring, of one address space.
 void refuse_device(int fd) noexcept;

@@ -5,9 +5,11 @@
 //
 // Steps for one mapping: 1. append the pages that hold something to one file in memory; 2. map that file over the old
 // place with MAP_FIXED. Addresses do not change, so pointers, COPY relocations and environ stay valid. Pages never
-// touched are not copied: a hole of the file reads as zeros, as they did.
+// touched are not copied: a hole of the file reads as zeros, as they did. A page that cannot be read in a mapping that can is a guard
+// (MADV_GUARD_INSTALL); its mark goes with the old mapping, and it becomes one without rights.
 #include "share.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,6 +18,7 @@
 #include "lazy_files.hpp"
 #include "lock.hpp"
 #include "maps.hpp"
+#include "protection.hpp"
 #include "quiet.hpp"
 #include "ranges.hpp"
 #include "raw.hpp"
@@ -67,18 +70,50 @@ namespace {
 constexpr std::size_t kStackUnlimited = 64u << 20;  // given to a main stack without limit
 constexpr std::uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62;
 
+/// What may not be read and written.
+struct Rights {
+  std::uintptr_t low, high;
+  int protection;
+};
+
 struct Copier {
   long file = -1;
   long pagemap = -1;
   std::uint64_t end = 0;               // of the file
   SharedRange done[kSharedRangesMax];  // copied to `shared_ranges` last: that table is itself being moved
   std::size_t done_count = 0;
+  Rights rights[kSharedRangesMax];  // and these to the table of protection.cpp
+  std::size_t rights_count = 0;
 };
+
+bool keep_rights(Copier& c, std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+  Rights* const last = c.rights_count ? &c.rights[c.rights_count - 1] : nullptr;
+  if (last && last->high == low && last->protection == protection) return last->high = high, true;
+  if (c.rights_count == kSharedRangesMax) return false;
+  c.rights[c.rights_count++] = {low, high, protection};
+  return true;
+}
 
 bool open_files(Copier& c) noexcept {
   c.file = raw_syscall(SYS_memfd_create, as_long("mortise-data"), 1 /* MFD_CLOEXEC */);
   c.pagemap = open_pagemap();
   return !failed(c.file) && !failed(c.pagemap);
+}
+
+/// Writes [from, from + bytes) of the mapping to the file at `at`.
+bool copy_touched(Copier& c, const Mapping& m, std::uintptr_t from, std::size_t bytes, std::uint64_t at) noexcept {
+  for (std::size_t done = 0; done < bytes;) {
+    const long put = raw_syscall(SYS_pwrite64, c.file, static_cast<long>(from + done), static_cast<long>(bytes - done),
+                                 static_cast<long>(at + done));
+    if (put > 0) {
+      done += static_cast<std::size_t>(put);
+      continue;
+    }
+    if (m.inode != 0) return true;  // a file mapping may reach past its file's end
+    if (put != -EFAULT || !keep_rights(c, from + done, from + done + kPage, PROT_NONE)) return false;
+    done += kPage;
+  }
+  return true;
 }
 
 /// Writes [low, high) to the file at `at`, leaving out pages that nobody ever touched. The contents of a file mapping
@@ -101,12 +136,8 @@ bool copy_pages(Copier& c, const Mapping& m, std::uint64_t at) noexcept {
         ++i;
         continue;
       }
-      const std::size_t bytes = (n - i) * kPage;
       const std::uintptr_t from = low + i * kPage;
-      const long put = raw_syscall(SYS_pwrite64, c.file, static_cast<long>(from), static_cast<long>(bytes),
-                                   static_cast<long>(at + (from - m.low)));
-      if (put != static_cast<long>(bytes) && m.inode == 0)
-        return false;  // a file mapping may reach past its file's end
+      if (!copy_touched(c, m, from, (n - i) * kPage, at + (from - m.low))) return false;
       i = n;
     }
     low += pages * kPage;
@@ -129,6 +160,8 @@ const char* share_mapping(Copier& c, const Mapping& m, std::uintptr_t map_low) n
   if (mapped != static_cast<long>(map_low)) return "cannot re-map a mapping as shared";
   if (c.done_count == kSharedRangesMax) return "more private mappings than the table holds";
   c.done[c.done_count++] = {map_low, m.high};
+  if (m.protection() != (PROT_READ | PROT_WRITE) && !keep_rights(c, m.low, m.high, m.protection()))
+    return "more mappings of different protection than the table holds";
   return nullptr;
 }
 
@@ -179,6 +212,11 @@ const char* share_everything() noexcept {
   for (std::size_t i = 0; i < c->done_count; ++i)
     if (!note_shared_range(c->done[i].low, c->done[i].high) && !wrong)
       wrong = "more private mappings than the table holds";
+  for (std::size_t i = 0; i < c->rights_count && !wrong; ++i) {
+    const Rights& r = c->rights[i];
+    raw_syscall(SYS_mprotect, static_cast<long>(r.low), static_cast<long>(r.high - r.low), r.protection);
+    if (!note_protection(r.low, r.high, r.protection)) wrong = "more mappings of different protection than the table holds";
+  }
   raw_syscall(SYS_munmap, pages, sizeof(Copier));
   return wrong;
 }

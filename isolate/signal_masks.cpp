@@ -2,7 +2,6 @@
 #include "signal_masks.hpp"
 
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 
 #include "proc.hpp"
@@ -19,8 +18,10 @@ struct Masks {
 };
 
 std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherwise) noexcept {
-  const char* const line = std::strstr(text, name);
-  return line ? std::strtoull(line + std::strlen(name), nullptr, 16) : otherwise;
+  const char* at = std::strstr(text, name);
+  if (!at) return otherwise;
+  at += std::strlen(name) + 1;  // behind a tab
+  return read_number(at, 16);
 }
 
 Masks masks_of(int pid) noexcept {

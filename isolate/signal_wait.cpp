@@ -13,16 +13,17 @@
 
 #include "actions.hpp"
 #include "cancel.hpp"
+#include "leader_call.hpp"
 #include "raw.hpp"
 #include "signal_masks.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "timers.hpp"
 #include "watchdog.hpp"
 
 namespace mortise::isolate {
 namespace {
 
-constexpr int kPoke = 33;  // blocked in the watchdog like all others
 constexpr long kMaskBytes = 8;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
@@ -35,13 +36,6 @@ long take_signal(Make make, std::uint64_t set, siginfo_t* info, std::int64_t dea
   if (left < 0) left = 0;
   const timespec timeout{left / kSecond, left % kSecond};
   return make(SYS_rt_sigtimedwait, as_long(&set), as_long(info), deadline < 0 ? 0 : as_long(&timeout), kMaskBytes, 0, 0);
-}
-
-/// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
-void mark_as_passed_on(siginfo_t& info) noexcept {
-  if (info.si_code < 0 && info.si_code != SI_TKILL) return;
-  info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = threads;
 }
 
 bool awaits_it(const Thread& t, int signal) noexcept {
@@ -66,6 +60,13 @@ bool pass_on(siginfo_t& info) noexcept {
 
 }  // namespace
 
+// kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
+void mark_as_passed_on(siginfo_t& info) noexcept {
+  if (info.si_code < 0 && info.si_code != SI_TKILL) return;
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = threads;
+}
+
 void unmark_passed_on(siginfo_t& info) noexcept {
   if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
   info.si_code = SI_USER;
@@ -80,13 +81,16 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   if (by_way_of_main) {
     self->awaits.store(wanted);
-    poke_watchdog(kPoke);
+    poke_watchdog();
   }
   siginfo_t info{};
   long taken;
   do taken = until_interrupted([&] { return take_signal(&cancellable_call, wanted, &info, deadline); });
   while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
-  if (by_way_of_main) self->awaits.store(0);
+  if (by_way_of_main) {
+    self->awaits.store(0);
+    poke_watchdog();  // it must not take another: to give it back would change the order
+  }
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
   unmark_passed_on(info);
   if (out) *out = info;
@@ -114,6 +118,8 @@ void pass_signals_on() noexcept {
     siginfo_t info{};
     const auto at_once = [](auto... arguments) { return raw_syscall(arguments...); };
     const long taken = take_signal(at_once, awaited, &info, end);
+    if (taken == kPoke && info.si_code == SI_TIMER) timer_has_expired(info);
+    answer_leader_call();
     if (taken == -EAGAIN) return;
     if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
   }

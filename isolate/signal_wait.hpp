@@ -16,7 +16,8 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* info, const timespec* time
 int wait_signal_info(const sigset_t* set, siginfo_t* info);
 int wait_signal(const sigset_t* set, int* signal);
 
-/// A signal that was passed on here, as it was sent.
+/// A signal that is about to be sent on in the name of whoever sent it, and one that was passed on here, as it was sent.
+void mark_as_passed_on(siginfo_t& info) noexcept;
 void unmark_passed_on(siginfo_t& info) noexcept;
 
 /// In the watchdog: passes signals on for a second.

@@ -7,6 +7,7 @@
 #include "actions.hpp"
 #include "cancel.hpp"
 #include "raw.hpp"
+#include "signal_files.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -45,14 +46,17 @@ int wait_for(int milliseconds, Wait wait) {
 }  // namespace
 
 int poll_descriptors(pollfd* descriptors, nfds_t count, int milliseconds) {
+  const SignalsComeHere here(descriptors, count);
   return wait_for(milliseconds, [&](int left) { return cancellable_call(SYS_poll, as_long(descriptors), static_cast<long>(count), left); });
 }
 
 int wait_for_events(int fd, epoll_event* events, int most, int milliseconds) {
+  const SignalsComeHere here(fd);
   return wait_for(milliseconds, [&](int left) { return cancellable_call(SYS_epoll_wait, fd, as_long(events), most, left); });
 }
 
 int wait_for_events_masked(int fd, epoll_event* events, int most, int milliseconds, const sigset_t* mask) {
+  const SignalsComeHere here(fd);
   return wait_for(milliseconds, [&](int left) {
     return cancellable_call(SYS_epoll_pwait, fd, as_long(events), most, left, as_long(mask), kMaskBytes);
   });

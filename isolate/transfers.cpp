@@ -11,6 +11,7 @@
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "raw.hpp"
+#include "signal_files.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
@@ -68,6 +69,7 @@ long size(std::size_t bytes) noexcept { return static_cast<long>(bytes); }
 
 ssize_t read_file(int fd, void* to, std::size_t bytes) {
   catch_up(Use::writes, to, bytes);
+  if (ssize_t got; may_be_signal_file(fd) && read_signals(fd, to, bytes, got)) return got;
   return transfer(Use::writes, SYS_read, fd, as_long(to), size(bytes));
 }
 

@@ -45,6 +45,9 @@ bool arm_tracking() noexcept;
 bool collect_written(void (*note)(void*, std::uintptr_t, std::uintptr_t), void* argument) noexcept;
 bool can_track_writes() noexcept;
 
+/// At the end of a thread, which answers no more: closes the descriptors of its tracking.
+void end_tracking() noexcept;
+
 /// For the report.
 extern HotPage hot_pages[kHotPagesMax];
 extern std::size_t hot_page_count;

@@ -120,6 +120,14 @@ bool can_track_writes() noexcept {
   return fd >= 0;
 }
 
+void end_tracking() noexcept {
+  Tracker& t = trackers[self->index];
+  if (t.pid != self->pid.load()) return;
+  raw_syscall(SYS_close, t.fault);
+  raw_syscall(SYS_close, t.pagemap);
+  t = Tracker{};
+}
+
 bool arm_tracking() noexcept {
   const Tracker* t = own_tracker();
   return t && scan_everything(*t, [](std::uintptr_t, std::uintptr_t) {});

@@ -26,14 +26,8 @@ struct Sleep {
 };
 
 unsigned long read_hex(const char*& p) noexcept {
-  unsigned long value = 0;
   if (p[0] == '0' && p[1] == 'x') p += 2;
-  for (;; ++p) {
-    const char c = *p;
-    if (c >= '0' && c <= '9') value = value * 16 + static_cast<unsigned long>(c - '0');
-    else if (c >= 'a' && c <= 'f') value = value * 16 + static_cast<unsigned long>(c - 'a' + 10);
-    else return value;
-  }
+  return read_number(p, 16);
 }
 
 /// What system call the process sleeps in; false when it runs, or sleeps in something else than a futex.
@@ -83,9 +77,10 @@ int watch(void*) {
 }  // namespace
 
 void start_watchdog() noexcept { watchdog.start(&watch); }
-void poke_watchdog(int signal) noexcept {
-  if (const int id = watchdog.id()) raw_syscall(SYS_tgkill, leader->pid.load(), id, signal);
+void poke_watchdog() noexcept {
+  if (const int id = watchdog.id()) raw_syscall(SYS_tgkill, leader->pid.load(), id, kPoke);
 }
+int watchdog_id() noexcept { return watchdog.id(); }
 void forget_watchdog() noexcept { watchdog.forget(); }
 
 }  // namespace mortise::isolate

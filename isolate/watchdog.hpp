@@ -8,9 +8,15 @@ namespace mortise::isolate {
 /// program.
 void start_watchdog() noexcept;
 
+/// Wakes it in pass_signals_on(), where it looks who wants something. The signal is blocked in it like all others.
+inline constexpr int kPoke = 33;
+void poke_watchdog() noexcept;
+
+/// The kernel's number of it; 0: it is not there.
+int watchdog_id() noexcept;
+inline bool has_watchdog() noexcept { return watchdog_id() != 0; }
+
 /// In the child of a fork: it is not there any more.
-/// Sends it the signal, which it takes in pass_signals_on().
-void poke_watchdog(int signal) noexcept;
 void forget_watchdog() noexcept;
 
 }  // namespace mortise::isolate

@@ -92,7 +92,27 @@ Window* adopt(std::uintptr_t low) noexcept {
   return &w;
 }
 
+/// The first page of so many that are free in a row; kPages: there are none.
+std::size_t find_free(const Window& w, std::size_t pages) noexcept {
+  for (std::size_t page = 0, run = 0; page < kPages; ++page) {
+    run = w.is_used(page) ? 0 : run + 1;
+    if (run == pages) return page + 1 - pages;
+  }
+  return kPages;
+}
+
 }  // namespace
+
+long map_low(std::size_t bytes) noexcept {
+  const std::size_t pages = page_ceil(bytes) / kPage;
+  Answering held(lock);
+  Window* w = find(kWindow);
+  if (!w) w = adopt(kWindow);
+  const std::size_t first = w ? find_free(*w, pages) : kPages;
+  if (first == kPages) return -ENOMEM;
+  for (std::size_t page = first; page < first + pages; ++page) w->mark(page, true);
+  return static_cast<long>(kWindow + first * kPage);
+}
 
 long map_in_window(std::uintptr_t low, std::size_t bytes, bool keep) noexcept {
   bytes = page_ceil(bytes);

@@ -15,6 +15,9 @@ class Lock;
 /// alone. `low`, or -errno (-EEXIST: occupied).
 long map_in_window(std::uintptr_t low, std::size_t bytes, bool keep) noexcept;
 
+/// The same anywhere in the second gigabyte, where the kernel maps what is to lie below the fourth (MAP_32BIT).
+long map_low(std::size_t bytes) noexcept;
+
 /// Whether `address` lies in a window.
 bool in_window(std::uintptr_t address) noexcept;
 

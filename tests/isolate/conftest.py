@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RUNTIME = Path(os.environ.get("MORTISE_ISOLATE", ROOT / "build/lib/libmortise-isolate.so"))
-SERVES = {"hslab", "iamalloc", "wfslab", "tlsfcc"}
+SERVES = {"hslab", "hslab_hardened", "iamalloc", "wfslab", "tlsfcc"}
 SECONDS_MAX = 600    # a watchdog: turns a hang into a failure
 
 collect_ignore_glob = [] if platform.machine() == "x86_64" else ["test_*.py"]

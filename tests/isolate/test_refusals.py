@@ -10,7 +10,6 @@ from .conftest import HERE, ROOT, build, run
 
 UNSUPPORTED = 78
 TOLD = {
-    "garbage-collector": "program changes protection of shared memory and handles the faults itself (address 0x",
     "own-clone": "the program makes threads by clone(CLONE_VM) of its own",
     "io_uring": "io_uring: device or kernel object bound to one address space: unsupported",
     "libaio": "libaio context: device or kernel object bound to one address space: unsupported",
@@ -28,9 +27,8 @@ def test_told_in_one_line(program, isolated, way):
     assert done.status == UNSUPPORTED
 
 
-@pytest.mark.parametrize("way", ["garbage-collector", "io_uring"])
-def test_the_user_may_insist(program, isolated, way):
-    done = isolated([program("cannot"), way], env={"MORTISE_THREADS_ANYWAY": "1"})
+def test_the_user_may_insist(program, isolated):
+    done = isolated([program("cannot"), "io_uring"], env={"MORTISE_THREADS_ANYWAY": "1"})
     assert len(done.said) == 1 and done.status == 0 and "went on" in done.out
 
 
@@ -53,6 +51,13 @@ def test_too_many_threads(program, isolated):
     done = isolated([program("cannot"), "many"], env={"MORTISE_THREADS_MAX": "8"})
     assert done.status == 0 and done.out == "made 7 refused 5\n"
     assert len(done.said) == 1 and "raise MORTISE_THREADS_MAX" in done.said[0]
+
+
+@pytest.mark.parametrize("call", ["setsid", "setpgid", "raise(SIGSTOP)"])
+def test_calls_that_reach_one_thread_are_told_of(program, isolated, call):
+    done = isolated([program("one_process"), call])
+    assert done.said == [f"mortise threads: {call} reaches the calling thread's process only, not the other threads"]
+    assert done.status == 0 and done.out == "went on\n"
 
 
 @pytest.mark.parametrize("library, option, name", [("asan", "address", "AddressSanitizer"), ("tsan", "thread", "ThreadSanitizer")])

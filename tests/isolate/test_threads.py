@@ -128,6 +128,34 @@ def test_rights_that_another_thread_gives(program, same_both_ways):
     assert "-" not in same_both_ways([program("rights")], times=5).out
 
 
+def test_shared_memory_of_other_kinds(program, same_both_ways):
+    same_both_ways([program("segments")], times=5)
+
+
+def test_memory_at_addresses_of_32_bits(program, same_both_ways):
+    same_both_ways([program("low_memory")], times=5)
+
+
+def test_memory_that_is_constant_in_every_thread(program, same_both_ways):
+    """From before the first thread, too, and where a handler of the program looks at the faults."""
+    assert same_both_ways([program("constant")], times=5).out.count("-14") == 20
+
+
+def test_what_malloc_reserves_is_not_forbidden(program, same_both_ways):
+    """Each piece that an arena grows by would stop all threads."""
+    assert same_both_ways([program("crash_reporter")]).out == "forbidden: 0\n"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_pages_that_the_allocator_forbids(program, isolated, runtime, when):
+    """Made before the first thread or after it, a wall stands in every thread, and the allocator says who ran into it."""
+    hardened = runtime.with_name("libmortise-hslab_hardened.so")
+    if not hardened.exists():
+        pytest.skip("hslab_hardened is not built")
+    ordinary, done = run([program("beyond"), when], [hardened]), isolated([program("beyond"), when], [hardened])
+    assert done.status == ordinary.status and "fault=out_of_bounds" in ordinary.err and "fault=out_of_bounds" in done.err
+
+
 def test_memory_that_a_child_finds_empty(program, same_both_ways):
     """A generator of random numbers would give parent and child the same ones."""
     assert "child: 0 0 1 1\n" in same_both_ways([program("wiped")]).out
@@ -141,6 +169,10 @@ def test_calls_with_a_time_limit_wait_for_all_of_it(program, same_both_ways):
     assert same_both_ways([program("timed")]).out.count("waited") == 9
 
 
+def test_timers_are_the_programs(program, same_both_ways):
+    same_both_ways([program("timers")], times=10)
+
+
 def test_memory_that_the_kernel_is_handed(program, same_both_ways):
     assert "-1" not in same_both_ways([program("transfers")]).out
 
@@ -150,8 +182,7 @@ def test_files_and_streams(program, same_both_ways, tmp_path):
 
 
 def test_mappings_of_files_that_change(program, same_both_ways):
-    """The program handles protection faults of shared memory, which is refused otherwise."""
-    same_both_ways([program("file_views")], env={"MORTISE_THREADS_ANYWAY": "1"})
+    same_both_ways([program("file_views")])
 
 
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
@@ -204,6 +235,10 @@ def test_actions_are_the_whole_programs(program, same_both_ways):
     same_both_ways([program("actions")], times=5)
 
 
+def test_a_handler_from_before_that_blocks_all_signals(program, same_both_ways):
+    assert same_both_ways([program("full_mask")]).out == "in a handler: x\n"
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
@@ -227,6 +262,10 @@ def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
 
 def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
     same_both_ways([program("sigwait")], times=10)
+
+
+def test_a_thread_reads_the_signals_of_the_program(program, same_both_ways):
+    same_both_ways([program("signal_files")], times=10)
 
 
 @pytest.mark.parametrize("name", ["sync", "cpp20", "memory", "family", "cancel", "signals"])
@@ -259,8 +298,16 @@ def test_credentials_change_in_every_thread(program, same_both_ways, when):
     assert not same_both_ways([program("credentials"), *when]).said
 
 
+def test_limits_are_the_whole_programs(program, same_both_ways):
+    assert same_both_ways([program("limits")]).status == 0
+
+
 def test_children_of_other_threads_are_waited_for(program, same_both_ways):
     same_both_ways([program("waits")], times=5)
+
+
+def test_any_child_of_any_thread(program, same_both_ways):
+    assert same_both_ways([program("any_child")], times=5).out.endswith("descriptors: 0\nthe others: 90\n")
 
 
 def test_everybody_knows_the_parent(program, same_both_ways):

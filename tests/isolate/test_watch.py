@@ -136,6 +136,12 @@ def test_a_report_on_a_full_disk(program, option):
     assert done.status == 2 and "mortise: cannot write the report '/dev/full': No space left on device" in done.err
 
 
+def test_threads_that_end_leave_no_descriptors(program, isolated, tmp_path):
+    """Two each, until the program could open no file any more. Main's own may come while it counts."""
+    done = isolated([program("comers")], env={"MORTISE_THREADS_WATCH": str(tmp_path / "found.json")})
+    assert int(done.out) <= 2
+
+
 def test_reports_without_watching_are_refused(program, tmp_path):
     done = mortise("--json", tmp_path / "x.json", "--", program("planted"))
     assert done.status == 2 and "add --watch" in done.err

@@ -15,7 +15,6 @@
 
 static const char* way;
 static int word;
-static void on_fault(int n) { _exit(99); }
 static int own_thread(void* unused) { return 0; }
 
 static long inline_futex(int operation, int value) {
@@ -29,11 +28,6 @@ static long inline_futex(int operation, int value) {
 }
 
 static void* work(void* unused) {
-  if (!strcmp(way, "garbage-collector")) {
-    signal(SIGSEGV, on_fault);
-    char* p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    printf("protected %d\n", mprotect(p, 1 << 20, PROT_READ));
-  }
   if (!strcmp(way, "own-clone")) {
     static char stack[65536];
     syscall(SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FS | CLONE_FILES, stack + sizeof stack, NULL,

@@ -100,7 +100,9 @@ static void rights(int sharing, int pages) {
   printf(" %c\n", by_other(p + 2 * kPage, 'Z'));
   printf("closed: %d", mprotect(p, 2 * kPage, PROT_READ));
   printf(" %c", by_me(p, 0));
-  printf(" %c\n", by_me(p, 'V'));
+  printf(" %c", by_me(p, 'V'));
+  printf(" %c", by_other(p, 0));
+  printf(" %c\n", by_other(p, 'V'));
   printf("opened: %d", mprotect(p, pages * kPage, PROT_READ | PROT_WRITE));
   printf(" %c", by_me(p, 'U'));
   printf(" %c", by_other(p, 0));

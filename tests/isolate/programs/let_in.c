@@ -1,5 +1,6 @@
 // Main blocks the program's signals, and one thread lets them in: its handlers run, whoever sends them.
 #define _GNU_SOURCE
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ static void on_any(int n, siginfo_t* info, void* context) {
 }
 static volatile int stop;
 static void* lets_in(void* set) {
+  setlocale(LC_ALL, "C.UTF-8");  // whose files this thread alone has mapped
   pthread_sigmask(SIG_UNBLOCK, set, NULL);
   while (!stop) usleep(1000);
   return NULL;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ static void wait_for_all(const char* who) {
   printf(" %d\n", info.si_status);
   printf("second: %d", wait4(children[1], &status, 0, &usage) == children[1]);
   printf(" %d %d\n", WEXITSTATUS(status), usage.ru_maxrss > 0);
-  printf("third: %d", waitid(P_PID, children[2], &info, WEXITED));
+  const int pidfd = syscall(SYS_pidfd_open, children[2], 0);
+  printf("third: %d", waitid(P_PIDFD, pidfd, &info, WEXITED));
   printf(" %d\n", info.si_status);
   for (int i = 3, r; i < kChildren; ++i) {
     while ((r = waitpid(children[i], &status, WNOHANG)) == 0) usleep(1000);
