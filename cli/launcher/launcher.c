@@ -235,7 +235,8 @@ static bool collect(struct Run* run) {
   for (;;) {
     int status;
     struct rusage used;
-    pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &used);
+    bool is_last;
+    pid_t pid = next_news(run->is_traced, WNOHANG, &status, &used, &is_last);
     if (pid <= 0) return ended;
     if (WIFSTOPPED(status)) {
       resume(run, pid, status);
@@ -243,8 +244,7 @@ static bool collect(struct Run* run) {
     }
     forget(run, pid);
     if (pid == run->main_pid) run->end = now(), run->status = status, ended = true;
-    // Another one was adopted: its parent did not wait for it. Traced ones are told of here as well, and then by their parents.
-    if (pid == run->main_pid || !run->is_traced) add_usage(&run->used, &used);
+    if (is_last) add_usage(&run->used, &used);  // of the program, or adopted: its parent did not wait for it
   }
 }
 
@@ -294,36 +294,26 @@ static void wait_for_end(struct Run* run, const struct Options* o, const sigset_
   }
 }
 
-// A run is over when nothing of it is alive. What is adopted here was left behind by the program.
+// A run is over when nothing of it is alive. What is adopted here was left behind by the program; its own children are adopted next.
 static void clear_away(struct Run* run) {
   kill(-run->main_pid, SIGKILL);
   for (;;) {
+    kill_adopted();
     int status;
     struct rusage used;
-    pid_t pid = wait4(-1, &status, __WALL, &used);
-    if (pid < 0 && errno == EINTR) continue;
+    bool is_last;
+    pid_t pid = next_news(run->is_traced, 0, &status, &used, &is_last);
+    if (pid == 0 || (pid < 0 && errno == EINTR)) continue;
     if (pid < 0) return;
     if (WIFSTOPPED(status)) {
-      look_at_exit(run, pid);
+      if (status >> 16 == PTRACE_EVENT_EXIT) look_at_exit(run, pid);
       ptrace(PTRACE_CONT, pid, 0, 0);
       kill(pid, SIGKILL);
-      continue;
+    } else if (is_last) {
+      add_usage(&run->used, &used);
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) run->left_behind++;  // what had ended by itself was not waited for
     }
-    add_usage(&run->used, &used);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) run->left_behind++;  // what had ended by itself was not waited for
   }
-}
-
-// Those that left the group (daemons) are found as children of this process, once they are adopted.
-static void kill_adopted(void) {
-  char path[64], text[4096];
-  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
-  if (file >= 0) close(file);
-  text[got > 0 ? got : 0] = 0;
-  char* rest = text;
-  for (long pid = strtol(rest, &rest, 10); pid > 1; pid = strtol(rest, &rest, 10)) kill((pid_t)pid, SIGKILL);
 }
 
 static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
@@ -390,7 +380,6 @@ int main(int count, char** values) {
   if (write(gate[1], "g", 1) != 1) die("cannot start", o.path);
   close(gate[1]);
   wait_for_end(&run, &o, &signals);
-  kill_adopted();
   clear_away(&run);
   if (run.series != NULL) fclose(run.series);
   if (run.unreached != NULL) fclose(run.unreached);

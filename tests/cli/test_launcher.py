@@ -192,6 +192,13 @@ def test_children_count_and_those_left_behind_are_ended(launch, tmp_path):
     assert not Path(f"/proc/{mark.read_text().strip()}").exists()
 
 
+@pytest.mark.parametrize("memory", (False, True))
+def test_those_left_behind_by_what_was_left_behind_are_ended(launch, memory):
+    """Each has a session of its own, and is this process's child only once its parent is gone."""
+    outcome = launch("sh", "-c", "setsid sh -c 'setsid sleep 10 & sleep 10' & sleep 0.3", memory=memory)
+    assert outcome.facts["left_behind"] == 3
+
+
 def test_a_child_that_had_ended_was_not_left_behind(launch):
     outcome = launch("/usr/bin/python3", "-c", "import os\nif os.fork() == 0: os._exit(0)\nos.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)")
     assert outcome.facts["left_behind"] == 0
@@ -213,11 +220,12 @@ def test_cpu_time_of_children_and_threads_counts(launch):
     assert launch("sh", "-c", f"/usr/bin/python3 -c '{spin}'; exit 0").facts["cpu_s"] >= 0.2
 
 
-def test_cpu_time_of_a_worker_that_nobody_waits_for_counts(launch):
+@pytest.mark.parametrize("followed", ({}, {"count": True}, {"memory": True}), ids=str)
+def test_cpu_time_of_a_worker_that_nobody_waits_for_counts(launch, followed):
     """As servers start them, by two forks: the kernel adds it to nobody's figure, so that such a program would take no time."""
     spin = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
     twice = f"import os\nend = os.pipe()\nif os.fork() == 0:\n if os.fork() == 0: exec({spin!r})\n os._exit(0)\nos.wait()\nos.close(end[1])\nos.read(end[0], 1)"
-    assert launch("/usr/bin/python3", "-c", twice).facts["cpu_s"] >= 0.2
+    assert launch("/usr/bin/python3", "-c", twice, **followed).facts["cpu_s"] >= 0.2
 
 
 def test_standard_input_starts_over_in_every_run(launch, tmp_path):
