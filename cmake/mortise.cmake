@@ -14,9 +14,10 @@ set(MORTISE_INSIDE_FLAGS
 set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
 set(MORTISE_ABI_FILES malloc new start next conf stats idle report trap snapshot resident profile)
 
-# Files without a path of malloc or free: all of a library's code is resident in each program, so these are compiled for size.
+# Files without a path of malloc or free, nor of threads and forks (start): all of a library's code is resident in each program, so these
+# are compiled for size.
 # mortise_small() says so to the folder whose targets are made of them.
-set(MORTISE_SMALL_FILES start next conf stats idle report trap snapshot resident profile)
+set(MORTISE_SMALL_FILES next conf stats idle report trap snapshot resident profile)
 set(MORTISE_SMALL_FLAGS -Os)
 function(mortise_small)
   list(TRANSFORM MORTISE_SMALL_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)

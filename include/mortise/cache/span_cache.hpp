@@ -84,14 +84,14 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     void release(Thread&, Block b) noexcept {
       Span* s = index().span_of(b.ptr);
       MORTISE_CHECK(s->state == SpanState::large && index().base_of(s) == b.ptr, Fault::invalid_free, b);
-      const bool is_clean = gives_back_at_once() && purge_span(s);
+      const bool at_once = gives_back_at_once(), is_clean = at_once && purge_span(s);
       {
         Held held(this->lock_);
         uncount_large(s);
         s->since_ms = os::now_ms();
         insert(s, is_clean ? SpanState::clean : SpanState::dirty);
       }
-      if (!is_clean) purge_excess();
+      if (!at_once) purge_excess(false);
     }
 
     /// Tells that `n` large blocks, side by side, are one from now on.
@@ -118,7 +118,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         }
         count_large(Index::used_bytes_of(s) - before, 0);
       }
-      if (need < have) purge_excess();
+      if (need < have) purge_excess(gives_back_at_once());
       return {b.ptr, Index::used_bytes_of(s), kNoClass};
     }
 
@@ -186,7 +186,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
 
     /// Above `bytes` in use and dirty together, what is freed is purged at once and nothing stays dirty.
     void set_soft_limit_bytes(std::size_t bytes) noexcept { soft_bytes_.store(bytes, Order::relaxed); }
-    bool is_pressed() noexcept {
+    MORTISE_HOT bool is_pressed() noexcept {
       const std::size_t soft = soft_bytes_.load(Order::relaxed);
       return soft && large_bytes() + idle_bytes() > soft;
     }
@@ -242,8 +242,8 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
     }
     bool gives_back_at_once() noexcept { return purge_ms() == 0 || is_pressed(); }
     /// What is dirty goes back: all of it, or what is more than may stay.
-    void purge_excess() noexcept {
-      std::size_t most = gives_back_at_once() ? 0 : SIZE_MAX;
+    void purge_excess(bool at_once) noexcept {
+      std::size_t most = at_once ? 0 : SIZE_MAX;
       if constexpr (requires { Purge::kKeptBytesMax; }) most = most < Purge::kKeptBytesMax ? most : Purge::kKeptBytesMax;
       if (idle_bytes() > most) purge_older_than(~std::uint64_t{0}, most, 1);
     }

@@ -144,14 +144,8 @@ struct PerNode {
     std::size_t limit_bytes() noexcept requires Limits<Below> { return count_ ? limit_bytes_ : this->below.limit_bytes(); }
     std::size_t taken_bytes() noexcept requires Limits<Below> { return sum([](Below& h) { return h.taken_bytes(); }); }
     /// About the caller's node, which may have what the others do not take. Where none is beyond its share, all are not beyond the whole.
-    bool is_pressed() noexcept requires Yields<Below> && Limits<Below> {
-      if (!count_ || !soft_bytes_) return this->below.is_pressed();
-      Below& own = here();
-      const std::size_t taken = own.taken_bytes(), share = soft_bytes_ / count_;
-      if (taken <= share) return false;
-      const std::size_t others = taken_bytes() - taken;
-      own.set_soft_limit_bytes(others < soft_bytes_ - share ? soft_bytes_ - others : share);
-      return own.is_pressed();
+    MORTISE_HOT bool is_pressed() noexcept requires Yields<Below> && Limits<Below> {
+      return count_ && soft_bytes_ ? is_node_pressed() : this->below.is_pressed();
     }
     void set_huge_pages(HugePages pages) noexcept requires AdvisesHuge<Below> { each([&](Below& h) { h.set_huge_pages(pages); }); }
     void close() noexcept { each([](Below& h) { h.close(); }); }
@@ -183,6 +177,14 @@ struct PerNode {
     template <class Each> void each_live(Each&& see) noexcept requires Walks<Below> { each([&](Below& h) { h.each_live(see); }); }
 
    private:
+    [[gnu::noinline]] bool is_node_pressed() noexcept {
+      Below& own = here();
+      const std::size_t taken = own.taken_bytes(), share = soft_bytes_ / count_;
+      if (taken <= share) return false;
+      const std::size_t others = taken_bytes() - taken;
+      own.set_soft_limit_bytes(others < soft_bytes_ - share ? soft_bytes_ - others : share);
+      return own.is_pressed();
+    }
     /// Of a window, its tables and some room: an address divided by it is a heap's place in the row.
     static constexpr std::size_t kStride = IndexOf<Below>::kReachBytes + IndexOf<Below>::kReachBytes / 2;
 

@@ -21,6 +21,7 @@
 
 #include <cstdint>
 
+#include "mortise/core/inline.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise {
@@ -33,7 +34,7 @@ class OneHelper {
   bool is_at_work() const noexcept { return state_.load(Order::relaxed) != kNobody; }
 
   /// Whether one is there at all, be it one that leaves. Exact where no other thread starts one.
-  bool is_there() const noexcept {
+  MORTISE_HOT bool is_there() const noexcept {
     bool any = false;
     for (const auto& word : words_) any |= word.load(Order::acquire) != 0;
     return any;
