@@ -9,8 +9,7 @@ namespace mortise::isolate {
 /// Before the first thread: which library has malloc.
 void find_allocator() noexcept;
 
-/// Whether the code at `address` is libc's, of the library that the program has malloc from, or of this one, by way of which our own
-/// allocators ask.
+/// Whether the code at `address` is libc's, or of the library that the program has malloc from. Our own allocators ask by a call of theirs.
 bool is_allocator(const void* address) noexcept;
 
 }  // namespace mortise::isolate

@@ -52,6 +52,7 @@ void close_all(void* ends) { static_cast<Ends*>(ends)->close(); }
 void Ends::add(int pid) noexcept {
   any_ = true;
   const long pidfd = raw_syscall(SYS_pidfd_open, pid, 0);
+  if (pidfd == -ESRCH) ended_ = pid;  // whoever waited for it as well was quicker
   if (failed(pidfd)) return;
   if (count_ < kMost) {
     descriptors_[count_] = {static_cast<int>(pidfd), POLLIN, 0};

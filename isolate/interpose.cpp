@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <threads.h>
@@ -11,6 +12,7 @@
 #include "arm.hpp"
 #include "create.hpp"
 #include "end.hpp"
+#include "epoll_signals.hpp"
 #include "loads.hpp"
 #include "memory.hpp"
 #include "parents.hpp"
@@ -69,6 +71,10 @@ MORTISE_ISOLATE_EXPORT int madvise(void* low, std::size_t bytes, int advice) noe
 
 /// Most programs make theirs before the first thread.
 MORTISE_ISOLATE_EXPORT int signalfd(int fd, const sigset_t* set, int flags) noexcept { return make_signal_file(fd, set, flags); }
+
+MORTISE_ISOLATE_EXPORT int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
+  return control_epoll(epoll, operation, fd, event);
+}
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {
   const int own = raw_getpid();

@@ -214,12 +214,16 @@ void* map_huge(void* where, std::size_t bytes, int protection, int flags) noexce
 }  // namespace
 
 void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  return map_memory_for(is_allocator(__builtin_return_address(0)), where, bytes, protection, flags, fd, offset);
+}
+
+void* map_memory_for(bool allocator, void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   count(&Counts::mmap);
   const int type = flags & MAP_TYPE;
   if (bytes == 0 || offset % static_cast<off_t>(kPage) || type == 0 || type > MAP_SHARED_VALIDATE) return fail_map(EINVAL);
   if (!(flags & MAP_ANONYMOUS) && fd < 0) return fail_map(EBADF);
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
-  if (anonymous_private && protection == PROT_NONE && is_allocator(__builtin_return_address(0)))
+  if (anonymous_private && protection == PROT_NONE && allocator)
     protection = PROT_READ | PROT_WRITE, flags |= MAP_NORESERVE;  // it is not touched before it is opened
   if (anonymous_private && (flags & MAP_HUGETLB)) return map_huge(where, bytes, protection, flags);
   if ((flags & MAP_ANONYMOUS) && (flags & MAP_HUGETLB))
@@ -332,7 +336,10 @@ void* move_break(std::intptr_t by) noexcept {
 }  // namespace mortise::isolate
 
 long mortise_isolate_memory_call(long number, long a, long b, long c, long d, long e, long f) {
-  using namespace mortise::isolate;
+  return mortise::isolate::memory_call(true, number, a, b, c, d, e, f);
+}
+
+long mortise::isolate::memory_call(bool by_allocator, long number, long a, long b, long c, long d, long e, long f) noexcept {
   if (!armed()) return raw_syscall(number, a, b, c, d, e, f);
   const auto low = reinterpret_cast<void*>(a);
   const auto bytes = static_cast<std::size_t>(b);
@@ -340,7 +347,7 @@ long mortise_isolate_memory_call(long number, long a, long b, long c, long d, lo
   long result = 0;
   switch (number) {
     case SYS_mmap:
-      result = as_long(map_memory(low, bytes, static_cast<int>(c), static_cast<int>(d), static_cast<int>(e), f));
+      result = as_long(map_memory_for(by_allocator, low, bytes, static_cast<int>(c), static_cast<int>(d), static_cast<int>(e), f));
       break;
     case SYS_munmap:
       result = unmap_memory(low, bytes);

@@ -9,6 +9,8 @@
 namespace mortise::isolate {
 
 void* map_memory(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
+/// What an allocator reserves stays accessible (callers.hpp).
+void* map_memory_for(bool allocator, void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
 /// mmap of private memory without a file.
 void* map_private(void* where, std::size_t bytes, int protection, int flags) noexcept;
 int unmap_memory(void* low, std::size_t bytes) noexcept;
@@ -17,6 +19,9 @@ int advise_memory(void* low, std::size_t bytes, int advice) noexcept;
 void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept;
 int set_break(void* end) noexcept;
 void* move_break(std::intptr_t by) noexcept;
+
+/// Any of these by its number: the kernel's answer.
+long memory_call(bool by_allocator, long number, long a, long b, long c, long d, long e, long f) noexcept;
 
 }  // namespace mortise::isolate
 

@@ -153,15 +153,15 @@ const char* share_mapping(Copier& c, const Mapping& m, std::uintptr_t map_low) n
   const bool hidden = !m.read;
   if (hidden && failed(raw_syscall(SYS_mprotect, static_cast<long>(m.low), static_cast<long>(m.bytes()), PROT_READ)))
     return "cannot read a protected mapping";
-  if (!copy_pages(c, m, at)) return "cannot copy a mapping";
+  if (m.protection() != (PROT_READ | PROT_WRITE) && !keep_rights(c, m.low, m.high, m.protection()))
+    return "more mappings of different protection than the table holds";
+  if (!copy_pages(c, m, at)) return "cannot copy a mapping";  // and keeps those of its guards, which come later
   const long mapped =
       raw_syscall(SYS_mmap, static_cast<long>(map_low), static_cast<long>(m.high - map_low), m.protection(),
                   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, c.file, static_cast<long>(at - (m.low - map_low)));
   if (mapped != static_cast<long>(map_low)) return "cannot re-map a mapping as shared";
   if (c.done_count == kSharedRangesMax) return "more private mappings than the table holds";
   c.done[c.done_count++] = {map_low, m.high};
-  if (m.protection() != (PROT_READ | PROT_WRITE) && !keep_rights(c, m.low, m.high, m.protection()))
-    return "more mappings of different protection than the table holds";
   return nullptr;
 }
 

@@ -10,31 +10,33 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include "signal_wait.hpp"
+
 namespace mortise::isolate {
 
 /// Replacement of signalfd.
 int make_signal_file(int fd, const sigset_t* set, int flags) noexcept;
 
-/// Whether it was one when it was made; cheap.
+/// Whether it was one when it was made; cheap. The second: and this is one of several threads.
+bool is_noted_file(int fd) noexcept;
 bool may_be_signal_file(int fd) noexcept;
 
 /// read, if it is one: false otherwise, and nothing is done. A point of cancellation.
 bool read_signals(int fd, void* to, std::size_t bytes, ssize_t& got);
 
-/// While one lives, signals come to the calling thread that make any of these readable.
-class SignalsComeHere {
- public:
-  SignalsComeHere(const pollfd* descriptors, nfds_t count) noexcept;
-  SignalsComeHere(std::uint64_t set, std::size_t most) noexcept;  // as many as can be read now
-  explicit SignalsComeHere(int epoll) noexcept;
-  ~SignalsComeHere();
-  SignalsComeHere(const SignalsComeHere&) = delete;
+/// What a signalfd tells of; 0 where it is none. The second: any of these, where input is waited for.
+std::uint64_t told_by(int fd) noexcept;
+std::uint64_t told_by(const pollfd* descriptors, nfds_t count) noexcept;
 
- private:
-  void come(std::uint64_t set, std::size_t most) noexcept;
+/// Takes those that the program was sent before, as many as can be read now.
+void have_pending(std::uint64_t set, std::size_t most) noexcept;
 
-  std::uint64_t awaited_ = 0;
-  bool come_ = false;
-};
+/// Makes a call while signals of `set` come to the calling thread; to the leader all do.
+template <class Call>
+long while_they_come(std::uint64_t set, std::size_t most, Call call) {
+  if (set == 0 || is_leader()) return call();
+  have_pending(set, most);  // first: they come in their order
+  return while_awaiting(set, call);
+}
 
 }  // namespace mortise::isolate

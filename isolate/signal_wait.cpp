@@ -73,24 +73,25 @@ void unmark_passed_on(siginfo_t& info) noexcept {
   info.si_value = {};
 }
 
+void await_signals(void* set) noexcept {
+  self->awaits.store(*static_cast<const std::uint64_t*>(set));
+  poke_watchdog();  // also where fewer come: it must not take another, since to give it back would change the order
+}
+
 int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeout) {
   std::uint64_t wanted;
   std::memcpy(&wanted, set, sizeof wanted);
   if (timeout && (timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
   const std::int64_t deadline = timeout ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
-  if (by_way_of_main) {
-    self->awaits.store(wanted);
-    poke_watchdog();
-  }
   siginfo_t info{};
-  long taken;
-  do taken = until_interrupted([&] { return take_signal(&cancellable_call, wanted, &info, deadline); });
-  while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
-  if (by_way_of_main) {
-    self->awaits.store(0);
-    poke_watchdog();  // it must not take another: to give it back would change the order
-  }
+  const auto take = [&] {
+    long taken;
+    do taken = until_interrupted([&] { return take_signal(&cancellable_call, wanted, &info, deadline); });
+    while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
+    return taken;
+  };
+  const long taken = by_way_of_main ? while_awaiting(wanted, take) : take();
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
   unmark_passed_on(info);
   if (out) *out = info;

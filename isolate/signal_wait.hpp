@@ -7,7 +7,11 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <ctime>
+#include <pthread.h>
+
+#include "thread.hpp"
 
 namespace mortise::isolate {
 
@@ -15,6 +19,21 @@ namespace mortise::isolate {
 int timed_wait_signal(const sigset_t* set, siginfo_t* info, const timespec* timeout);
 int wait_signal_info(const sigset_t* set, siginfo_t* info);
 int wait_signal(const sigset_t* set, int* signal);
+
+/// Notes which signals come to the calling thread.
+void await_signals(void* set) noexcept;
+
+/// Makes a call while those of `set` come here. They no longer do where it is cancelled: what runs then waits for none.
+template <class Call>
+long while_awaiting(std::uint64_t set, Call call) {
+  std::uint64_t before = self->awaits.load(), meanwhile = before | set;
+  long result;
+  pthread_cleanup_push(&await_signals, &before);
+  await_signals(&meanwhile);
+  result = call();
+  pthread_cleanup_pop(1);
+  return result;
+}
 
 /// A signal that is about to be sent on in the name of whoever sent it, and one that was passed on here, as it was sent.
 void mark_as_passed_on(siginfo_t& info) noexcept;

@@ -6,6 +6,7 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 
+#include "callers.hpp"
 #include "end.hpp"
 #include "exec.hpp"
 #include "fork.hpp"
@@ -51,7 +52,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_membarrier) a = global_barrier(a);
   if (number == SYS_clone && (a & CLONE_VM) && !(a & CLONE_VFORK)) refuse_own_thread();
   if (number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_madvise || number == SYS_mprotect) {
-    const long result = mortise_isolate_memory_call(number, a, b, c, d, e, f);
+    const long result = memory_call(is_allocator(__builtin_return_address(0)), number, a, b, c, d, e, f);
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
   if (number == SYS_getppid) return parent_process();

@@ -2,6 +2,7 @@
 #include "tables.hpp"
 
 #include "actions.hpp"
+#include "epoll_signals.hpp"
 #include "fault.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 using Get = Lock& (*)() noexcept;
 constexpr Get kPublishing[] = {&lazy_lock, &window_lock, &publishing_lock};  // while others publish this thread answers
-constexpr Get kQuiet[] = {&file_lock, &record_lock, &share_lock, &protection_lock, &fault_lock, &action_lock, &wiped_lock};
+constexpr Get kQuiet[] = {&file_lock, &record_lock, &share_lock, &protection_lock, &fault_lock, &action_lock, &wiped_lock, &epoll_lock};
 
 template <class Do>
 void for_each_quiet(Do what) noexcept {

@@ -6,6 +6,7 @@
 
 #include "actions.hpp"
 #include "cancel.hpp"
+#include "epoll_signals.hpp"
 #include "raw.hpp"
 #include "signal_files.hpp"
 
@@ -27,37 +28,38 @@ timespec sum(timespec a, const timespec& b) noexcept {
   return a;
 }
 
-/// `wait` takes milliseconds; a negative number is for ever.
+/// `wait` takes milliseconds; a negative number is for ever. Meanwhile `signals` come to the calling thread.
 template <class Wait>
-int wait_for(int milliseconds, Wait wait) {
+int wait_for(int milliseconds, std::uint64_t signals, Wait wait) {
   constexpr std::int64_t kMillisecond = 1'000'000;
-  if (milliseconds <= 0) return answer(until_interrupted([&] { return wait(milliseconds); }));
+  if (milliseconds <= 0)
+    return answer(while_they_come(signals, 1, [&] { return until_interrupted([&] { return wait(milliseconds); }); }));
   const std::int64_t end = now_ns() + milliseconds * kMillisecond;
   int left = milliseconds;
-  return answer(until_interrupted([&] {
+  const auto wait_for_rest = [&] {
     const long result = wait(left);
     if (result != -EINTR) return result;
     const std::int64_t ns = end - now_ns();
     left = ns > 0 ? static_cast<int>((ns + kMillisecond - 1) / kMillisecond) : 0;
     return result;
-  }));
+  };
+  return answer(while_they_come(signals, 1, [&] { return until_interrupted(wait_for_rest); }));
 }
 
 }  // namespace
 
 int poll_descriptors(pollfd* descriptors, nfds_t count, int milliseconds) {
-  const SignalsComeHere here(descriptors, count);
-  return wait_for(milliseconds, [&](int left) { return cancellable_call(SYS_poll, as_long(descriptors), static_cast<long>(count), left); });
+  return wait_for(milliseconds, told_by(descriptors, count), [&](int left) { return cancellable_call(SYS_poll, as_long(descriptors), static_cast<long>(count), left); });
 }
 
 int wait_for_events(int fd, epoll_event* events, int most, int milliseconds) {
-  const SignalsComeHere here(fd);
-  return wait_for(milliseconds, [&](int left) { return cancellable_call(SYS_epoll_wait, fd, as_long(events), most, left); });
+  if (int got; wait_with_signals(fd, events, most, milliseconds, nullptr, got)) return got;
+  return wait_for(milliseconds, 0, [&](int left) { return cancellable_call(SYS_epoll_wait, fd, as_long(events), most, left); });
 }
 
 int wait_for_events_masked(int fd, epoll_event* events, int most, int milliseconds, const sigset_t* mask) {
-  const SignalsComeHere here(fd);
-  return wait_for(milliseconds, [&](int left) {
+  if (int got; wait_with_signals(fd, events, most, milliseconds, mask, got)) return got;
+  return wait_for(milliseconds, 0, [&](int left) {
     return cancellable_call(SYS_epoll_pwait, fd, as_long(events), most, left, as_long(mask), kMaskBytes);
   });
 }

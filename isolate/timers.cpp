@@ -65,15 +65,15 @@ long call_for(timer_t timer, Call& c) noexcept {
 /// A function of the program to be called.
 struct Notice {
   std::atomic<bool> in_use{false};
-  std::atomic<std::uint32_t> life{0};  // what the kernel still tells of an earlier timer is none of this one's
+  std::atomic<std::uint64_t> expired{0};  // how often; above kLife, of which timer: the kernel still tells of an earlier one
   std::atomic<int> timer{-1};
-  std::atomic<int> expired{0};
   void (*function)(sigval) = nullptr;
   sigval value{};
   std::size_t stack_bytes = 0;  // 0: as usual
 };
 
 constexpr int kNoticesMax = 256, kLifeShift = 8;
+constexpr std::uint64_t kLife = 1ull << 32;
 constinit Notice notices[kNoticesMax]{};
 constinit std::atomic<std::uint32_t> news{0};
 constinit std::atomic<bool> has_notifier{false};
@@ -90,24 +90,34 @@ void* call_function(void* memory) {
   return nullptr;
 }
 
-void start_function(const Notice& n) noexcept {
+void start_function(const Given& call, std::size_t stack_bytes) noexcept {
   auto* const given = static_cast<Given*>(std::malloc(sizeof(Given)));
   if (!given) return;
-  *given = {n.function, n.value};
+  *given = call;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (n.stack_bytes) pthread_attr_setstacksize(&attributes, n.stack_bytes);
+  if (stack_bytes) pthread_attr_setstacksize(&attributes, stack_bytes);
   pthread_t thread;
   if (create_thread(&thread, &attributes, &call_function, given) != 0) std::free(given);
   pthread_attr_destroy(&attributes);
 }
 
+/// As often as it has expired; not if it has become another timer since.
+void notify_of(Notice& n) noexcept {
+  std::uint64_t expired = n.expired.load();
+  const std::uint64_t times = expired % kLife;
+  if (times == 0) return;
+  const Given call{n.function, n.value};
+  const std::size_t stack_bytes = n.stack_bytes;
+  if (!n.expired.compare_exchange_strong(expired, expired - times)) return void(news.fetch_add(1));  // again
+  for (std::uint64_t i = 0; i < times; ++i) start_function(call, stack_bytes);
+}
+
 void* notify(void*) {
   for (;;) {
     const std::uint32_t seen = news.load();
-    for (Notice& n : notices)
-      for (int times = n.in_use.load() ? n.expired.exchange(0) : 0; times > 0; --times) start_function(n);
+    for (Notice& n : notices) notify_of(n);
     futex_wait(&news, seen);
   }
 }
@@ -131,7 +141,6 @@ Notice* take_notice(const sigevent& event) noexcept {
   for (Notice& n : notices) {
     bool free = false;
     if (!n.in_use.compare_exchange_strong(free, true)) continue;
-    n.expired.store(0);
     n.timer.store(-1);
     n.function = event.sigev_notify_function;
     n.value = event.sigev_value;
@@ -143,7 +152,7 @@ Notice* take_notice(const sigevent& event) noexcept {
 }
 
 void let_go(Notice& n) noexcept {
-  n.life.fetch_add(1);
+  n.expired.store((n.expired.load() / kLife + 1) * kLife);
   n.in_use.store(false);
 }
 
@@ -154,7 +163,7 @@ long create_with_function(Call& c) noexcept {
   c.event = {};
   c.event.sigev_notify = SIGEV_THREAD_ID;
   c.event.sigev_signo = kPoke;
-  c.event.sigev_value.sival_int = static_cast<int>(n->life.load() << kLifeShift) | index;
+  c.event.sigev_value.sival_int = static_cast<int>(n->expired.load() / kLife << kLifeShift) | index;
   c.event._sigev_un._tid = watchdog_id();
   const long result = in_leader(&make_call, c);
   if (failed(result)) let_go(*n);
@@ -271,15 +280,17 @@ unsigned set_alarm(unsigned seconds) noexcept {
 void timer_has_expired(const siginfo_t& info) noexcept {
   const auto mark = static_cast<std::uint32_t>(info.si_value.sival_int);
   Notice& n = notices[mark % kNoticesMax];
-  if (!n.in_use.load() || ((n.life.load() ^ mark >> kLifeShift) & (~0u >> kLifeShift))) return;
-  n.expired.fetch_add(1);
+  std::uint64_t expired = n.expired.load();
+  do
+    if ((expired / kLife ^ mark >> kLifeShift) & (~0u >> kLifeShift)) return;
+  while (!n.expired.compare_exchange_weak(expired, expired + 1));
   news.fetch_add(1);
   futex_wake(&news, 1);
 }
 
 void forget_timers() noexcept {
   has_notifier.store(false);
-  for (Notice& n : notices) n.in_use.store(false);
+  for (Notice& n : notices) let_go(n);
 }
 
 }  // namespace mortise::isolate

@@ -141,6 +141,10 @@ def test_memory_that_is_constant_in_every_thread(program, same_both_ways):
     assert same_both_ways([program("constant")], times=5).out.count("-14") == 20
 
 
+def test_memory_that_the_program_reserves(program, same_both_ways):
+    assert same_both_ways([program("reserved")]).out == "forbidden: 1 1\n" * 3
+
+
 def test_what_malloc_reserves_is_not_forbidden(program, same_both_ways):
     """Each piece that an arena grows by would stop all threads."""
     assert same_both_ways([program("crash_reporter")]).out == "forbidden: 0\n"
@@ -154,6 +158,10 @@ def test_pages_that_the_allocator_forbids(program, isolated, runtime, when):
         pytest.skip("hslab_hardened is not built")
     ordinary, done = run([program("beyond"), when], [hardened]), isolated([program("beyond"), when], [hardened])
     assert done.status == ordinary.status and "fault=out_of_bounds" in ordinary.err and "fault=out_of_bounds" in done.err
+
+
+def test_guard_pages_from_before_the_first_thread(program, same_both_ways):
+    same_both_ways([program("guards")])
 
 
 def test_memory_that_a_child_finds_empty(program, same_both_ways):
@@ -171,6 +179,10 @@ def test_calls_with_a_time_limit_wait_for_all_of_it(program, same_both_ways):
 
 def test_timers_are_the_programs(program, same_both_ways):
     same_both_ways([program("timers")], times=10)
+
+
+def test_a_deleted_timer_is_none_of_the_next_one(program, same_both_ways):
+    assert same_both_ways([program("retired_timers")], times=5).out == "wrong: 0\n"
 
 
 def test_memory_that_the_kernel_is_handed(program, same_both_ways):
@@ -268,6 +280,18 @@ def test_a_thread_reads_the_signals_of_the_program(program, same_both_ways):
     same_both_ways([program("signal_files")], times=10)
 
 
+@pytest.mark.parametrize("how", ["several", "exclusive", "many", "main", "thread"])
+def test_threads_wait_in_epoll_for_the_signals_of_the_program(program, same_both_ways, how):
+    """Whichever of them put the signalfd there, and whatever else is in it."""
+    same_both_ways([program("epoll_signals"), how], times=10)
+
+
+@pytest.mark.parametrize("how", ["sigwait", "read", "poll", "epoll"])
+def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
+    """They would be lost while it cleans up."""
+    same_both_ways([program("cancelled_waits"), how], times=5)
+
+
 @pytest.mark.parametrize("name", ["sync", "cpp20", "memory", "family", "cancel", "signals"])
 def test_allocators_preloaded_beside_it(program, isolated, runtime, name):
     """Allocator matrix: each of ours, and the peers this machine has, serves all address spaces."""
@@ -304,6 +328,10 @@ def test_limits_are_the_whole_programs(program, same_both_ways):
 
 def test_children_of_other_threads_are_waited_for(program, same_both_ways):
     same_both_ways([program("waits")], times=5)
+
+
+def test_threads_that_wait_for_the_same_child(program, same_both_ways):
+    assert same_both_ways([program("rival_waits")]).out == "reaped: 2000 0\n"
 
 
 def test_any_child_of_any_thread(program, same_both_ways):
