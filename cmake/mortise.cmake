@@ -15,15 +15,13 @@ set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -W
 set(MORTISE_ABI_FILES malloc new start next conf stats idle report trap snapshot resident profile)
 
 # Files without a path of malloc or free, nor of threads and forks (start): all of a library's code is resident in each program, so these
-# are compiled for size.
-# mortise_small() says so to the folder whose targets are made of them.
+# are compiled for size. mortise_small() says so to the folder whose targets are made of them.
 set(MORTISE_SMALL_FILES next conf stats idle report trap snapshot resident profile)
 set(MORTISE_SMALL_FLAGS -Os)
 function(mortise_small)
   list(TRANSFORM MORTISE_SMALL_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:${MORTISE_SMALL_FLAGS}>")
 endfunction()
-mortise_small()
 
 add_library(mortise_inside INTERFACE)
 target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
@@ -78,6 +76,7 @@ function(mortise_allocator name)
   endif()
   set(facts MORTISE_HEADER="${ARG_HEADER}" MORTISE_ALLOCATOR=${ARG_CARD} MORTISE_FILE_NAME="${name}" MORTISE_VERSION="${PROJECT_VERSION}")
   list(TRANSFORM MORTISE_ABI_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
+  mortise_small()
   add_library(mortise-${name} SHARED ${sources})
   add_dependencies(mortise-${name} mortise_generated)
   target_compile_definitions(mortise-${name} PRIVATE ${facts})
@@ -108,6 +107,7 @@ endfunction()
 # must lie untouched: stacks over Slab.
 function(mortise_annotated name)
   get_target_property(sources mortise-${name} SOURCES)
+  mortise_small()
   add_library(mortise-${name}_annotated SHARED EXCLUDE_FROM_ALL ${sources})
   add_dependencies(mortise-${name}_annotated mortise_generated)
   get_target_property(facts mortise-${name} COMPILE_DEFINITIONS)
