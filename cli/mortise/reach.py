@@ -1,7 +1,7 @@
 """Whether an arm's allocator reached the processes that did the work: what LD_PRELOAD does not arrive at runs alike in every arm.
 
 The probe tells of each process that it is loaded into. Of those that it is not loaded into, since their environment was cleared, the
-launcher tells where it follows the program: in warm-up runs and memory runs.
+launcher tells where it follows the program: in warm-up runs, memory runs and those of `mortise latency`.
 """
 
 from pathlib import Path

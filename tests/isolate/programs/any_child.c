@@ -1,6 +1,5 @@
 // Whoever waits for any child has those of all threads: by wait, by waitid, of a process group, with other waits at the same time.
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "descriptors.h"
 
 enum { kThreads = 4, kEach = 25, kBeyond = 90 };
 static pthread_barrier_t turn;
@@ -27,13 +28,6 @@ static pid_t start(int code, int waits) {
 }
 static void let_go(int count) {
   while (count-- > 0) write(go[1], "x", 1);
-}
-static int descriptors(void) {
-  int count = 0;
-  DIR* const folder = opendir("/proc/self/fd");
-  while (readdir(folder)) ++count;
-  closedir(folder);
-  return count;
 }
 
 static pid_t theirs[4];

@@ -1,7 +1,6 @@
 /* Record locks (fcntl, lockf) of files that are mapped as well. A lock goes when the program unlocks or closes the file, and not by
  * anything that is done to mappings. Another process, there before the first thread, tells who is locked out. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "descriptors.h"
 
 enum { kPage = 4096, kBytes = 8 * kPage, kMany = 150 };
 #define EXPECT(condition) ((condition) ? (void)0 : (void)(printf("line %d: does not hold: %s\n", __LINE__, #condition), exit(1)))
@@ -70,14 +71,6 @@ static int ask(char what, int file) {
   return answer;
 }
 static int held(int file) { return ask('a', file); }
-
-static int descriptors(void) {
-  int count = 0;
-  DIR* const all = opendir("/proc/self/fd");
-  while (readdir(all)) ++count;
-  closedir(all);
-  return count;
-}
 
 static void* in_thread(void* (*what)(void*), void* argument) {
   pthread_t thread;
