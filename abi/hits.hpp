@@ -10,6 +10,7 @@ namespace mortise::abi {
 template <class H> concept HitsAway = Hits<H> && requires(H& h, typename H::Thread& t, std::byte* p, Request r) {
   { h.allocate_hit_away(t, r) } noexcept -> std::same_as<Block>;
   { h.may_hit(p) } noexcept -> std::same_as<bool>;
+  h.nearest();
   { h.release_hit_away(t, p) } noexcept -> std::same_as<bool>;
 };
 
@@ -34,6 +35,12 @@ template <class H> MORTISE_HOT Block hit_with_thread(H& h, Request r) noexcept {
 template <class H> MORTISE_HOT bool may_hit(H& h, const std::byte* p) noexcept {
   if constexpr (HitsAway<H>) return h.may_hit(p);
   else return h.holds(p);
+}
+
+/// The heap whose blocks may hit.
+template <class H> MORTISE_HOT auto& nearest(H& h) noexcept {
+  if constexpr (HitsAway<H>) return h.nearest();
+  else return h;
 }
 
 template <class H> MORTISE_HOT std::byte* hit_away(H& h, typename H::Thread* t, Request r) noexcept {

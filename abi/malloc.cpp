@@ -206,15 +206,15 @@ template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size,
   release(p);
 }
 
-/// Whether it keeps its place, at once: it serves as it is, or a guard that keeps lengths changes its size within its class.
-template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) noexcept {
-  const Block b = h.block_of(p);
-  if constexpr (requires { h.resize_hit(b, size); }) return h.resize_hit(b, size);
-  else return !kSizesExactly<H> && b.size_class != kNoClass && serves(h.measure(b), size);
+MORTISE_COLD void* resize_foreign(void* p, std::size_t size, [[maybe_unused]] const void* site) noexcept {
+  if constexpr (kRefusesForeign<Card>) refuse_foreign(static_cast<std::byte*>(p), site);
+  return next_realloc(p, size);
 }
 
-/// The next step up when a block is too small or much too large: in place, by moving pages, or by copying.
+/// The next step up when a block is too small or much too large: from hit to hit, in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
+  if (void* const q = moved_by_hit(heap, p, size, [](void* gone) { release(gone); })) return q;
+  if (!heap.holds(p)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
   if (size > kRequestMax) return fail(ENOMEM);
   const Block old = heap.measure(heap.block_of(p));
   if (serves(old, size)) return p;
@@ -235,18 +235,12 @@ MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept 
   release(p);
   return nullptr;
 }
-MORTISE_COLD void* resize_foreign(void* p, std::size_t size, [[maybe_unused]] const void* site) noexcept {
-  if constexpr (kRefusesForeign<Card>) refuse_foreign(static_cast<std::byte*>(p), site);
-  return next_realloc(p, size);
-}
-
 /// Every call in it is in tail position: what keeps its place, and a malloc by this name, need no frame.
 MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
   if (!p) return allocate_here({.size = size});
   if (size == 0) return release_for_null(p);
   auto* ptr = static_cast<std::byte*>(p);
-  if (!heap.holds(ptr)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
-  return stays(heap, ptr, size) ? p : reallocate(ptr, size);
+  return stays(nearest(heap), ptr, size) ? p : reallocate(ptr, size);
 }
 
 /// As glibc 2.36: an alignment that is no power of two is rounded up to one, and one that cannot be is wrong use.

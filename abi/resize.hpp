@@ -1,9 +1,10 @@
-// What realloc does with a block that cannot just keep its place: in place, by moving pages, or by copying.
+// What realloc does with a block, step by step: it stays; from hit to hit; in place, by moving pages, or by copying.
 #pragma once
 
 #include <string.h>
 
 #include "abi/heap.hpp"
+#include "abi/hits.hpp"
 #include "mortise/core/core.hpp"
 
 namespace mortise::abi {
@@ -11,6 +12,29 @@ namespace mortise::abi {
 /// Whether a block of a size class serves so many bytes as well: it is large enough, and at least half of it is wanted.
 MORTISE_HOT bool serves(Block b, std::size_t size) noexcept {
   return !kSizesExactly<Heap> && b.size_class != kNoClass && size <= b.size && size >= b.size / 2;
+}
+
+/// Whether it is a block of the heap that keeps its place, at once: it serves as it is, or a guard that keeps lengths changes its size
+/// within its class.
+template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) noexcept {
+  if (!h.holds(p)) [[unlikely]] return false;
+  const Block b = h.block_of(p);
+  if constexpr (requires { h.resize_hit(b, size); }) return h.resize_hit(b, size);
+  else return !kSizesExactly<H> && b.size_class != kNoClass && serves(h.measure(b), size);
+}
+
+/// A block of a size class moves to another class, when a hit serves it; otherwise null, and nothing is done. O(bytes).
+template <class H> MORTISE_HOT void* moved_by_hit(H& h, std::byte* p, std::size_t size, auto release) noexcept {
+  auto& near = nearest(h);
+  if (kSizesExactly<H> || size > kGrowingBytesOf<H> || !near.holds(p)) return nullptr;
+  Block old = near.block_of(p);
+  if (old.size_class == kNoClass) return nullptr;
+  old = near.measure(old);
+  const Block b = hit_with_thread(h, {.size = size});
+  if (!b) [[unlikely]] return nullptr;
+  memcpy(b.ptr, p, size < old.size ? size : old.size);
+  release(p);
+  return b.ptr;
 }
 
 /// After `prepare_thread`. Null without memory for more, and the block stays; there is always room for less. O(bytes) where it is copied.

@@ -103,7 +103,7 @@ int main() {
   static char buffer[1 << 16];
   setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
   void* const names[] = {address_of("malloc"), address_of("free"),   address_of("calloc"),
-                         address_of("_Znwm"),  address_of("_ZdlPv"), address_of("_ZdlPvm")};
+                         address_of("_Znwm"),  address_of("_ZdlPv"), address_of("_ZdlPvm"), address_of("realloc")};
   void* warm[64];
   for (int round = 0; round < 100; ++round) {
     for (void*& p : warm) p = malloc(kSize);
@@ -131,4 +131,9 @@ int main() {
   p = stepped(names[3], kSize, 0);
   stepped(names[5], reinterpret_cast<std::uintptr_t>(p), kSize);
   print("operator_delete_sized");
+  p = stepped(names[6], 0, kSize);
+  print("realloc_of_null");
+  p = stepped(names[6], reinterpret_cast<std::uintptr_t>(p), kSize - 1);
+  print("realloc_in_place");
+  free(p);
 }

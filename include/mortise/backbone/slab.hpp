@@ -86,7 +86,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       while ((n = release_own(t, c, in, n))) c = index().class_at(in[0]);  // spans that another colour took over
     }
 
-    Block measure(Block b) noexcept {
+    MORTISE_HOT Block measure(Block b) noexcept {
       if (b.size_class == kNoClass) b = this->block_of(b.ptr);  // unsized blocks may not know their class
       if (b.size_class == kNoClass) return this->below.measure(b);
       return {b.ptr, Classes::size_of(b.class_index()), b.class_index()};

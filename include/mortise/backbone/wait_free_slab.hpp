@@ -112,7 +112,7 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kT
       release_hit(t, b);
     }
 
-    Block measure(Block b) noexcept {
+    MORTISE_HOT Block measure(Block b) noexcept {
       if (b.size_class == kNoClass) b = this->block_of(b.ptr);  // unsized blocks may not know their class
       if (b.size_class == kNoClass) return this->below.measure(b);
       return {b.ptr, Classes::size_of(b.class_index()), b.class_index()};

@@ -114,6 +114,13 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       return this->below.measure(b);
     }
 
+    /// Whether a held block of a class serves `n` bytes as it is: large enough, and at least half of it wanted. Reports nothing.
+    MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept requires Classed<Below> && (!kSizesExactly<Below>) {
+      if (b.size_class == kNoClass || !is_held(b.ptr)) return false;
+      const std::size_t size = Below::Classes::size_of(b.class_index());
+      return n <= size && n >= size / 2;
+    }
+
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
       const unsigned got = this->below.allocate_batch(t, c, out, n);
       for (unsigned i = 0; i < got; ++i) mark(out[i]) = held_as(c);

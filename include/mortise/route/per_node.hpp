@@ -57,6 +57,8 @@ struct PerNode {
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept { return heap_of(b.ptr).release_hit(t, b); }
     /// Whether `release_hit` is worth a try inline: no where a block is not below.
     MORTISE_HOT bool may_hit(const std::byte* p) noexcept { return this->below.holds(p); }
+    /// The heap whose blocks those are.
+    MORTISE_HOT Below& nearest() noexcept { return this->below; }
 
     Block allocate(Thread& t, Request r) noexcept {
       if (!count_) [[likely]] return this->below.allocate(t, r);
