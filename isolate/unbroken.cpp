@@ -39,7 +39,7 @@ bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept {
   std::uint64_t mask;
   std::memcpy(&mask, &context.uc_sigmask, sizeof mask);
   if (failed(raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), signal, as_long(&info)))) return false;
-  if (!is_put_off) mask_before = mask;
+  mask_before = mask;  // of several that came at once the first to have come is put off last, and it found the section's
   is_put_off = true;
   mask |= kProgramSignals;
   std::memcpy(&context.uc_sigmask, &mask, sizeof mask);
