@@ -17,8 +17,11 @@
 #include <sys/prctl.h>
 
 #include "actions.hpp"
+#include "cancel.hpp"
 #include "end.hpp"
+#include "glibc.hpp"
 #include "helper.hpp"
+#include "keys.hpp"
 #include "masks.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
@@ -51,16 +54,19 @@ void call_start(Thread& t) {
   }
 }
 
-/// Runs the thread's function; comes back when it returns, calls pthread_exit or is cancelled.
+/// Runs the thread's function and its destructors; comes back when it returns, calls pthread_exit or is cancelled, in a destructor too.
 void run_to_end(Thread& t) {
   __pthread_unwind_buf_t base{};
   if (__sigsetjmp(reinterpret_cast<struct __jmp_buf_tag*>(base.__cancel_jmp_buf), 0) == 0) {
     __pthread_register_cancel(&base);
     call_start(t);
-    __pthread_unregister_cancel(&base);
   } else if (!t.exits_early) {
     t.result = PTHREAD_CANCELED;
   }
+  glibc.call_tls_destructors();
+  run_key_destructors();
+  end_cancellation(t);
+  __pthread_unregister_cancel(&base);
 }
 
 void become(Thread& t) noexcept {

@@ -7,9 +7,7 @@
 #include <dlfcn.h>
 
 #include "actions.hpp"
-#include "glibc.hpp"
 #include "helper.hpp"
-#include "keys.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -113,8 +111,6 @@ void end_program(int status) noexcept {
 void end_process(int status) noexcept { end_program(status); }
 
 void finish_thread(Thread& t) noexcept {
-  glibc.call_tls_destructors();
-  run_key_destructors();
   if (is_leader()) {  // a forked child whose only thread was not main
     wait_for_other_threads();
     std::exit(0);

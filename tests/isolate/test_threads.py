@@ -83,6 +83,10 @@ def test_deferred_cancellation(program, same_both_ways):
     same_both_ways([program("cancel")], times=5)
 
 
+def test_cancellation_of_a_thread_that_ends(program, same_both_ways):
+    same_both_ways([program("cancelled_ends")], times=5)
+
+
 def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
