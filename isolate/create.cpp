@@ -158,6 +158,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
     t.mask = without_faults(own_mask);  // libc blocks all by itself around some threads of its own
     read_attributes(t, attributes);
     t.applied.store(self->applied.load());
+    t.creators = self->stack;
     error = start_process(t);
     restore_signals(own_mask);
     if (error != 0) live_threads.fetch_sub(1);

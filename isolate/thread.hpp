@@ -61,6 +61,7 @@ struct Thread {
   std::atomic<std::uint32_t> gone{0};   // ThreadFlag
   Stack stack;
   std::uint64_t mask = 0;     // signal mask to start with
+  Stack creators;             // whose guard its address space has, too
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
   std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait

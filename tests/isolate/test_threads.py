@@ -115,6 +115,10 @@ def test_places_that_are_used_again(program, same_both_ways):
     assert same_both_ways([program("places")], times=3).out == "apart\n"
 
 
+def test_memory_where_stacks_were(program, same_both_ways):
+    assert same_both_ways([program("old_stacks")], times=5).out == "all: 1\n"
+
+
 def test_threads_that_are_asked_for_by_name(program, same_both_ways):
     assert same_both_ways([program("named")], times=3).out == "as asked\n"
 
