@@ -284,6 +284,13 @@ def test_libraries_loaded_late(program, same_both_ways, who, model):
     assert same_both_ways([program("late_library"), library, who]).status == 0
 
 
+def test_libraries_that_the_program_says_the_folder_of(program, same_both_ways):
+    """The loader looks there for the library that calls, which must not be ours."""
+    library = program("counting", "-shared", "-fPIC")
+    folder = f"-Wl,--enable-new-dtags,-rpath,{library.parent}"
+    assert same_both_ways([program("by_name", folder), library.name]).out == "next: 1011\n" * 3
+
+
 @pytest.mark.parametrize("way", ["memory", "deleted", "unmapped"])
 def test_libraries_without_a_name_or_where_a_file_was(program, same_both_ways, way):
     library = program("counting", "-shared", "-fPIC", "-Wl,-z,max-page-size=0x200000")    # too large for any gap but the files'
