@@ -115,6 +115,11 @@ def test_places_that_are_used_again(program, same_both_ways):
     assert same_both_ways([program("places")], times=3).out == "apart\n"
 
 
+def test_mappings_of_more_than_there_is_room_for(program, same_both_ways):
+    """One after the other: a server would run into it some day."""
+    assert same_both_ways([program("large_files")], times=1).out == "read: 200\n" * 2
+
+
 def test_memory_where_stacks_were(program, same_both_ways):
     assert same_both_ways([program("old_stacks")], times=5).out == "all: 1\n"
 
