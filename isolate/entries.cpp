@@ -149,6 +149,10 @@ const Replacement kEntries[] = {
     {"epoll_wait", at(&wait_for_events), true},
     {"epoll_pwait", at(&wait_for_events_masked), true},
     {"clock_nanosleep", at(&sleep_on_clock), true},
+    {"ppoll", at(&poll_descriptors_masked), true},
+    {"select", at(&select_descriptors), true},
+    {"pselect", at(&select_descriptors_masked), true},
+    {"sigsuspend", at(&wait_with_mask), true},
     // files
     {"read", at(&read_file), true},
     {"pread64", at(&read_file_at), true},

@@ -63,6 +63,11 @@ def test_signals_that_come_at_once(program, same_both_ways):
     assert same_both_ways([program("signals_at_once")]).out == "blocked: 0\n"
 
 
+def test_signals_let_in_by_a_call(program, same_both_ways):
+    """Their handlers may touch what is new to the thread; and such a call waits for a signalfd."""
+    assert same_both_ways([program("masked_waits")], times=5).status == 0
+
+
 def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
     same_both_ways([program("sigwait")], times=10)
 
