@@ -58,6 +58,10 @@ def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
     same_both_ways([program("let_in")], times=2)
 
 
+def test_main_blocks_what_ends_the_program(program, same_both_ways):
+    assert same_both_ways([program("blocked_by_main")], times=2).status == -15
+
+
 def test_signals_that_come_at_once(program, same_both_ways):
     """One of them would be blocked for ever."""
     assert same_both_ways([program("signals_at_once")]).out == "blocked: 0\n"
