@@ -143,7 +143,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.start = start;
   t.argument = argument;
   t.result = nullptr;
-  t.exits_early = false;
+  t.exits_early = t.has_heirs = false;
   t.pid.store(0);
   t.ended.store(0);
   t.awaits.store(0);

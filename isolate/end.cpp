@@ -8,6 +8,7 @@
 
 #include "actions.hpp"
 #include "helper.hpp"
+#include "orphans.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -31,6 +32,7 @@ void wait_for_other_threads() {
     block_signals();
     end_tracking();
   }
+  hand_children_on(t);
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
   live_threads.fetch_sub(1);

@@ -24,6 +24,7 @@
 #include "leader_call.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
+#include "orphans.hpp"
 #include "parents.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
@@ -104,6 +105,7 @@ void become_program() noexcept {
   forget_helper();
   forget_watchdog();
   forget_leader_call();
+  forget_orphans();
   forget_timers();
   forget_watch();
   take_terminal_signals_back();

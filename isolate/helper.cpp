@@ -14,6 +14,7 @@
 #include "end.hpp"
 #include "kernel_thread.hpp"
 #include "message.hpp"
+#include "orphans.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "signals.hpp"
@@ -51,6 +52,7 @@ void handle_end(int pid, int status) noexcept {
   Thread* t = find_thread_by_pid(pid);
   if (!t) return;
   if (t->ended.load(std::memory_order_acquire) || ending()) {
+    children_are_handed_on(*t);
     t->pid.store(0);
     let_go(*t, kReaped);
     futex_wake(&t->gone, kEveryone);

@@ -274,6 +274,10 @@ def test_any_child_of_any_thread(program, same_both_ways):
     assert same_both_ways([program("any_child")], times=5).out.endswith("descriptors: 0\nthe others: 90\n")
 
 
+def test_children_that_outlive_their_thread(program, same_both_ways):
+    assert same_both_ways([program("orphans")], times=10).out.endswith("none left: 1, told: 1\n")
+
+
 def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
 
