@@ -79,10 +79,6 @@ MORTISE_ISOLATE_EXPORT int epoll_ctl(int epoll, int operation, int fd, epoll_eve
   return control_epoll(epoll, operation, fd, event);
 }
 
-MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {
-  const int own = raw_getpid();
-  // A child the program cloned by itself finds the record of its parent here: it is nobody's thread.
-  return self && self->pid.load(std::memory_order_relaxed) == own ? leader->pid.load(std::memory_order_relaxed) : own;
-}
+MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept { return program_process(); }
 
 MORTISE_ISOLATE_EXPORT pid_t getppid() noexcept { return parent_process(); }

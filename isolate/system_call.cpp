@@ -67,10 +67,9 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
   if (number == SYS_io_setup) refuse_kernel_object("libaio context");
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
-  const bool asks_for_program = number == SYS_getpid && is_thread();
-  const long result = asks_for_program      ? leader->pid.load()
-                      : number == SYS_fcntl ? control_file_raw(static_cast<int>(a), static_cast<int>(b), c)
-                                            : raw_syscall(number, a, b, c, d, e, f);
+  if (number == SYS_getpid) return program_process();
+  const bool may_lock = number == SYS_fcntl;
+  const long result = may_lock ? control_file_raw(static_cast<int>(a), static_cast<int>(b), c) : raw_syscall(number, a, b, c, d, e, f);
   if (!failed(result)) return result;
   errno = static_cast<int>(-result);
   return -1;

@@ -282,6 +282,10 @@ def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
 
 
+def test_libc_knows_the_programs_number(program, same_both_ways):
+    assert "sent: 1 \n" in same_both_ways([program("libc_names")]).out
+
+
 def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
     assert "signal 15" in same_both_ways([program("parent_death")]).out
 
