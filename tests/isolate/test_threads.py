@@ -286,6 +286,11 @@ def test_libc_knows_the_programs_number(program, same_both_ways):
     assert "sent: 1 \n" in same_both_ways([program("libc_names")]).out
 
 
+@pytest.mark.parametrize("when", [[], ["before the first thread"]])
+def test_barriers_reach_every_thread(program, same_both_ways, when):
+    assert "barrier: 0\n" in same_both_ways([program("registered"), *when]).out
+
+
 def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
     assert "signal 15" in same_both_ways([program("parent_death")]).out
 
