@@ -91,6 +91,10 @@ def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
 
+def test_children_that_the_kernel_is_asked_for(program, same_both_ways):
+    assert same_both_ways([program("raw_forks")], times=5).out.count("value 1") == 5
+
+
 def test_children_that_are_forked_while_others_change_what_is_mapped(program, same_both_ways):
     assert same_both_ways([program("fork_busy"), program("counting", "-shared", "-fPIC")]).out == "whole: 100 of 100\n"
 
