@@ -16,6 +16,7 @@
 #include "restart.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "unbroken.hpp"
 #include "watch.hpp"
 
 namespace mortise::isolate {
@@ -29,11 +30,12 @@ using Task = void (*)(void*);
 constinit Task task = nullptr;
 constinit void* task_argument = nullptr;
 
-void on_signal(int, siginfo_t*, void* context) {
+void on_signal(int, siginfo_t* info, void* context) {
   const int kept = errno;
   if (self) catch_up_rendezvous(*self);
   if (watching()) answer_watch();
   restart_system_call(*static_cast<ucontext_t*>(context));
+  if (info->si_code == SI_QUEUE) handle_put_off(*static_cast<ucontext_t*>(context));
   errno = kept;
 }
 

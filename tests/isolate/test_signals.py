@@ -63,8 +63,8 @@ def test_main_blocks_what_ends_the_program(program, same_both_ways):
 
 
 def test_signals_that_come_at_once(program, same_both_ways):
-    """One of them would be blocked for ever."""
-    assert same_both_ways([program("signals_at_once")]).out == "blocked: 0\n"
+    """One of them would be blocked for ever, or queued ones handled in another order."""
+    assert same_both_ways([program("signals_at_once")]).out == "blocked: 0, wrong: 0\n"
 
 
 def test_signals_let_in_by_a_call(program, same_both_ways):
