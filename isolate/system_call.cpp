@@ -55,7 +55,8 @@ bool is_fork(long number, long a, long b, long c, long d, long e, Child& child) 
   if (number != SYS_clone3 || b < static_cast<long>(sizeof(CloneArguments))) return false;
   const CloneArguments& w = *pointer<const CloneArguments>(a);
   const std::uint64_t parent = w.flags & CLONE_PIDFD ? w.pidfd : w.parent_number;
-  child = {static_cast<long>(w.flags | w.end_signal), static_cast<long>(parent), static_cast<long>(w.child_number), static_cast<long>(w.tls)};
+  const std::uint64_t flags = w.flags | w.end_signal;
+  child = {static_cast<long>(flags), static_cast<long>(parent), static_cast<long>(w.child_number), static_cast<long>(w.tls)};
   return w.stack == 0 && !(w.flags & (kNotAlone | kOnlyThere));
 }
 
