@@ -18,6 +18,7 @@
 #include "opens.hpp"
 #include "parents.hpp"
 #include "raw.hpp"
+#include "refuse.hpp"
 #include "signal_files.hpp"
 #include "thread.hpp"
 #include "wiped.hpp"
@@ -77,6 +78,17 @@ MORTISE_ISOLATE_EXPORT int signalfd(int fd, const sigset_t* set, int flags) noex
 
 MORTISE_ISOLATE_EXPORT int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
   return control_epoll(epoll, operation, fd, event);
+}
+
+/// liburing and libaio make their calls by themselves.
+MORTISE_ISOLATE_EXPORT int io_uring_queue_init_params(unsigned entries, void* ring, void* parameters) noexcept {
+  const auto init = next<int (*)(unsigned, void*, void*)>("io_uring_queue_init_params");
+  return !init || (armed() && denies_kernel_object("io_uring")) ? -ENOSYS : init(entries, ring, parameters);
+}
+
+MORTISE_ISOLATE_EXPORT int io_setup(int events, void* context) noexcept {
+  const auto setup = next<int (*)(int, void*)>("io_setup");
+  return !setup || (armed() && denies_kernel_object("libaio context")) ? -ENOSYS : setup(events, context);
 }
 
 MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept { return program_process(); }

@@ -79,8 +79,8 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
   if (number == SYS_tgkill) return signal_thread_by_id(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
   if (number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
-  if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
-  if (number == SYS_io_setup) refuse_kernel_object("libaio context");
+  const char* const ring = number == SYS_io_uring_setup ? "io_uring" : number == SYS_io_setup ? "libaio context" : nullptr;
+  if (ring && denies_kernel_object(ring)) return errno = ENOSYS, -1;
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
   if (number == SYS_getpid) return program_process();
   const bool may_lock = number == SYS_fcntl;

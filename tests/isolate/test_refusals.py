@@ -11,8 +11,7 @@ from .conftest import HERE, ROOT, build, run
 UNSUPPORTED = 78
 TOLD = {
     "own-clone": "the program makes threads by clone(CLONE_VM) of its own",
-    "io_uring": "io_uring: device or kernel object bound to one address space: unsupported",
-    "libaio": "libaio context: device or kernel object bound to one address space: unsupported",
+    "libaio-before": "device or kernel object bound to one address space: unsupported",
     "userfaultfd": "userfaultfd: device or kernel object bound to one address space: unsupported",
     "device": "mmap of a device: device or kernel object bound to one address space: unsupported",
     "inline-futex": "sleeps on a private futex at 0x",
@@ -25,6 +24,14 @@ def test_told_in_one_line(program, isolated, way):
     done = isolated([program("cannot"), way])
     assert len(done.said) == 1 and TOLD[way] in done.said[0], done.err
     assert done.status == UNSUPPORTED
+
+
+@pytest.mark.parametrize("way, what", [("io_uring", "io_uring"), ("libaio", "libaio context")])
+def test_what_a_program_may_do_without(program, isolated, way, what):
+    """It has another way where the system has none."""
+    done = isolated([program("cannot"), way])
+    assert done.said == [f"mortise threads: {what}: kernel object bound to one address space: answered ENOSYS"]
+    assert (done.status, done.out) == (0, f"{way} 1 1\nwent on\n")
 
 
 def test_the_user_may_insist(program, isolated):

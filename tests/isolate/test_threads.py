@@ -157,6 +157,11 @@ def test_memory_that_the_program_reserves(program, same_both_ways):
     assert same_both_ways([program("reserved")]).out == "forbidden: 1 1\n" * 3
 
 
+def test_memory_that_a_database_reserves(program, same_both_ways):
+    """Hundreds of gigabytes, of which it opens what it needs."""
+    assert "-1" not in same_both_ways([program("reservations")]).out
+
+
 def test_what_malloc_reserves_is_not_forbidden(program, same_both_ways):
     """Each piece that an arena grows by would stop all threads."""
     assert same_both_ways([program("crash_reporter")]).out == "forbidden: 0\n"
