@@ -287,6 +287,11 @@ def test_children_that_outlive_their_thread(program, same_both_ways):
     assert same_both_ways([program("orphans")], times=10).out.endswith("none left: 1, told: 1\n")
 
 
+def test_children_that_the_program_traces(program, same_both_ways):
+    """A debugger would wait for ever for the first stop."""
+    assert same_both_ways([program("traced")], times=5).out == "stops: 3, status 7\nsilent: 1, status 9\n" * 3
+
+
 def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
 
