@@ -92,7 +92,7 @@ def test_limited_address_space_keeps_ordinary_threads(program, isolated):
 def test_wrong_setting(program, isolated):
     done = isolated([program("sync")], env={"MORTISE_THREADS_MAX": "many"})
     assert done.status == 0 and len(done.said) == 1
-    assert "MORTISE_THREADS_MAX=many is not a whole number from 2 to 1024; using 255" in done.said[0]
+    assert "MORTISE_THREADS_MAX=many is not a whole number from 2 to 1024; using 1024" in done.said[0]
 
 
 def test_ordinary_threads_on_request(program, isolated):
@@ -117,7 +117,7 @@ def test_the_command_takes_the_setting_of_threads(program):
     done = mortise("--max", "9", "--", program("cannot"), "many", MORTISE_THREADS_MAX="8")
     assert "9 threads live at once" in done.err
     done = mortise("--", program("apart"), MORTISE_THREADS_MAX="abc")
-    assert done.status == 0 and "MORTISE_THREADS_MAX=abc is not a whole number from 2 to 1024; using 255" in done.err
+    assert done.status == 0 and "MORTISE_THREADS_MAX=abc is not a whole number from 2 to 1024; using 1024" in done.err
 
 
 def test_the_command_keeps_the_status(program):

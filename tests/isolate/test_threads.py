@@ -27,6 +27,10 @@ def test_threads_made_by_several_threads_at_once(program, same_both_ways):
     assert same_both_ways([program("creators")], times=40).out == "made 80 failed 0\n"
 
 
+def test_hundreds_of_threads(program, same_both_ways):
+    assert same_both_ways([program("crowd")]).status == 0
+
+
 def test_threads_made_while_something_is_done_in_all(program, isolated):
     assert isolated([program("newcomers")]).out == "stale: 0\n"
 
