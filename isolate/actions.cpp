@@ -133,6 +133,16 @@ KernelAction action_of(int signal) noexcept {
   return table[signal];
 }
 
+void deliver_as_kernel(siginfo_t& info, ucontext_t& context) {
+  const KernelAction action = action_of(info.si_signo);
+  std::uint64_t mask;
+  std::memcpy(&mask, &context.uc_sigmask, sizeof mask);
+  mask |= action.mask;
+  if (!(action.flags & SA_NODEFER)) mask |= 1ull << (info.si_signo - 1);
+  restore_signals(mask);
+  deliver(info.si_signo, &info, &context);
+}
+
 void take_over_actions() noexcept {
   for (int signal = 1; signal <= kLast; ++signal) {
     KernelAction now{};

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <csignal>
 
+struct ucontext_t;
+
 namespace mortise::isolate {
 
 struct KernelAction;
@@ -31,6 +33,9 @@ long until_interrupted(Call call) {
   } while (result == -EINTR && handlers_run() == before);
   return result;
 }
+
+/// The program's handler of a signal that another has brought, with the mask that it is to run with: what it interrupts has another.
+void deliver_as_kernel(siginfo_t& info, ucontext_t& context);
 
 /// Before the first thread: handlers that are there run by way of ours from now on.
 void take_over_actions() noexcept;

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <linux/membarrier.h>
 #include <sys/mman.h>
 
 #include "actions.hpp"
@@ -129,6 +130,8 @@ State try_to_arm() noexcept {
   }
   note_loaded();
   find_locked_files();
+  // What the program has registered for, or will, each thread has from its creator (system_call.cpp).
+  raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
   take_over_actions();
   install_fault_handler();
   let_faults_through();

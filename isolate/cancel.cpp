@@ -41,7 +41,7 @@ __asm__(
     "  movl $-1, %r9d\n"
     "mortise_isolate_cancel_from:\n"
     "  movl (%rbx), %ecx\n"
-    "  andl $9, %ecx\n"  // cancelled (8) and not disabled (1)?
+    "  andl $25, %ecx\n"  // cancelled (8), not disabled (1), and not ending already (16)?
     "  cmpl $8, %ecx\n"
     "  je mortise_isolate_cancelled\n"
     "  movl $202, %eax\n"
@@ -80,7 +80,7 @@ void on_signal(int, siginfo_t*, void* context) {
   if (act_at_once(bits)) original_exit(PTHREAD_CANCELED);  // unwinds through this frame, as glibc's own handler does
   auto& rip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
   const auto at = reinterpret_cast<const char*>(rip);
-  if (!(bits & kDisabled) && at >= mortise_isolate_cancel_from && at < mortise_isolate_cancel_to)
+  if (!(bits & (kDisabled | kExiting)) && at >= mortise_isolate_cancel_from && at < mortise_isolate_cancel_to)
     rip = reinterpret_cast<greg_t>(mortise_isolate_cancelled);
 }
 
@@ -98,6 +98,8 @@ int cancel_thread(pthread_t handle) noexcept {
   if (!(before & kDisabled) && t->ended.load() == 0 && t->pid.load() > 0) raw_syscall(SYS_tgkill, t->pid.load(), t->pid.load(), kSignal);
   return 0;
 }
+
+void end_cancellation(Thread& t) noexcept { cancel_field(t.tcb).fetch_or(kExiting); }
 
 void install_cancellation() noexcept {
   original_exit = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_NEXT, "pthread_exit"));

@@ -6,8 +6,13 @@
 
 namespace mortise::isolate {
 
+struct Thread;
+
 /// Replacement of pthread_cancel.
 int cancel_thread(pthread_t handle) noexcept;
+
+/// In a thread that is through: nothing cancels it any more.
+void end_cancellation(Thread& t) noexcept;
 
 /// Takes the signal that wakes a thread out of a cancellable sleep; before the first thread.
 void install_cancellation() noexcept;

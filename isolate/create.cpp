@@ -17,8 +17,11 @@
 #include <sys/prctl.h>
 
 #include "actions.hpp"
+#include "cancel.hpp"
 #include "end.hpp"
+#include "glibc.hpp"
 #include "helper.hpp"
+#include "keys.hpp"
 #include "masks.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
@@ -51,16 +54,19 @@ void call_start(Thread& t) {
   }
 }
 
-/// Runs the thread's function; comes back when it returns, calls pthread_exit or is cancelled.
+/// Runs the thread's function and its destructors; comes back when it returns, calls pthread_exit or is cancelled, in a destructor too.
 void run_to_end(Thread& t) {
   __pthread_unwind_buf_t base{};
   if (__sigsetjmp(reinterpret_cast<struct __jmp_buf_tag*>(base.__cancel_jmp_buf), 0) == 0) {
     __pthread_register_cancel(&base);
     call_start(t);
-    __pthread_unregister_cancel(&base);
   } else if (!t.exits_early) {
     t.result = PTHREAD_CANCELED;
   }
+  glibc.call_tls_destructors();
+  run_key_destructors();
+  end_cancellation(t);
+  __pthread_unregister_cancel(&base);
 }
 
 void become(Thread& t) noexcept {
@@ -137,7 +143,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.start = start;
   t.argument = argument;
   t.result = nullptr;
-  t.exits_early = false;
+  t.exits_early = t.has_heirs = false;
   t.pid.store(0);
   t.ended.store(0);
   t.awaits.store(0);
@@ -152,6 +158,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
     t.mask = without_faults(own_mask);  // libc blocks all by itself around some threads of its own
     read_attributes(t, attributes);
     t.applied.store(self->applied.load());
+    t.creators = self->stack;
     error = start_process(t);
     restore_signals(own_mask);
     if (error != 0) live_threads.fetch_sub(1);

@@ -7,9 +7,8 @@
 #include <dlfcn.h>
 
 #include "actions.hpp"
-#include "glibc.hpp"
 #include "helper.hpp"
-#include "keys.hpp"
+#include "orphans.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -33,6 +32,7 @@ void wait_for_other_threads() {
     block_signals();
     end_tracking();
   }
+  hand_children_on(t);
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
   live_threads.fetch_sub(1);
@@ -113,8 +113,6 @@ void end_program(int status) noexcept {
 void end_process(int status) noexcept { end_program(status); }
 
 void finish_thread(Thread& t) noexcept {
-  glibc.call_tls_destructors();
-  run_key_destructors();
   if (is_leader()) {  // a forked child whose only thread was not main
     wait_for_other_threads();
     std::exit(0);

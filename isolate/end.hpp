@@ -15,7 +15,7 @@ struct Thread;
 /// Replacement of pthread_exit; glibc's original unwinds and runs clean-up handlers and destructors.
 [[noreturn]] void exit_thread(void* result);
 
-/// The last thing a thread does: destructors, then its end is made known.
+/// The last thing a thread does: its end is made known.
 [[noreturn]] void finish_thread(Thread& t) noexcept;
 
 /// The system call exit of one thread: without destructors. The program ends with the status of whoever is the last.

@@ -20,6 +20,7 @@
 #include "memory.hpp"
 #include "mutex.hpp"
 #include "one_process.hpp"
+#include "parents.hpp"
 #include "patch.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
@@ -64,6 +65,8 @@ const Replacement kEntries[] = {
     {"raise", at(&raise_signal), true},
     {"tgkill", at(&signal_thread_by_id), false},
     {"_exit", at(&end_process), true},
+    {"getpid", at(&program_process), true},
+    {"getppid", at(&parent_process), true},
     {"pthread_cancel", at(&cancel_thread), true},
     {"sigaction", at(&exchange_action), true},
     {"sigtimedwait", at(&timed_wait_signal), true},
@@ -146,6 +149,10 @@ const Replacement kEntries[] = {
     {"alarm", at(&set_alarm), true},
     // waiting for a time
     {"poll", at(&poll_descriptors), true},
+    {"ppoll", at(&poll_descriptors_masked), true},
+    {"select", at(&select_descriptors), true},
+    {"pselect", at(&select_descriptors_masked), true},
+    {"sigsuspend", at(&wait_with_mask), true},
     {"epoll_wait", at(&wait_for_events), true},
     {"epoll_pwait", at(&wait_for_events_masked), true},
     {"clock_nanosleep", at(&sleep_on_clock), true},

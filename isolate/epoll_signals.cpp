@@ -84,7 +84,7 @@ struct Looked {
 };
 
 /// Until `end` (a negative one: for ever). The kernel's answer.
-long look(Looked& l, epoll_event* events, int most, std::int64_t end, const sigset_t* mask) {
+long look(Looked& l, epoll_event* events, int most, std::int64_t end, const std::uint64_t* mask) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   for (bool sleeps = false;; sleeps = true) {  // first what is there already
     std::int64_t left = sleeps && end >= 0 ? end - now_ns() : 0;
@@ -92,7 +92,8 @@ long look(Looked& l, epoll_event* events, int most, std::int64_t end, const sigs
     timespec time{left / kSecond, left % kSecond};
     const bool is_last = left == 0 && (end == 0 || (sleeps && end > 0));
     const long timeout = sleeps && end < 0 ? 0 : as_long(&time);
-    const long ready = cancellable_call(SYS_ppoll, as_long(l.descriptors), static_cast<long>(l.count), timeout, as_long(mask), sizeof left);
+    const long list = as_long(l.descriptors), size = static_cast<long>(l.count);
+    const long ready = cancellable_call(SYS_ppoll, list, size, timeout, as_long(mask), sizeof *mask);
     if (failed(ready)) return ready;
     for (nfds_t i = 1; i < l.count; ++i)
       if (pollfd& d = l.descriptors[i]; d.revents && !look_again(l.descriptors[0].fd, d.fd)) d.fd = -1;
@@ -117,7 +118,7 @@ int control_epoll(int epoll, int operation, int fd, epoll_event* event) noexcept
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 
-bool wait_with_signals(int epoll, epoll_event* events, int most, int milliseconds, const sigset_t* mask, int& got) {
+bool wait_with_signals(int epoll, epoll_event* events, int most, int milliseconds, const std::uint64_t* mask, int& got) {
   if (count.load() == 0 || !is_thread()) return false;
   Looked looked(epoll);
   if (looked.count == 1) return false;

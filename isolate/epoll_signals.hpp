@@ -4,7 +4,7 @@
 // waits looks at both, and where there is a signal has the epoll descriptor look itself, with the words that the program put it there by.
 #pragma once
 
-#include <csignal>
+#include <cstdint>
 #include <sys/epoll.h>
 
 namespace mortise::isolate {
@@ -15,7 +15,7 @@ class Lock;
 int control_epoll(int epoll, int operation, int fd, epoll_event* event) noexcept;
 
 /// epoll_wait and epoll_pwait where a signalfd is in it: false otherwise, and nothing is done. A point of cancellation.
-bool wait_with_signals(int epoll, epoll_event* events, int most, int milliseconds, const sigset_t* mask, int& got);
+bool wait_with_signals(int epoll, epoll_event* events, int most, int milliseconds, const std::uint64_t* mask, int& got);
 
 Lock& epoll_lock() noexcept;  // for tables.hpp
 

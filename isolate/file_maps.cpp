@@ -2,8 +2,8 @@
 //
 // Small private writable mappings are read into the shared region at once: a write must be seen by all threads, and the
 // file must not change; large ones are copied by blocks when written (lazy_files.hpp). All others stay mappings of
-// their file. Addresses of the window are handed out once and never reused, so that a mapping another thread still has
-// from earlier can never be taken for a new one.
+// their file. Addresses of the window are handed out once, so that a mapping another thread still has from earlier can
+// never be taken for a new one. Only the last mapping's is used again, if no other thread has touched it.
 #include "file_maps.hpp"
 
 #include <atomic>
@@ -28,6 +28,7 @@ namespace mortise::isolate {
 namespace {
 
 constexpr std::uintptr_t kWindowLow = kRegionHigh + (64ull << 30);
+constexpr std::uintptr_t kWindowHigh = 85ull << 40;  // programs lie above, at two thirds of the address space
 constexpr std::size_t kRecordsMax = 4096;
 constexpr int kFixed = MAP_FIXED | MAP_FIXED_NOREPLACE;
 
@@ -172,7 +173,10 @@ void drop_left() noexcept {
 /// Makes the mapping here and records it; one without a place of its own gets it. 0, or -errno and nothing has changed.
 long put(Record& r) noexcept {
   Quiet held(lock);
-  if (!(r.flags & kFixed)) r.high += window_next, r.low = window_next;
+  if (!(r.flags & kFixed)) {
+    if (r.high > kWindowHigh - window_next) return -ENOMEM;
+    r.high += window_next, r.low = window_next;
+  }
   if ((r.flags & kFixed) == MAP_FIXED_NOREPLACE && meets(r.low, r.high)) return -EEXIST;
   if (const long mapped = make(r); failed(mapped)) return mapped;
   if (r.flags & MAP_FIXED) {  // replaced everywhere next
@@ -315,6 +319,7 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
 std::uintptr_t take_file_place(std::size_t bytes) noexcept {
   Quiet held(lock);
   const std::uintptr_t low = window_next;
+  if (bytes > kWindowHigh - low) return 0;
   window_next += page_ceil(bytes) + kPage;
   return low;
 }
@@ -345,10 +350,13 @@ long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   long result;
   {
     Quiet held(lock);
-    if (!find(low)) return kNoFile;
+    const Record* const r = find(low);
+    if (!r) return kNoFile;
+    const bool was_last = r->low == low && low + bytes + kPage == window_next && !is_elsewhere(*r);
     all = cut_records(low, low + bytes);
     if (forget_shared_range(low, low + bytes)) all = {low, low + bytes};  // blocks that were written: memory
     result = raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(bytes));
+    if (was_last && all.low >= all.high && !failed(result)) window_next = low;  // nobody else has ever seen it
   }
   if (all.low < all.high && !failed(result) && is_thread()) everywhere(&unmap_range, &all);
   if (left_count == kLeftMax && is_thread()) drop_left();

@@ -14,7 +14,7 @@ class Lock;
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
 
-/// Address space for a mapping that is not recorded here. It is used once.
+/// Address space for a mapping that is not recorded here. It is used once. 0: there is none left.
 std::uintptr_t take_file_place(std::size_t bytes) noexcept;
 
 /// Whether mappings that were given no place of their own may lie there. Cheap.

@@ -24,6 +24,7 @@
 #include "leader_call.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
+#include "orphans.hpp"
 #include "parents.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
@@ -104,6 +105,7 @@ void become_program() noexcept {
   forget_helper();
   forget_watchdog();
   forget_leader_call();
+  forget_orphans();
   forget_timers();
   forget_watch();
   take_terminal_signals_back();
@@ -116,11 +118,19 @@ void become_program() noexcept {
   rseq_on();
 }
 
-long fork_on_private_stack(void*) {
+/// In the child, whose memory is its own by now.
+void tell_number(const Child& c) noexcept {
+  if (c.flags & CLONE_CHILD_SETTID) *reinterpret_cast<int*>(c.child_number) = raw_gettid();
+  if (c.flags & CLONE_CHILD_CLEARTID) raw_syscall(SYS_set_tid_address, c.child_number);
+}
+
+long fork_on_private_stack(void* wanted) {
+  constexpr long kTold = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+  const Child c = *static_cast<const Child*>(wanted);
   int ends[2];
   if (const long error = raw_syscall(SYS_pipe2, as_long(ends), O_CLOEXEC); failed(error)) return error;
   rseq_off();
-  const long pid = raw_syscall(SYS_clone, SIGCHLD);
+  const long pid = raw_syscall(SYS_clone, c.flags & ~kTold, 0, c.parent_number, 0, c.tls);
   if (pid == 0) {
     raw_syscall(SYS_close, ends[0]);
     if (!unshare_everything()) {
@@ -129,6 +139,7 @@ long fork_on_private_stack(void*) {
     }
     become_program();
     wipe();
+    tell_number(c);
     raw_syscall(SYS_close, ends[1]);
     return 0;
   }
@@ -144,9 +155,11 @@ long fork_on_private_stack(void*) {
 
 }  // namespace
 
-int fork_process() noexcept {
+int fork_process() noexcept { return make_child({}); }
+
+int make_child(const Child& child) noexcept {
   if (!self || raw_getpid() != self->pid.load()) {  // a process the program cloned by itself: nothing of ours to copy
-    const long pid = raw_syscall(SYS_clone, SIGCHLD);
+    const long pid = raw_syscall(SYS_clone, child.flags, 0, child.parent_number, child.child_number, child.tls);
     return failed(pid) ? (errno = static_cast<int>(-pid), -1) : static_cast<int>(pid);
   }
   const std::uint64_t mask = block_program_signals();
@@ -154,8 +167,9 @@ int fork_process() noexcept {
   const long stack =
       raw_syscall(SYS_mmap, 0, kTemporaryStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   long pid = stack;
+  Child wanted = child;
   if (!failed(stack)) {
-    pid = mortise_isolate_call_on_stack(&fork_on_private_stack, nullptr,
+    pid = mortise_isolate_call_on_stack(&fork_on_private_stack, &wanted,
                                         reinterpret_cast<void*>(stack + static_cast<long>(kTemporaryStack)));
     raw_syscall(SYS_munmap, stack, kTemporaryStack);
   }

@@ -14,6 +14,7 @@
 #include "end.hpp"
 #include "kernel_thread.hpp"
 #include "message.hpp"
+#include "orphans.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 #include "signals.hpp"
@@ -43,17 +44,22 @@ constinit KernelThread helper;
 void kill_all_and_reap() noexcept {
   begin_ending();
   kill_other_threads();
-  while (!failed(raw_syscall(SYS_wait4, -1, 0, __WCLONE))) {
+  for (int i = 0; i < thread_records(); ++i) {
+    const Thread& t = threads[i];
+    const int pid = &t != leader && t.in_use.load() ? t.pid.load() : 0;
+    if (pid <= 0) continue;
+    raw_syscall(SYS_kill, pid, SIGKILL);  // it may have been made since
+    raw_syscall(SYS_wait4, pid, 0, __WCLONE);
   }
 }
 
-void handle_end(int pid, int status) noexcept {
-  Thread* t = find_thread_by_pid(pid);
-  if (!t) return;
-  if (t->ended.load(std::memory_order_acquire) || ending()) {
-    t->pid.store(0);
-    let_go(*t, kReaped);
-    futex_wake(&t->gone, kEveryone);
+void handle_end(Thread& t, int status) noexcept {
+  const int pid = t.pid.load();
+  if (t.ended.load(std::memory_order_acquire) || ending()) {
+    children_are_handed_on(t);
+    t.pid.store(0);
+    let_go(t, kReaped);
+    futex_wake(&t.gone, kEveryone);
     return;
   }
   if (WIFEXITED(status)) {
@@ -62,25 +68,38 @@ void handle_end(int pid, int status) noexcept {
     raw_syscall(SYS_exit_group, WEXITSTATUS(status));
   }
   const char* name = sigabbrev_np(WTERMSIG(status));
-  say("thread %d (process %d) was ended by signal %d (SIG%s); the program ends with it", t->index, pid,
+  say("thread %d (process %d) was ended by signal %d (SIG%s); the program ends with it", t.index, pid,
       WTERMSIG(status), name ? name : "?");
   kill_all_and_reap();
   write_watch_report();
   end_by_signal(WTERMSIG(status), WCOREDUMP(status));
 }
 
+void reap(Thread& t, int pid) noexcept {
+  int status = 0;
+  if (raw_syscall(SYS_wait4, pid, as_long(&status), __WCLONE | WNOHANG) != pid) return;
+  handle_end(t, status);
+  progress.fetch_add(1);
+  futex_wake(&progress, kEveryone);
+}
+
+/// While somebody else's news are in front: children that the program traces, or has cloned by itself, are its own to wait for.
+void reap_behind_others() noexcept {
+  for (int i = 0; i < thread_records(); ++i)
+    if (const int pid = threads[i].pid.load(); pid > 0 && &threads[i] != leader && threads[i].in_use.load()) reap(threads[i], pid);
+  raw_syscall(SYS_poll, 0, 0, 10);
+}
+
 int helper_main(void*) {
   for (;;) {
     const std::uint32_t seen = notices.load();
-    int status = 0;
-    const long pid = raw_syscall(SYS_wait4, -1, as_long(&status), __WCLONE);
-    if (failed(pid)) {
+    siginfo_t info{};
+    if (failed(raw_syscall(SYS_waitid, P_ALL, 0, as_long(&info), WEXITED | __WCLONE | WNOWAIT, 0))) {
       futex_wait(&notices, seen);
       continue;
     }
-    handle_end(static_cast<int>(pid), status);
-    progress.fetch_add(1);
-    futex_wake(&progress, kEveryone);
+    if (Thread* const t = find_thread_by_pid(info.si_pid)) reap(*t, info.si_pid);
+    else reap_behind_others();
   }
 }
 

@@ -15,8 +15,10 @@
 #include "epoll_signals.hpp"
 #include "loads.hpp"
 #include "memory.hpp"
+#include "opens.hpp"
 #include "parents.hpp"
 #include "raw.hpp"
+#include "refuse.hpp"
 #include "signal_files.hpp"
 #include "thread.hpp"
 #include "wiped.hpp"
@@ -56,8 +58,10 @@ MORTISE_ISOLATE_EXPORT void thrd_exit(int result) {
 }
 
 MORTISE_ISOLATE_EXPORT void* dlopen(const char* file, int mode) {
-  void* const library = next<decltype(&dlopen)>("dlopen")(file, mode);
-  if (armed()) give_tls_to_threads();
+  const auto open = next<Open>("dlopen");
+  if (!armed()) return open(file, mode);  // a jump: the loader sees who calls
+  void* const library = open_as(__builtin_return_address(0), file, mode, open);
+  give_tls_to_threads();
   return library;
 }
 
@@ -76,10 +80,17 @@ MORTISE_ISOLATE_EXPORT int epoll_ctl(int epoll, int operation, int fd, epoll_eve
   return control_epoll(epoll, operation, fd, event);
 }
 
-MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept {
-  const int own = raw_getpid();
-  // A child the program cloned by itself finds the record of its parent here: it is nobody's thread.
-  return self && self->pid.load(std::memory_order_relaxed) == own ? leader->pid.load(std::memory_order_relaxed) : own;
+/// liburing and libaio make their calls by themselves.
+MORTISE_ISOLATE_EXPORT int io_uring_queue_init_params(unsigned entries, void* ring, void* parameters) noexcept {
+  const auto init = next<int (*)(unsigned, void*, void*)>("io_uring_queue_init_params");
+  return !init || (armed() && denies_kernel_object("io_uring")) ? -ENOSYS : init(entries, ring, parameters);
 }
+
+MORTISE_ISOLATE_EXPORT int io_setup(int events, void* context) noexcept {
+  const auto setup = next<int (*)(int, void*)>("io_setup");
+  return !setup || (armed() && denies_kernel_object("libaio context")) ? -ENOSYS : setup(events, context);
+}
+
+MORTISE_ISOLATE_EXPORT pid_t getpid() noexcept { return program_process(); }
 
 MORTISE_ISOLATE_EXPORT pid_t getppid() noexcept { return parent_process(); }

@@ -8,7 +8,7 @@
 
 namespace mortise::isolate {
 
-void run_key_destructors() noexcept {
+void run_key_destructors() {
   for (int round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS; ++round) {
     bool again = false;
     for (int i = 0; i < kKeysMax; ++i) {

@@ -5,6 +5,6 @@
 namespace mortise::isolate {
 
 /// Calls the destructors of the calling thread's values, in rounds, as POSIX says.
-void run_key_destructors() noexcept;
+void run_key_destructors();
 
 }  // namespace mortise::isolate

@@ -19,6 +19,12 @@ constinit std::uint64_t never_blocked = bit(SIGSEGV);
 
 std::uint64_t without_faults(std::uint64_t mask) noexcept { return mask & ~never_blocked; }
 
+std::uint64_t mask_of_program(const sigset_t& set) noexcept {
+  std::uint64_t mask;
+  std::memcpy(&mask, &set, sizeof mask);
+  return without_faults(mask & ~kRuntime);
+}
+
 void let_faults_through() noexcept {
   raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, as_long(&never_blocked), 0, kMaskBytes);
 }
@@ -30,10 +36,8 @@ void let_traps_through() noexcept {
 
 int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   std::uint64_t wanted = 0;
-  if (set) {
-    std::memcpy(&wanted, set, sizeof wanted);
-    if (how != SIG_UNBLOCK) wanted = without_faults(wanted & ~kRuntime);
-  }
+  if (set && how == SIG_UNBLOCK) std::memcpy(&wanted, set, sizeof wanted);
+  else if (set) wanted = mask_of_program(*set);
   std::uint64_t before = 0;
   const long result = raw_syscall(SYS_rt_sigprocmask, how, set ? as_long(&wanted) : 0, as_long(&before), kMaskBytes);
   if (failed(result)) return static_cast<int>(-result);

@@ -11,6 +11,9 @@ namespace mortise::isolate {
 
 std::uint64_t without_faults(std::uint64_t mask) noexcept;
 
+/// What of `set` a thread may block: not the signals of the runtime either.
+std::uint64_t mask_of_program(const sigset_t& set) noexcept;
+
 /// Unblocks SIGSEGV in the calling thread.
 void let_faults_through() noexcept;
 

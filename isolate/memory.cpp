@@ -47,17 +47,6 @@ long drop_contents(std::uintptr_t low, std::size_t bytes) noexcept {
   return raw_syscall(SYS_madvise, static_cast<long>(low), static_cast<long>(bytes), MADV_REMOVE);
 }
 
-void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
-  const bool is_written = (protection & PROT_WRITE) && !(flags & MAP_NORESERVE);
-  const std::uintptr_t low = take_pages(bytes, is_written ? FirstTouch::soon : FirstTouch::unknown);
-  if (!low) return fail_map(ENOMEM);
-  if (const long wrong = protect_fresh(low, page_ceil(bytes), protection); failed(wrong)) {
-    give_pages(low, bytes);
-    return fail_map(ENOMEM);
-  }
-  return reinterpret_cast<void*>(low);
-}
-
 struct Fresh {
   std::uintptr_t low;
   std::size_t bytes;
@@ -68,6 +57,7 @@ void map_fresh(void* argument) noexcept {
   const Fresh f = *static_cast<const Fresh*>(argument);
   raw_syscall(SYS_mmap, static_cast<long>(f.low), static_cast<long>(f.bytes), PROT_READ | PROT_WRITE,
               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f.file, 0);
+  if (f.bytes > kArenaBytes / 2) raw_syscall(SYS_madvise, static_cast<long>(f.low), static_cast<long>(f.bytes), MADV_DONTDUMP);
   if (f.by == self && !in_region(f.low)) note_shared_range(f.low, f.low + f.bytes);
 }
 /// A file lies there, or shared memory from before the first create: punching would reach what is not the program's memory alone.
@@ -88,6 +78,20 @@ void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) 
   raw_syscall(SYS_close, f.file);
   note_protection(low, low + bytes, PROT_READ | PROT_WRITE);
   protect_fresh(low, bytes, protection);
+  return reinterpret_cast<void*>(low);
+}
+
+void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
+  const bool is_written = (protection & PROT_WRITE) && !(flags & MAP_NORESERVE);
+  const std::uintptr_t low = take_pages(bytes, is_written ? FirstTouch::soon : FirstTouch::unknown);
+  if (!low) {  // more than there is room for in the region: a file of its own
+    const std::uintptr_t place = bytes < kArenaBytes / 2 ? 0 : take_file_place(bytes);
+    return place ? replace_everywhere(place, page_ceil(bytes), protection) : fail_map(ENOMEM);
+  }
+  if (const long wrong = protect_fresh(low, page_ceil(bytes), protection); failed(wrong)) {
+    give_pages(low, bytes);
+    return fail_map(ENOMEM);
+  }
   return reinterpret_cast<void*>(low);
 }
 

@@ -55,6 +55,12 @@ void note_parent() noexcept {
   parent_program = leader->pid.load();
 }
 
+int program_process() noexcept {
+  const int own = raw_getpid();
+  // A child the program cloned by itself finds the record of its parent here: it is nobody's thread.
+  return self && self->pid.load(std::memory_order_relaxed) == own ? leader->pid.load(std::memory_order_relaxed) : own;
+}
+
 int parent_process() noexcept {
   const int parent = static_cast<int>(raw_syscall(SYS_getppid));
   if (self && !is_thread()) return parent == self->pid.load() ? leader->pid.load() : parent;  // a child that shares the table still

@@ -3,7 +3,8 @@
 
 namespace mortise::isolate {
 
-/// Replacement of getppid.
+/// Replacements of getpid and getppid.
+int program_process() noexcept;
 int parent_process() noexcept;
 
 /// For the kernel: the thread's or other process that `pid` is a child of; 0 where the system does not tell.

@@ -1,12 +1,14 @@
 // refuse.cpp: what is known not to work, found before the first thread.
 #include "refuse.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "maps.hpp"
 #include "message.hpp"
 #include "proc.hpp"
 
@@ -26,6 +28,10 @@ void refuse_what_cannot_work() noexcept {
           "the program is built with %s, whose shadow memory belongs to one address space: unsupported; build it "
           "without",
           s.name);
+  Maps maps;
+  for (Mapping m; maps.next(m);)
+    for (const char* const name : {"anon_inode:[io_uring]", "/[aio] (deleted)"})
+      if (std::strcmp(m.name, name) == 0) refuse_kernel_object(name);
 }
 
 void refuse_own_thread() noexcept {
@@ -35,6 +41,13 @@ void refuse_own_thread() noexcept {
 
 void refuse_kernel_object(const char* what) noexcept {
   refuse("%s: device or kernel object bound to one address space: unsupported", what);
+}
+
+bool denies_kernel_object(const char* what) noexcept {
+  static constinit std::atomic<bool> told{false};
+  const bool denies = !setting("MORTISE_THREADS_ANYWAY");
+  if (!told.exchange(true)) say("%s: kernel object bound to one address space: %s", what, denies ? "answered ENOSYS" : "unsupported");
+  return denies;
 }
 
 bool is_zero_device(int fd) noexcept {

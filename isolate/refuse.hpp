@@ -9,6 +9,10 @@ void refuse_what_cannot_work() noexcept;
 void refuse_own_thread() noexcept;
 void refuse_kernel_object(const char* what) noexcept;
 
+/// Whether the program is told that the system has none (ENOSYS), for which it is likely to have another way; unless the user insists. Says
+/// so once.
+bool denies_kernel_object(const char* what) noexcept;
+
 /// Whether it is /dev/zero.
 bool is_zero_device(int fd) noexcept;
 

@@ -16,6 +16,7 @@
 #include "restart.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
+#include "unbroken.hpp"
 #include "watch.hpp"
 
 namespace mortise::isolate {
@@ -29,11 +30,12 @@ using Task = void (*)(void*);
 constinit Task task = nullptr;
 constinit void* task_argument = nullptr;
 
-void on_signal(int, siginfo_t*, void* context) {
+void on_signal(int, siginfo_t* info, void* context) {
   const int kept = errno;
   if (self) catch_up_rendezvous(*self);
   if (watching()) answer_watch();
   restart_system_call(*static_cast<ucontext_t*>(context));
+  if (info->si_code == SI_QUEUE) handle_put_off(*static_cast<ucontext_t*>(context));
   errno = kept;
 }
 
@@ -58,7 +60,7 @@ void wait_for(Thread& t, std::uint32_t wanted) noexcept {
 void catch_up_rendezvous(Thread& t) noexcept {
   const std::uint32_t wanted = version.load();
   if (t.applied.load() == wanted) return;
-  task(task_argument);
+  if (t.ended.load() == 0) task(task_argument);  // nobody waits for one that has ended: what the task is given may be gone
   t.applied.store(wanted);
   futex_wake(&t.applied, kEveryone);
 }
@@ -69,10 +71,10 @@ void everywhere(void (*what)(void*), void* argument) noexcept {
   task_argument = argument;
   const std::uint32_t wanted = version.fetch_add(1) + 1;
   self->applied.store(wanted);
-  for (Thread& t : threads)
-    if (must_wait_for(t, wanted)) raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+  for (int i = 0; i < thread_records(); ++i)
+    if (const Thread& t = threads[i]; must_wait_for(t, wanted)) raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
   for (int pass = 0; pass < 2; ++pass)
-    for (Thread& t : threads) wait_for(t, wanted);
+    for (int i = 0; i < thread_records(); ++i) wait_for(threads[i], wanted);
   what(argument);
 }
 

@@ -129,4 +129,15 @@ std::uint64_t told_by(const pollfd* descriptors, nfds_t count) noexcept {
   return set;
 }
 
+std::uint64_t told_by(const fd_set* descriptors, int count) noexcept {
+  constexpr int kBits = 8 * sizeof descriptors->fds_bits[0];
+  std::uint64_t set = 0;
+  if (!descriptors || file_count.load(std::memory_order_relaxed) == 0 || !is_thread()) return 0;
+  for (const auto& file : files) {
+    const int fd = file.load() - 1;
+    if (fd >= 0 && fd < count && (descriptors->fds_bits[fd / kBits] >> (fd % kBits) & 1)) set |= told_by(fd);
+  }
+  return set;
+}
+
 }  // namespace mortise::isolate

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <poll.h>
+#include <sys/select.h>
 #include <sys/types.h>
 
 #include "signal_wait.hpp"
@@ -27,6 +28,7 @@ bool read_signals(int fd, void* to, std::size_t bytes, ssize_t& got);
 /// What a signalfd tells of; 0 where it is none. The second: any of these, where input is waited for.
 std::uint64_t told_by(int fd) noexcept;
 std::uint64_t told_by(const pollfd* descriptors, nfds_t count) noexcept;
+std::uint64_t told_by(const fd_set* descriptors, int count) noexcept;
 
 /// Takes those that the program was sent before, as many as can be read now.
 void have_pending(std::uint64_t set, std::size_t most) noexcept;

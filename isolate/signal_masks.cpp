@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 
 struct Masks {
-  std::uint64_t blocked = ~0ull, handled = 0;  // where the system does not tell
+  std::uint64_t blocked = ~0ull, handled = 0, ignored = ~0ull;  // where the system does not tell
 };
 
 std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherwise) noexcept {
@@ -27,7 +27,7 @@ std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherw
 Masks masks_of(int pid) noexcept {
   char text[4096];
   if (!read_of_process(pid, "status", text, sizeof text)) return {};
-  return {read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0)};
+  return {read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0), read_mask(text, "SigIgn:", ~0ull)};
 }
 
 bool lives(const Thread& t) noexcept { return t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0; }
@@ -38,7 +38,9 @@ std::uint64_t handled_elsewhere() noexcept {
   // The runtime's own; and whoever handles the end of a child waits for it, which is the leader's to do.
   constexpr std::uint64_t kNever = bit(SIGSEGV) | bit(SIGCHLD) | bit(32) | bit(33);
   const Masks main = masks_of(leader->pid.load());
-  const std::uint64_t stopped = main.blocked & main.handled & ~kNever;
+  // By default these do nothing, or nothing that a thread could do for the program.
+  constexpr std::uint64_t kNoEnd = bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
+  const std::uint64_t stopped = main.blocked & (main.handled | ~(main.ignored | kNoEnd)) & ~kNever;
   std::uint64_t let_in = 0;
   for (int i = 0; i < thread_records() && (stopped & ~let_in); ++i)
     if (&threads[i] != leader && lives(threads[i])) let_in |= ~masks_of(threads[i].pid.load()).blocked;

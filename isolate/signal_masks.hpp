@@ -7,7 +7,8 @@ namespace mortise::isolate {
 
 struct Thread;
 
-/// Signals that the leader blocks, and that a handler in another thread would take. For the watchdog, which has the time to ask.
+/// Signals that the leader blocks, and that a handler in another thread would take, or that would end the program there. For the watchdog,
+/// which has the time to ask.
 std::uint64_t handled_elsewhere() noexcept;
 
 /// Whether the thread lets the signal in now.

@@ -14,6 +14,7 @@
 #include "actions.hpp"
 #include "cancel.hpp"
 #include "leader_call.hpp"
+#include "orphans.hpp"
 #include "raw.hpp"
 #include "signal_masks.hpp"
 #include "signals.hpp"
@@ -121,6 +122,7 @@ void pass_signals_on() noexcept {
     const long taken = take_signal(at_once, awaited, &info, end);
     if (taken == kPoke && info.si_code == SI_TIMER) timer_has_expired(info);
     answer_leader_call();
+    end_taking_in();
     if (taken == -EAGAIN) return;
     if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
   }

@@ -52,8 +52,11 @@ bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
 }
 
 void guard_stack(const Thread& t) noexcept {
-  if (t.stack.guard_bytes)
-    raw_syscall(SYS_mprotect, as_long(t.stack.low), static_cast<long>(t.stack.guard_bytes), PROT_NONE);
+  const auto protect = [](const Stack& s, long protection) {
+    if (s.guard_bytes) raw_syscall(SYS_mprotect, as_long(s.low), static_cast<long>(s.guard_bytes), protection);
+  };
+  protect(t.creators, PROT_READ | PROT_WRITE);
+  protect(t.stack, PROT_NONE);
 }
 
 }  // namespace mortise::isolate

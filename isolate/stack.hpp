@@ -11,7 +11,7 @@ namespace mortise::isolate {
 /// Gives `t` a stack as the attributes ask: the program's own, the one the record had before, or a new one.
 bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept;
 
-/// In the new thread: makes the lowest pages inaccessible, in its own address space only.
+/// In the new thread: makes the lowest pages inaccessible, in its own address space only, and those of its creator's stack accessible.
 void guard_stack(const Thread& t) noexcept;
 
 inline std::byte* stack_top(const Thread& t) noexcept { return t.stack.low + t.stack.bytes; }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <linux/membarrier.h>
 #include <sched.h>
 
@@ -35,14 +36,28 @@ long global_barrier(long command) noexcept {
   }
 }
 
-/// A child with a copy of the memory: of shared memory the kernel makes none.
-bool is_plain_fork(long number, long flags, long stack) noexcept {
-  return number == SYS_fork || (number == SYS_clone && flags == SIGCHLD && stack == 0);
-}
-
 template <class T>
 T* pointer(long argument) noexcept {
   return reinterpret_cast<T*>(argument);
+}
+
+/// What clone3 is given, in its first form.
+struct CloneArguments {
+  std::uint64_t flags, pidfd, child_number, parent_number, end_signal, stack, stack_bytes, tls;
+};
+
+/// A child with a copy of the memory, on this stack: of shared memory the kernel makes none.
+bool is_fork(long number, long a, long b, long c, long d, long e, Child& child) noexcept {
+  constexpr std::uint64_t kNotAlone = CLONE_VM | CLONE_VFORK, kOnlyThere = ~0ull << 32;  // flags that clone does not have
+  if (number == SYS_fork) return true;
+  if (number == SYS_clone) child = {a, c, d, e};
+  if (number == SYS_clone) return b == 0 && !(static_cast<std::uint64_t>(a) & kNotAlone);
+  if (number != SYS_clone3 || b < static_cast<long>(sizeof(CloneArguments))) return false;
+  const CloneArguments& w = *pointer<const CloneArguments>(a);
+  const std::uint64_t parent = w.flags & CLONE_PIDFD ? w.pidfd : w.parent_number;
+  const std::uint64_t flags = w.flags | w.end_signal;
+  child = {static_cast<long>(flags), static_cast<long>(parent), static_cast<long>(w.child_number), static_cast<long>(w.tls)};
+  return w.stack == 0 && !(w.flags & (kNotAlone | kOnlyThere));
 }
 
 }  // namespace
@@ -56,7 +71,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
   if (number == SYS_getppid) return parent_process();
-  if (is_plain_fork(number, a, b)) return fork_process();
+  if (Child child; is_fork(number, a, b, c, d, e, child)) return make_child(child);
   if (number == SYS_exit) exit_kernel_thread(static_cast<int>(a));
   if (number == SYS_exit_group) end_process(static_cast<int>(a));
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
@@ -64,13 +79,12 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
   if (number == SYS_tgkill) return signal_thread_by_id(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
   if (number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
-  if (number == SYS_io_uring_setup) refuse_kernel_object("io_uring");
-  if (number == SYS_io_setup) refuse_kernel_object("libaio context");
+  const char* const ring = number == SYS_io_uring_setup ? "io_uring" : number == SYS_io_setup ? "libaio context" : nullptr;
+  if (ring && denies_kernel_object(ring)) return errno = ENOSYS, -1;
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
-  const bool asks_for_program = number == SYS_getpid && is_thread();
-  const long result = asks_for_program      ? leader->pid.load()
-                      : number == SYS_fcntl ? control_file_raw(static_cast<int>(a), static_cast<int>(b), c)
-                                            : raw_syscall(number, a, b, c, d, e, f);
+  if (number == SYS_getpid) return program_process();
+  const bool may_lock = number == SYS_fcntl;
+  const long result = may_lock ? control_file_raw(static_cast<int>(a), static_cast<int>(b), c) : raw_syscall(number, a, b, c, d, e, f);
   if (!failed(result)) return result;
   errno = static_cast<int>(-result);
   return -1;

@@ -36,7 +36,7 @@ Thread* find_thread_by_pid(int pid) noexcept {
 }
 
 Thread* take_thread() noexcept {
-  static const long limit = setting_number("MORTISE_THREADS_MAX", 255, 2, kThreadsMax);
+  static const long limit = setting_number("MORTISE_THREADS_MAX", kThreadsMax, 2, kThreadsMax);
   Held held(table_lock);
   for (int i = 1; i < limit; ++i) {
     Thread& t = threads[i];

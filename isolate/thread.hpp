@@ -56,14 +56,17 @@ struct Thread {
   bool returns_int = false;  // made by C11 thrd_create
   bool held_robust = false;  // ended with robust mutexes: the kernel sees to them when the process ends
   bool exits_early = false;  // pthread_exit recorded `result`
+  bool has_heirs = false;    // ended with children (orphans.hpp)
   std::atomic<bool> detached{false};
   std::atomic<std::uint32_t> ended{0};  // futex of join: 1 when the thread's last line has run
   std::atomic<std::uint32_t> gone{0};   // ThreadFlag
   Stack stack;
+  Stack creators;             // whose guard its address space has, too
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
   std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
+  siginfo_t put_off{};                   // a queued signal, until the end of a section (unbroken.hpp); si_signo 0: none
   LockCall lock_calls[kLockCalls];
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)

@@ -7,6 +7,7 @@
 #include "actions.hpp"
 #include "cancel.hpp"
 #include "epoll_signals.hpp"
+#include "masks.hpp"
 #include "raw.hpp"
 #include "signal_files.hpp"
 
@@ -46,10 +47,63 @@ int wait_for(int milliseconds, std::uint64_t signals, Wait wait) {
   return answer(while_they_come(signals, 1, [&] { return until_interrupted(wait_for_rest); }));
 }
 
+/// The mask that the kernel puts in place for the time of a call. A handler that ends the call runs with it, and faults as others do.
+class Meanwhile {
+ public:
+  explicit Meanwhile(const sigset_t* set) noexcept : mask_(set ? mask_of_program(*set) : 0), is_given_(set) {}
+  const std::uint64_t* mask() const noexcept { return is_given_ ? &mask_ : nullptr; }
+
+ private:
+  std::uint64_t mask_;
+  bool is_given_;
+};
+
+/// select and pselect; what is left of the time is written there.
+int select_for(int count, fd_set* in, fd_set* out, fd_set* other, timespec* left, const sigset_t* set) {
+  const Meanwhile blocked(set);
+  const long with[2] = {as_long(blocked.mask()), kMaskBytes};
+  return answer(while_they_come(told_by(in, count), 1, [&] {
+    return until_interrupted([&] {
+      return cancellable_call(SYS_pselect6, count, as_long(in), as_long(out), as_long(other), as_long(left), as_long(with));
+    });
+  }));
+}
+
 }  // namespace
 
 int poll_descriptors(pollfd* descriptors, nfds_t count, int milliseconds) {
-  return wait_for(milliseconds, told_by(descriptors, count), [&](int left) { return cancellable_call(SYS_poll, as_long(descriptors), static_cast<long>(count), left); });
+  const auto poll = [&](int left) { return cancellable_call(SYS_poll, as_long(descriptors), static_cast<long>(count), left); };
+  return wait_for(milliseconds, told_by(descriptors, count), poll);
+}
+
+int poll_descriptors_masked(pollfd* descriptors, nfds_t count, const timespec* time, const sigset_t* set) {
+  const Meanwhile blocked(set);
+  timespec left = time ? *time : timespec{};  // the kernel writes there what is left
+  const long limit = time ? as_long(&left) : 0;
+  return answer(while_they_come(told_by(descriptors, count), 1, [&] {
+    return until_interrupted([&] {
+      return cancellable_call(SYS_ppoll, as_long(descriptors), static_cast<long>(count), limit, as_long(blocked.mask()), kMaskBytes);
+    });
+  }));
+}
+
+int select_descriptors(int count, fd_set* in, fd_set* out, fd_set* other, timeval* time) {
+  if (time && (time->tv_sec < 0 || time->tv_usec < 0)) return answer(-EINVAL);
+  timespec left{};
+  if (time) left = {time->tv_sec + time->tv_usec / 1'000'000, time->tv_usec % 1'000'000 * 1000};
+  const int result = select_for(count, in, out, other, time ? &left : nullptr, nullptr);
+  if (time) *time = {left.tv_sec, left.tv_nsec / 1000};
+  return result;
+}
+
+int select_descriptors_masked(int count, fd_set* in, fd_set* out, fd_set* other, const timespec* time, const sigset_t* set) {
+  timespec left = time ? *time : timespec{};
+  return select_for(count, in, out, other, time ? &left : nullptr, set);
+}
+
+int wait_with_mask(const sigset_t* set) {
+  const Meanwhile blocked(set);
+  return answer(until_interrupted([&] { return cancellable_call(SYS_rt_sigsuspend, as_long(blocked.mask()), kMaskBytes); }));
 }
 
 int wait_for_events(int fd, epoll_event* events, int most, int milliseconds) {
@@ -57,10 +111,11 @@ int wait_for_events(int fd, epoll_event* events, int most, int milliseconds) {
   return wait_for(milliseconds, 0, [&](int left) { return cancellable_call(SYS_epoll_wait, fd, as_long(events), most, left); });
 }
 
-int wait_for_events_masked(int fd, epoll_event* events, int most, int milliseconds, const sigset_t* mask) {
-  if (int got; wait_with_signals(fd, events, most, milliseconds, mask, got)) return got;
+int wait_for_events_masked(int fd, epoll_event* events, int most, int milliseconds, const sigset_t* set) {
+  const Meanwhile blocked(set);
+  if (int got; wait_with_signals(fd, events, most, milliseconds, blocked.mask(), got)) return got;
   return wait_for(milliseconds, 0, [&](int left) {
-    return cancellable_call(SYS_epoll_pwait, fd, as_long(events), most, left, as_long(mask), kMaskBytes);
+    return cancellable_call(SYS_epoll_pwait, fd, as_long(events), most, left, as_long(blocked.mask()), kMaskBytes);
   });
 }
 

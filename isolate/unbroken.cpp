@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstring>
 #include <ucontext.h>
+#include <utility>
 
+#include "actions.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
+#include "thread.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -16,7 +19,24 @@ __thread int deep = 0;
 __thread bool is_put_off = false;
 __thread std::uint64_t mask_before = 0;
 
+constexpr int kFirstQueued = 34, kCarrier = 33;
+
 void in_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+bool send_self(const siginfo_t& info) noexcept {
+  return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), info.si_signo, as_long(&info)));
+}
+
+/// False: nothing was kept, or it is pending as others are.
+bool send_carrier() noexcept {
+  if (!self || self->put_off.si_signo == 0) return false;
+  siginfo_t carrier{};
+  carrier.si_signo = kCarrier;
+  carrier.si_code = SI_QUEUE;
+  if (send_self(carrier)) return true;
+  send_self(std::exchange(self->put_off, siginfo_t{}));
+  return false;
+}
 
 }  // namespace
 
@@ -31,19 +51,27 @@ Unbroken::~Unbroken() {
   in_order();
   if (!is_put_off) return;  // and if it was, nothing has come since
   is_put_off = false;
-  restore_signals(mask_before);
+  if (!send_carrier()) restore_signals(mask_before);
 }
 
 bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept {
   if (deep == 0) return false;
   std::uint64_t mask;
   std::memcpy(&mask, &context.uc_sigmask, sizeof mask);
-  if (failed(raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), signal, as_long(&info)))) return false;
-  if (!is_put_off) mask_before = mask;
+  if (signal >= kFirstQueued && self && self->put_off.si_signo == 0) self->put_off = info;
+  else if (!send_self(info)) return false;
+  mask_before = mask;  // of several that came at once the first to have come is put off last, and it found the section's
   is_put_off = true;
   mask |= kProgramSignals;
   std::memcpy(&context.uc_sigmask, &mask, sizeof mask);
   return true;
+}
+
+void handle_put_off(ucontext_t& context) {
+  if (!self || self->put_off.si_signo == 0) return;
+  siginfo_t info = std::exchange(self->put_off, siginfo_t{});
+  std::memcpy(&context.uc_sigmask, &mask_before, sizeof mask_before);
+  deliver_as_kernel(info, context);
 }
 
 }  // namespace mortise::isolate

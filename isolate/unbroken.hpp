@@ -4,6 +4,9 @@
 //   signal               deliver (actions.cpp): blocks all,                 deliver: the handler runs
 //                        sends itself the signal again
 //
+// One of those that queue would come behind what has been queued meanwhile. It is kept instead, and at the end the thread sends itself the
+// runtime's signal, whose handler is the program's then.
+//
 // Blocking signals takes two system calls, longer than most of what is done inside. Here only a signal that really comes pays.
 #pragma once
 
@@ -23,5 +26,8 @@ class Unbroken {
 
 /// In a handler, before the program's: whether the signal was put off to the end of the section that it came into.
 bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept;
+
+/// In the handler of the runtime's signal, the last thing: what was kept.
+void handle_put_off(ucontext_t& context);
 
 }  // namespace mortise::isolate

@@ -12,6 +12,7 @@
 
 #include "cancel.hpp"
 #include "children.hpp"
+#include "orphans.hpp"
 #include "parents.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
@@ -113,10 +114,12 @@ long wait_for_any(Wait& w, int group) {
   pthread_testcancel();
   bool only_looks = w.options & WNOHANG;
   for (int sleep = kFirstMs, interrupted = 0;; sleep = sleep < kMostMs ? sleep * 2 : kMostMs) {
+    const std::uint32_t before = times_handed_on();
     const long own = call(&at_once, w, WNOHANG);
     if (has_told(w, own) || (failed(own) && own != -ECHILD)) return own;
     Ends ends;
     ends.add_children(group);
+    if (!ends && own == -ECHILD && are_handed_on_since(before)) continue;
     if (!ends && own == -ECHILD) return own;
     const int ended = ends.wait(only_looks ? 0 : sleep);
     ends.close();
@@ -135,10 +138,14 @@ long wait_for_any(Wait& w, int group) {
 long wait(Wait& w) {
   int group = 0;
   if (is_thread() && live_threads.load() > 1 && is_for_any(w, group)) return wait_for_any(w, group);
-  const long own = call(&cancellable_call, w, 0);
-  if (own != -ECHILD || !is_thread()) return own;
-  if (w.by_id && w.kind == P_PIDFD) w.kind = P_PID, w.pid = pid_of(w.pid);
-  return names_one(w) && w.pid > 0 ? wait_for_anothers(w) : own;
+  for (;;) {
+    const std::uint32_t before = times_handed_on();
+    const long own = call(&cancellable_call, w, 0);
+    if (own != -ECHILD || !is_thread()) return own;
+    if (w.by_id && w.kind == P_PIDFD) w.kind = P_PID, w.pid = pid_of(w.pid);
+    const long anothers = names_one(w) && w.pid > 0 ? wait_for_anothers(w) : own;
+    if (anothers != -ECHILD || !are_handed_on_since(before)) return anothers;  // or it has come to be another's, or one's own
+  }
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ from .conftest import HERE, ROOT, build, run
 UNSUPPORTED = 78
 TOLD = {
     "own-clone": "the program makes threads by clone(CLONE_VM) of its own",
-    "io_uring": "io_uring: device or kernel object bound to one address space: unsupported",
-    "libaio": "libaio context: device or kernel object bound to one address space: unsupported",
+    "libaio-before": "device or kernel object bound to one address space: unsupported",
     "userfaultfd": "userfaultfd: device or kernel object bound to one address space: unsupported",
     "device": "mmap of a device: device or kernel object bound to one address space: unsupported",
     "inline-futex": "sleeps on a private futex at 0x",
@@ -25,6 +24,14 @@ def test_told_in_one_line(program, isolated, way):
     done = isolated([program("cannot"), way])
     assert len(done.said) == 1 and TOLD[way] in done.said[0], done.err
     assert done.status == UNSUPPORTED
+
+
+@pytest.mark.parametrize("way, what", [("io_uring", "io_uring"), ("libaio", "libaio context")])
+def test_what_a_program_may_do_without(program, isolated, way, what):
+    """It has another way where the system has none."""
+    done = isolated([program("cannot"), way])
+    assert done.said == [f"mortise threads: {what}: kernel object bound to one address space: answered ENOSYS"]
+    assert (done.status, done.out) == (0, f"{way} 1 1\nwent on\n")
 
 
 def test_the_user_may_insist(program, isolated):
@@ -85,7 +92,7 @@ def test_limited_address_space_keeps_ordinary_threads(program, isolated):
 def test_wrong_setting(program, isolated):
     done = isolated([program("sync")], env={"MORTISE_THREADS_MAX": "many"})
     assert done.status == 0 and len(done.said) == 1
-    assert "MORTISE_THREADS_MAX=many is not a whole number from 2 to 1024; using 255" in done.said[0]
+    assert "MORTISE_THREADS_MAX=many is not a whole number from 2 to 1024; using 1024" in done.said[0]
 
 
 def test_ordinary_threads_on_request(program, isolated):
@@ -110,7 +117,7 @@ def test_the_command_takes_the_setting_of_threads(program):
     done = mortise("--max", "9", "--", program("cannot"), "many", MORTISE_THREADS_MAX="8")
     assert "9 threads live at once" in done.err
     done = mortise("--", program("apart"), MORTISE_THREADS_MAX="abc")
-    assert done.status == 0 and "MORTISE_THREADS_MAX=abc is not a whole number from 2 to 1024; using 255" in done.err
+    assert done.status == 0 and "MORTISE_THREADS_MAX=abc is not a whole number from 2 to 1024; using 1024" in done.err
 
 
 def test_the_command_keeps_the_status(program):

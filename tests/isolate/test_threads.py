@@ -27,6 +27,10 @@ def test_threads_made_by_several_threads_at_once(program, same_both_ways):
     assert same_both_ways([program("creators")], times=40).out == "made 80 failed 0\n"
 
 
+def test_hundreds_of_threads(program, same_both_ways):
+    assert same_both_ways([program("crowd")]).status == 0
+
+
 def test_threads_made_while_something_is_done_in_all(program, isolated):
     assert isolated([program("newcomers")]).out == "stale: 0\n"
 
@@ -75,11 +79,6 @@ def test_nothing_is_held_when_the_end_is_known(program, same_both_ways, tmp_path
     assert "free 1" in same_both_ways([program("death"), tmp_path / "file", way], times=5).out
 
 
-def test_a_signal_that_is_blocked_ends_nobody(program, same_both_ways, tmp_path):
-    """Nor its threads: main ends by it when it unblocks it, and then the kernel alone sees to the others."""
-    same_both_ways([program("death"), tmp_path / "file", "blocked", "whoever holds it"])
-
-
 def test_kill_by_pid_ends_the_whole_program(program, same_both_ways):
     same_both_ways([program("ends"), "kill-self"])
 
@@ -88,8 +87,16 @@ def test_deferred_cancellation(program, same_both_ways):
     same_both_ways([program("cancel")], times=5)
 
 
+def test_cancellation_of_a_thread_that_ends(program, same_both_ways):
+    same_both_ways([program("cancelled_ends")], times=5)
+
+
 def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
+
+
+def test_children_that_the_kernel_is_asked_for(program, same_both_ways):
+    assert same_both_ways([program("raw_forks")], times=5).out.count("value 1") == 5
 
 
 def test_children_that_are_forked_while_others_change_what_is_mapped(program, same_both_ways):
@@ -114,6 +121,15 @@ def test_a_lock_stays_when_the_last_thread_has_just_been_joined(program, same_bo
 def test_places_that_are_used_again(program, same_both_ways):
     """Unmapped twice, mapped over, over a file: nobody gets another's pages, and no file is emptied."""
     assert same_both_ways([program("places")], times=3).out == "apart\n"
+
+
+def test_mappings_of_more_than_there_is_room_for(program, same_both_ways):
+    """One after the other: a server would run into it some day."""
+    assert same_both_ways([program("large_files")], times=1).out == "read: 200\n" * 2
+
+
+def test_memory_where_stacks_were(program, same_both_ways):
+    assert same_both_ways([program("old_stacks")], times=5).out == "all: 1\n"
 
 
 def test_threads_that_are_asked_for_by_name(program, same_both_ways):
@@ -145,6 +161,11 @@ def test_memory_that_the_program_reserves(program, same_both_ways):
     assert same_both_ways([program("reserved")]).out == "forbidden: 1 1\n" * 3
 
 
+def test_memory_that_a_database_reserves(program, same_both_ways):
+    """Hundreds of gigabytes, of which it opens what it needs."""
+    assert "-1" not in same_both_ways([program("reservations")]).out
+
+
 def test_what_malloc_reserves_is_not_forbidden(program, same_both_ways):
     """Each piece that an arena grows by would stop all threads."""
     assert same_both_ways([program("crash_reporter")]).out == "forbidden: 0\n"
@@ -173,14 +194,6 @@ def test_what_memory_calls_answer(program, same_both_ways):
 
 def test_calls_with_a_time_limit_wait_for_all_of_it(program, same_both_ways):
     assert same_both_ways([program("timed")]).out.count("waited") == 9
-
-
-def test_timers_are_the_programs(program, same_both_ways):
-    same_both_ways([program("timers")], times=10)
-
-
-def test_a_deleted_timer_is_none_of_the_next_one(program, same_both_ways):
-    assert same_both_ways([program("retired_timers")], times=5).out == "wrong: 0\n"
 
 
 def test_memory_that_the_kernel_is_handed(program, same_both_ways):
@@ -222,72 +235,10 @@ def test_a_wait_for_a_lock_that_was_left_by_a_jump(program, same_both_ways, tmp_
     same_both_ways([program("descriptors"), "jumped", tmp_path])
 
 
-@pytest.mark.parametrize("what", ["reads", "maps", "writes"])
-def test_mappings_while_signals_come(program, isolated, tmp_path, what):
-    """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""
-    done = isolated([program("handlers"), what, tmp_path / "file"])
-    assert (done.status, done.out) == (0, "done\n"), done.err
-
-
 def test_private_mappings_by_the_thousand(program, isolated, tmp_path):
     """Each is remembered until it is unmapped, and no longer."""
     done = isolated([program("handlers"), "one after the other", tmp_path / "file"])
     assert (done.status, done.out) == (0, "done\n"), done.err
-
-
-@pytest.mark.parametrize("what", ["maps", "jumps", "waits"])
-def test_memory_is_mapped_while_signals_come(program, same_both_ways, what):
-    """A handler maps as well, leaves by a jump, or waits for a thread that maps: no lock is held meanwhile."""
-    same_both_ways([program("arenas"), what], times=2)
-
-
-def test_actions_are_the_whole_programs(program, same_both_ways):
-    same_both_ways([program("actions")], times=5)
-
-
-def test_a_handler_from_before_that_blocks_all_signals(program, same_both_ways):
-    assert same_both_ways([program("full_mask")]).out == "in a handler: x\n"
-
-
-def test_signals(program, same_both_ways):
-    same_both_ways([program("signals")], times=5)
-
-
-@pytest.mark.parametrize("way, status", [([], 0), (["exec"], 21)])
-def test_a_handler_does_what_it_interrupts(program, same_both_ways, way, status):
-    assert same_both_ways([program("publishers"), *way]).status == status
-
-
-def test_what_threads_and_their_children_do_with_signals_of_a_terminal(program, same_both_ways):
-    assert same_both_ways([program("terminal")], times=5).status == 0
-
-
-def test_calls_that_any_handler_ends(program, same_both_ways):
-    same_both_ways([program("interrupted")])
-
-
-def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
-    same_both_ways([program("let_in")], times=2)
-
-
-def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
-    same_both_ways([program("sigwait")], times=10)
-
-
-def test_a_thread_reads_the_signals_of_the_program(program, same_both_ways):
-    same_both_ways([program("signal_files")], times=10)
-
-
-@pytest.mark.parametrize("how", ["several", "exclusive", "many", "main", "thread"])
-def test_threads_wait_in_epoll_for_the_signals_of_the_program(program, same_both_ways, how):
-    """Whichever of them put the signalfd there, and whatever else is in it."""
-    same_both_ways([program("epoll_signals"), how], times=10)
-
-
-@pytest.mark.parametrize("how", ["sigwait", "read", "poll", "epoll"])
-def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
-    """They would be lost while it cleans up."""
-    same_both_ways([program("cancelled_waits"), how], times=5)
 
 
 @pytest.mark.parametrize("name", ["sync", "cpp20", "memory", "family", "cancel", "signals"])
@@ -336,8 +287,26 @@ def test_any_child_of_any_thread(program, same_both_ways):
     assert same_both_ways([program("any_child")], times=5).out.endswith("descriptors: 0\nthe others: 90\n")
 
 
+def test_children_that_outlive_their_thread(program, same_both_ways):
+    assert same_both_ways([program("orphans")], times=10).out.endswith("none left: 1, told: 1\n")
+
+
+def test_children_that_the_program_traces(program, same_both_ways):
+    """A debugger would wait for ever for the first stop."""
+    assert same_both_ways([program("traced")], times=5).out == "stops: 3, status 7\nsilent: 1, status 9\n" * 3
+
+
 def test_everybody_knows_the_parent(program, same_both_ways):
     same_both_ways([program("parents")])
+
+
+def test_libc_knows_the_programs_number(program, same_both_ways):
+    assert "sent: 1 \n" in same_both_ways([program("libc_names")]).out
+
+
+@pytest.mark.parametrize("when", [[], ["before the first thread"]])
+def test_barriers_reach_every_thread(program, same_both_ways, when):
+    assert "barrier: 0\n" in same_both_ways([program("registered"), *when]).out
 
 
 def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
@@ -349,6 +318,13 @@ def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
 def test_libraries_loaded_late(program, same_both_ways, who, model):
     library = program("counting", "-shared", "-fPIC", f"-ftls-model={model}")
     assert same_both_ways([program("late_library"), library, who]).status == 0
+
+
+def test_libraries_that_the_program_says_the_folder_of(program, same_both_ways):
+    """The loader looks there for the library that calls, which must not be ours."""
+    library = program("counting", "-shared", "-fPIC")
+    folder = f"-Wl,--enable-new-dtags,-rpath,{library.parent}"
+    assert same_both_ways([program("by_name", folder), library.name]).out == "next: 1011\n" * 3
 
 
 @pytest.mark.parametrize("way", ["memory", "deleted", "unmapped"])

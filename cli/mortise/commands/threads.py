@@ -36,7 +36,7 @@ def command(
     trap_futex: bool = typer.Option(
         False, "--trap-futex", help="Catch futex calls compiled into the program (OpenMP's libgomp makes such)."
     ),
-    max_threads: int = typer.Option(255, "--max", min=2, max=1024, help="How many threads may live at once."),
+    max_threads: int = typer.Option(1024, "--max", min=2, max=1024, help="How many threads may live at once."),
     watch: bool = typer.Option(
         False, "--watch", help="Find the cache lines that threads fight over; costs time while the program runs."
     ),

@@ -1,5 +1,6 @@
 // Programs whose threads cannot live apart, one a name: each is to be told so in one line.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -33,10 +34,10 @@ static void* work(void* unused) {
     syscall(SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FS | CLONE_FILES, stack + sizeof stack, NULL,
             NULL, 0);
   }
-  if (!strcmp(way, "io_uring")) printf("io_uring %d\n", syscall(SYS_io_uring_setup, 4, NULL) < 0);
-  if (!strcmp(way, "libaio")) {
-    unsigned long context = 0;
-    printf("libaio %ld\n", syscall(SYS_io_setup, 1, &context));
+  unsigned long context = 0;
+  if (!strcmp(way, "io_uring") || !strcmp(way, "libaio")) {
+    const long made = way[1] == 'o' ? syscall(SYS_io_uring_setup, 4, NULL) : syscall(SYS_io_setup, 1, &context);
+    printf("%s %d %d\n", way, made < 0, errno == ENOSYS);
   }
   if (!strcmp(way, "userfaultfd")) printf("userfaultfd %d\n", syscall(SYS_userfaultfd, 1) >= 0);
   if (!strcmp(way, "device")) {
@@ -65,6 +66,8 @@ int main(int count, char** arguments) {
     printf("made %d refused %d\n", made, refused);
     return 0;
   }
+  unsigned long context = 0;
+  if (!strcmp(way, "libaio-before")) syscall(SYS_io_setup, 1, &context);
   pthread_create(&thread, NULL, work, NULL);
   if (!strcmp(way, "inline-futex-in-main")) inline_futex(FUTEX_WAIT, 0);
   if (!strcmp(way, "inline-futex")) {

@@ -1,0 +1,92 @@
+"""If these fail, signals or timers of a threaded program reach other threads than they should with isolated threads, or none."""
+
+import pytest
+
+
+def test_a_signal_that_is_blocked_ends_nobody(program, same_both_ways, tmp_path):
+    """Nor its threads: main ends by it when it unblocks it, and then the kernel alone sees to the others."""
+    same_both_ways([program("death"), tmp_path / "file", "blocked", "whoever holds it"])
+
+
+def test_timers_are_the_programs(program, same_both_ways):
+    same_both_ways([program("timers")], times=10)
+
+
+def test_a_deleted_timer_is_none_of_the_next_one(program, same_both_ways):
+    assert same_both_ways([program("retired_timers")], times=5).out == "wrong: 0\n"
+
+
+@pytest.mark.parametrize("what", ["reads", "maps", "writes"])
+def test_mappings_while_signals_come(program, isolated, tmp_path, what):
+    """A handler, or another thread's call to all, comes in the middle of a mapping: neither waits for the other for ever."""
+    done = isolated([program("handlers"), what, tmp_path / "file"])
+    assert (done.status, done.out) == (0, "done\n"), done.err
+
+
+@pytest.mark.parametrize("what", ["maps", "jumps", "waits"])
+def test_memory_is_mapped_while_signals_come(program, same_both_ways, what):
+    """A handler maps as well, leaves by a jump, or waits for a thread that maps: no lock is held meanwhile."""
+    same_both_ways([program("arenas"), what], times=2)
+
+
+def test_actions_are_the_whole_programs(program, same_both_ways):
+    same_both_ways([program("actions")], times=5)
+
+
+def test_a_handler_from_before_that_blocks_all_signals(program, same_both_ways):
+    assert same_both_ways([program("full_mask")]).out == "in a handler: x\n"
+
+
+def test_signals(program, same_both_ways):
+    same_both_ways([program("signals")], times=5)
+
+
+@pytest.mark.parametrize("way, status", [([], 0), (["exec"], 21)])
+def test_a_handler_does_what_it_interrupts(program, same_both_ways, way, status):
+    assert same_both_ways([program("publishers"), *way]).status == status
+
+
+def test_what_threads_and_their_children_do_with_signals_of_a_terminal(program, same_both_ways):
+    assert same_both_ways([program("terminal")], times=5).status == 0
+
+
+def test_calls_that_any_handler_ends(program, same_both_ways):
+    same_both_ways([program("interrupted")])
+
+
+def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
+    same_both_ways([program("let_in")], times=2)
+
+
+def test_main_blocks_what_ends_the_program(program, same_both_ways):
+    assert same_both_ways([program("blocked_by_main")], times=2).status == -15
+
+
+def test_signals_that_come_at_once(program, same_both_ways):
+    """One of them would be blocked for ever, or queued ones handled in another order."""
+    assert same_both_ways([program("signals_at_once")]).out == "blocked: 0, wrong: 0\n"
+
+
+def test_signals_let_in_by_a_call(program, same_both_ways):
+    """Their handlers may touch what is new to the thread; and such a call waits for a signalfd."""
+    assert same_both_ways([program("masked_waits")], times=5).status == 0
+
+
+def test_a_thread_waits_for_the_signals_of_the_program(program, same_both_ways):
+    same_both_ways([program("sigwait")], times=10)
+
+
+def test_a_thread_reads_the_signals_of_the_program(program, same_both_ways):
+    same_both_ways([program("signal_files")], times=10)
+
+
+@pytest.mark.parametrize("how", ["several", "exclusive", "many", "main", "thread"])
+def test_threads_wait_in_epoll_for_the_signals_of_the_program(program, same_both_ways, how):
+    """Whichever of them put the signalfd there, and whatever else is in it."""
+    same_both_ways([program("epoll_signals"), how], times=10)
+
+
+@pytest.mark.parametrize("how", ["sigwait", "read", "poll", "epoll"])
+def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
+    """They would be lost while it cleans up."""
+    same_both_ways([program("cancelled_waits"), how], times=5)
