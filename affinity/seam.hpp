@@ -76,6 +76,10 @@ struct PlannedWay {
 [[gnu::weak]] void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept;
 /// Samples memory accesses `per_second` times in each second of CPU time, from now on.
 [[gnu::weak]] bool start_profile(unsigned per_second) noexcept;
+/// Around a fork: no sample is taken meanwhile, and the child, which has no timer of its parent's, begins anew.
+[[gnu::weak]] void hold_profile() noexcept;
+[[gnu::weak]] void release_profile() noexcept;
+[[gnu::weak]] void restart_profile() noexcept;
 /// The program ends, or asks: appends to the dump.
 [[gnu::weak]] void dump_analysis(os::Output& out) noexcept;
 

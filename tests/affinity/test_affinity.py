@@ -228,6 +228,18 @@ def test_a_profile_finds_the_list_that_is_walked(watch):
     assert found["profile"][0]["samples"] >= found["profile"][0]["in_nodes"] >= sum(heat.values()) > 0
 
 
+def test_children_of_a_program_that_is_sampled_end_and_tell_of_their_own_samples(tmp_path):
+    """A fork amid a sample left a child that waited for ever for its end; and its parent's samples were counted twice."""
+    conf = f"affinity_dump={tmp_path}/dump.%p,affinity_misses=1,affinity_mode=chain,affinity_profile=2000"
+    done = run([program("affinity", "forks")], NAME, env={"MORTISE_CONF": conf}, timeout=120)
+    assert done.ok().out == "0 failed\n"
+    parent, *children = sorted((chains.read(path) for path in tmp_path.glob("dump.*")), key=lambda d: d["run"]["pid"])
+    samples = [child["profile"][0]["samples"] for child in children]
+    assert len(samples) == 200 and sum(samples[:-1]) <= 199, "they end at once"
+    assert samples[-1] > 10 and sum(h["samples"] for h in children[-1]["heat"]) > 0, "this one works, and is sampled as well"
+    assert parent["profile"][0]["samples"] > 0
+
+
 def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
     done = run(["/bin/true"], NAME, env={"MORTISE_AFFINITY_DUMP": tmp_path / "none" / "dump"}).ok()
     assert done.err.startswith(f"mortise[{NAME}] warning: cannot write {tmp_path}/none/dump") and done.err.count("\n") == 1
