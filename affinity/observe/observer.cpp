@@ -266,14 +266,17 @@ void Observer::count(Node& n, std::uintptr_t stack_end) noexcept {
 void Observer::give_pool(Node& n) noexcept {
   Node& r = root(n.id);
   if (r.pool) return;
-  if (options_.mode != Mode::graph) r.has_own_pool = true;
-  r.pool = r.has_own_pool ? make_pool(r.size_class, r.id) : class_pool(r.size_class);
+  const bool wants_own = r.has_own_pool || options_.mode != Mode::graph;
+  Pool* const own = wants_own ? make_pool(r.size_class, r.id) : nullptr;
+  r.has_own_pool = own != nullptr;
+  r.pool = own ? own : class_pool(r.size_class);
 }
 
+/// Null when there are too many, or no memory: what many nodes share is nobody's own, and is never told to give way to another pool.
 Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
-  if (pools_ + 1 >= kNodesMax) return class_pool(size_class);
+  if (pools_ + 1 >= kNodesMax) return nullptr;
   auto* const p = reinterpret_cast<Pool*>(analysis_memory(sizeof(Pool)));
-  if (!p) return &forwarding_;
+  if (!p) return nullptr;
   p->id = ++pools_;
   p->size_class = size_class;
   p->tag = tag;
@@ -281,8 +284,8 @@ Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
   return p;
 }
 Pool* Observer::make_mixed_pool() noexcept {
-  Pool* const p = pools_ + 1 < kNodesMax ? make_pool(0, kNoNode) : nullptr;
-  if (!p || p == &forwarding_) return nullptr;
+  Pool* const p = make_pool(0, kNoNode);
+  if (!p) return nullptr;
   p->is_mixed = !p->is_forwarding;
   return p;
 }
