@@ -240,6 +240,12 @@ def test_children_of_a_program_that_is_sampled_end_and_tell_of_their_own_samples
     assert parent["profile"][0]["samples"] > 0
 
 
+def test_what_others_release_of_a_thread_that_has_ended_goes_back_to_the_system():
+    """Or the memory of a thread that built something, and ended, would stay for good when that is thrown away."""
+    built, trimmed = map(int, run([program("affinity", "heirs")], NAME, env={"MORTISE_CONF": "purge_ms=-1"}).ok().out.split())
+    assert built > 30000 and trimmed < built / 2
+
+
 def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
     done = run(["/bin/true"], NAME, env={"MORTISE_AFFINITY_DUMP": tmp_path / "none" / "dump"}).ok()
     assert done.err.startswith(f"mortise[{NAME}] warning: cannot write {tmp_path}/none/dump") and done.err.count("\n") == 1
