@@ -164,8 +164,7 @@ Caller* Observer::judged_caller_of(std::uintptr_t address, std::uint32_t& number
 std::uint16_t Observer::known_module(const Module& m) noexcept {
   if (!m) return 0;
   for (std::uint32_t i = 1; i <= modules_.last(); ++i)
-    if (!modules_[i].is_gone && modules_[i].module.first == m.first && modules_[i].module.dynamic == m.dynamic)
-      return static_cast<std::uint16_t>(i);
+    if (!modules_[i].is_gone && modules_[i].module == m) return static_cast<std::uint16_t>(i);
   const std::uint32_t number = modules_.add();
   if (number) modules_[number].module = m;
   return static_cast<std::uint16_t>(number);
@@ -176,9 +175,7 @@ void Observer::code_unloaded() noexcept {
   bool any = false;
   for (std::uint32_t i = 1; i <= modules_.last(); ++i) {
     KnownModule& k = modules_[i];
-    if (k.is_gone) continue;
-    const Module now = module_of(k.module.first);
-    if (now.first == k.module.first && now.last == k.module.last && now.dynamic == k.module.dynamic) continue;
+    if (k.is_gone || k.is_loaded()) continue;
     k.is_gone = any = true;
     if (&unloaded) unloaded(k.module.first, k.module.last);
   }

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -244,6 +245,14 @@ def test_what_others_release_of_a_thread_that_has_ended_goes_back_to_the_system(
     """Or the memory of a thread that built something, and ended, would stay for good when that is thrown away."""
     built, trimmed = map(int, run([program("affinity", "heirs")], NAME, env={"MORTISE_CONF": "purge_ms=-1"}).ok().out.split())
     assert built > 30000 and trimmed < built / 2
+
+
+def test_modules_that_libc_has_unloaded_by_itself_are_not_asked_for_their_names(watch):
+    """Their names are gone with them: what lay there since was written into the dump."""
+    done, found = watch(program("affinity", "charsets"), conf="affinity_objects=1")
+    done.ok()
+    assert any(not m["loaded"] for m in found["modules"]), "converters that allocate have come and gone"
+    assert all(Path(m["path"]).is_file() for m in found["modules"] if m["loaded"])
 
 
 def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
