@@ -3,7 +3,12 @@
 A plan is text, a line a module and a line a node; `affinity/place/plan.hpp` describes it and reads it inside the allocator.
 """
 
+import fcntl
+import os
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,7 +59,7 @@ class AffinityPlan:
 def read(path: Path) -> AffinityPlan:
     """A plan file, refused in one line that names what is wrong with it."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as e:
         raise WrongUse(f"cannot read the plan '{path}': {e}") from None
     plan, numbers, keys = AffinityPlan(), {}, []
@@ -165,9 +170,38 @@ def cooled(plan: AffinityPlan) -> AffinityPlan:
 
 def update(path: Path, processes: list[dict[str, Any]]) -> AffinityPlan:
     """Brings the plan at `path`, made if there is none, up to date with what a run found."""
-    plan = read(path) if path.exists() and path.stat().st_size else AffinityPlan()
-    for process in processes:
-        plan = merged(plan, from_process(process))
-    plan = cooled(plan)
-    formats.write(path, plan.text())
+    with alone(path):
+        plan = read(path) if path.exists() and path.stat().st_size else AffinityPlan()
+        for process in processes:
+            plan = merged(plan, from_process(process))
+        plan = cooled(plan)
+        put(path, plan.text())
     return plan
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Who brings the same plan up to date meanwhile waits, and begins with what we leave."""
+    with ExitStack() as opened:
+        with suppress(OSError):  # what cannot be locked, or not be opened: writing says so
+            file = opened.enter_context(path.open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            while not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # replaced while we waited
+                file = opened.enter_context(path.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def put(path: Path, text: str) -> None:
+    """Whole or not at all: a program that starts meanwhile follows the plan that was there."""
+    path = path.resolve()
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if not path.is_file():
+            raise OSError
+        fresh.write_text(text, encoding="utf-8")
+        shutil.copymode(path, fresh)
+        fresh.replace(path)
+    except OSError:  # a folder that takes no new file, or something that is no file
+        fresh.unlink(missing_ok=True)
+        formats.write(path, text)

@@ -55,6 +55,8 @@ def variable_name(variable: dict[str, Any], process: dict[str, Any]) -> str:
     where = "?"
     for module in process["modules"]:
         if module["loaded"] and module["first"] <= variable["place"] < module["last"]:
+            if variable["type"] == "global" and (name := symbols.variable(module["path"], variable["place"] - module["first"])):
+                return name
             place = symbols.place(module["path"], variable["place"] - module["bias"])
             where = (place["symbol"] or "").split("(")[0] or f"{Path(module['path']).name}+{place['offset']:#x}"
     if variable["type"] == "stack":

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from mortise import affinity_plans, chains
+from mortise import affinity_plans, chains, shape
 from support.allocators import BUILD, ROOT, program, run
 
 NAME = "hslab+affinity"
@@ -78,7 +78,9 @@ def test_pairs_allocated_in_turn_and_linked_share_lines(watch):
     cell, patient = sorted(n["id"] for n in found["nodes"] if n["pool"])
     offsets = {(e["from"], e["to"]): e["offset"] for e in found["edge"]}
     assert offsets[cell, patient] == 8, "the field that points to the patient"
-    assert any(v["type"] == "global" for v in found["variable"]), "the head of the list is a global"
+    chains.name_places(found)
+    names = {v["name"] for v in shape.graph(found)["variables"] if v["type"] == "global"}
+    assert "head" in names, "the head of the list is a global, and has its name"
 
 
 def test_nodes_of_one_size_that_lead_to_each_other_through_a_third_share_a_pool_and_two_lists_of_one_owner_do_not(watch):
@@ -290,6 +292,16 @@ def test_the_command_draws_keeps_and_follows(tmp_path):
     assert mortise("--graph", picture, "--plan", plan, "--json", data, *words).returncode == 0
     assert json.loads(data.read_text())["processes"][0]["analysis"][0]["runs"] == 0, "the second run follows the plan"
     assert picture.read_text().startswith("digraph")
+
+
+def test_a_plan_is_followed_whatever_its_name_and_refused_where_it_is_too_long(tmp_path):
+    plan, data = tmp_path / "a,b=c ü.plan", tmp_path / "g.json"
+    for _ in range(2):
+        done = mortise("--quiet", "--plan", plan, "--json", data, "--", program("affinity", "unrolled"))
+        assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(data.read_text())["processes"][0]["analysis"][0]["runs"] == 0, "the second run follows the plan"
+    long = tmp_path / ("d" * 200)
+    assert "at most 200 characters" in mortise("--plan", long, "--", "true").stderr and not long.exists()
 
 
 def test_the_command_says_how_to_look_at_a_short_program():

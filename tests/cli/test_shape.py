@@ -2,13 +2,18 @@
 or a plan would name other allocation contexts than the run it was made from."""
 
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import expect
 
-from mortise import affinity_plans, shape, shape_page
+from mortise import affinity_plans, shape, shape_page, symbols
+from mortise.chains import documents, name_places
 from mortise.errors import WrongUse
 
 from cli.test_page import browser  # noqa: F401
@@ -128,6 +133,50 @@ def test_another_build_of_a_module_replaces_what_was_known_of_it(process, tmp_pa
     rebuilt = process | {"modules": [process["modules"][0] | {"build_id": "0000"}], "nodes": process["nodes"][:2]}
     plan = affinity_plans.update(path, [rebuilt])
     assert len(plan.nodes) == 2 and list(plan.modules) == ["0000"]
+
+
+def test_runs_that_bring_one_plan_up_to_date_at_once_lose_nothing(process, tmp_path):
+    path = tmp_path / "p.plan"
+    runs = [process | {"nodes": [node(n, n, "push")], "shape": []} for n in range(1, 41)]
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(lambda run: affinity_plans.update(path, [run]), runs):
+            assert affinity_plans.read(path).nodes, "a program that starts meanwhile finds a whole plan"
+    assert sorted(n.objects for n in affinity_plans.read(path).nodes.values()) == [100 * n for n in range(1, 41)]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_plan_stays_the_file_that_it_was(process, tmp_path):
+    (tmp_path / "link.plan").symlink_to(tmp_path / "real.plan")
+    affinity_plans.update(tmp_path / "link.plan", [process])
+    (tmp_path / "real.plan").chmod(0o640)
+    affinity_plans.update(tmp_path / "link.plan", [process])
+    assert (tmp_path / "link.plan").is_symlink() and (tmp_path / "real.plan").stat().st_mode & 0o777 == 0o640
+    assert len(affinity_plans.read(tmp_path / "real.plan").nodes) == 4
+    affinity_plans.update(Path("/dev/null"), [process])
+
+
+def test_of_a_dump_that_was_cut_is_read_what_is_whole(process, tmp_path):
+    (tmp_path / "dump.1").write_text('{"kind": "run", "pid": 1}\n{"kind": "node", "id": 1}\n{"kind": "node", "id"')
+    (tmp_path / "dump.2").write_text('{"kind": "run", "pi')
+    (tmp_path / "dump.3").write_text("")
+    (tmp_path / "dump.4").write_text('{"kind": "run", "pid": 4}\n{"kind": "module", "path": "/a\u2028b"}\n')
+    first, second = documents(tmp_path)
+    assert (first["run"], first["nodes"]) == ({"pid": 1}, [{"id": 1}])
+    assert second["modules"] == [{"path": "/a\u2028b"}], "a line ends at its end only"
+
+
+def test_names_are_asked_for_at_once(monkeypatch):
+    """Or naming what was found in a large program would take longer than its run."""
+    asked, really = [], subprocess.run
+    monkeypatch.setattr(symbols.subprocess, "run", lambda words, **more: asked.append(words) or really(words, **more))
+    module = {"id": 1, "first": 0x1000, "last": 0x9000000, "bias": 0, "loaded": True, "path": sys.executable, "build_id": ID}
+    document = {"modules": [module], "callers": [{"address": 0x200000 + n} for n in range(100)],
+                "nodes": [{"why": 0, "chain": [0x300000 + n, 0x10]} for n in range(100)]}  # fmt: skip
+    name_places(document)
+    assert len(asked) == 1
+    for where in [document["nodes"][7]["chain"][0], document["callers"][9]]:
+        symbols.known.clear()
+        assert symbols.named(where["module"], where["offset"]) == (where["symbol"], where["source"]), "the same as by itself"
 
 
 def test_cold_pools_go_back_to_the_size_class(process, tmp_path):
