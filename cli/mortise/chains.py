@@ -71,23 +71,26 @@ def short(where: dict[str, Any]) -> str:
 
 def show(document: dict[str, Any]) -> None:
     """The pools of each process, on standard error: standard output is the program's."""
-    for process in document["processes"]:
+    for process in [p for p in document["processes"] if p["nodes"]]:
         run = process["run"]
         pooled = [n for n in process["nodes"] if n["pool"]]
         pools = {n["pool"] for n in pooled}
         wrappers = sum(c["verdict"] == "wrapper" for c in process["callers"])
-        screen.progress.print(
+        screen.beside.print(
             f"process {run['pid']}: {len(process['nodes'])} nodes, {len(pooled)} of them pooled in {len(pools)} pools; "
             f"{wrappers} of {run['judged']} functions that allocate are wrappers; {run['frame_rules_unknown']} frames without a rule"
         )
-        if not process["nodes"] and document["mode"] in ("graph", "overhead"):
-            screen.progress.print("too little memory of any size to look who asks for it: --conf affinity_misses=1 looks from the first object on")
         if not pooled:
             continue
         table = Table("pool", "bytes", "of", "chain of calls, malloc's caller first", box=screen.LINES)
-        for n in sorted(pooled, key=lambda one: (one["pool"], one["id"]))[:SHOWN]:
+        for n in sorted(pooled, key=lambda one: (not one["own_pool"], one["pool"], one["id"]))[:SHOWN]:
             kind = "its own" if n["own_pool"] else "size class"
             table.add_row(str(n["pool"]), str(n["bytes"]), n["why"] or kind, " < ".join(short(w) for w in n["chain"]))
-        screen.progress.print(table)
+        screen.beside.print(table)
         if len(pooled) > SHOWN:
-            screen.progress.print(f"and {len(pooled) - SHOWN} more: --json FILE holds all of them")
+            screen.beside.print(f"and {len(pooled) - SHOWN} more: --json FILE holds all of them")
+    quiet = [p["run"]["pid"] for p in document["processes"] if not p["nodes"]]
+    if quiet:
+        screen.beside.print(f"process {quiet[0]}: no nodes" if len(quiet) == 1 else f"{len(quiet)} processes: no nodes")
+    if len(quiet) == len(document["processes"]) and document["mode"] in ("graph", "overhead"):
+        screen.beside.print("too little memory of any size to look who asks for it: --conf affinity_misses=1 looks from the first object on")

@@ -1,5 +1,7 @@
 """Names for places in machine code, asked of binutils' addr2line once everything has ended, and for variables."""
 
+import bisect
+import math
 import subprocess
 from collections.abc import Iterable
 from functools import lru_cache
@@ -37,7 +39,29 @@ def look_up(module: str, offsets: Iterable[int]) -> None:
         function, source = ([line.strip() for line in lines[2 * n : 2 * n + 2]] + ["", ""])[:2]
         source = source.split(" (")[0]
         is_told = source and not source.startswith("??") and not source.endswith((":?", ":0"))
-        known[module, offset] = None if function in ("", "??") else function, source if is_told else None
+        is_named = function not in ("", "??") and (is_told or is_within(module, max(offset - 1, 0)))
+        known[module, offset] = function if is_named else None, source if is_told else None
+
+
+def is_within(module: str, offset: int) -> bool:
+    """Whether a function that the module names reaches so far. Of a stripped one addr2line takes the last name before, whatever follows it."""
+    functions = exported(module)
+    n = bisect.bisect_right(functions, (offset, math.inf)) if functions is not None else 0
+    return functions is None or (n > 0 and offset < functions[n - 1][1])
+
+
+@lru_cache(maxsize=64)
+def exported(module: str) -> list[tuple[int, float]] | None:
+    """From where to where the functions of a stripped module go that it names to others, in order; None of one that has all of its names."""
+    try:
+        with open(module, "rb") as file:
+            if ELFFile(file).get_section_by_name(".symtab"):
+                return None
+        listed = subprocess.run(["nm", "-D", "-S", "--defined-only", module], capture_output=True, text=True, check=False, timeout=120)
+    except (OSError, ELFError, subprocess.TimeoutExpired):
+        return None
+    lines = (line.split() for line in listed.stdout.splitlines())
+    return sorted((int(w[0], 16), int(w[0], 16) + int(w[1], 16)) for w in lines if len(w) == 4 and w[2] in "TtWwiu")
 
 
 def named(module: str, offset: int) -> Names:

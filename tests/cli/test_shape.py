@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import expect
 
 from mortise import affinity_plans, shape, shape_page, symbols
-from mortise.chains import documents, name_places
+from mortise.chains import documents, name_places, show
 from mortise.errors import WrongUse
 
 from cli.test_page import browser  # noqa: F401
@@ -177,6 +177,31 @@ def test_names_are_asked_for_at_once(monkeypatch):
     for where in [document["nodes"][7]["chain"][0], document["callers"][9]]:
         symbols.known.clear()
         assert symbols.named(where["module"], where["offset"]) == (where["symbol"], where["source"]), "the same as by itself"
+
+
+def test_a_stripped_module_names_no_function_that_it_hides(tmp_path):
+    """Or what allocates would go by the name of whatever is exported before it."""
+    source, module = tmp_path / "m.c", tmp_path / "m.so"
+    source.write_text("int first(int n) { return n + 1; }\n__attribute__((noinline, noclone)) static int hidden(int n) { return n * n + n / 3; }\n"
+                      "int last(int n) { return hidden(n) + hidden(n + 1); }\n")  # fmt: skip
+    subprocess.run(["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-o", module, source], check=True)
+    listed = subprocess.run(["nm", module], capture_output=True, text=True, check=True).stdout
+    at = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines() if len(line.split()) == 3}
+    assert [symbols.named(str(module), at[name] + 3)[0] for name in ("first", "hidden", "last")] == ["first", "hidden", "last"]
+    subprocess.run(["strip", module], check=True)
+    symbols.known.clear()
+    symbols.exported.cache_clear()
+    assert [symbols.named(str(module), at[name] + 3)[0] for name in ("first", "hidden", "last")] == ["first", None, "last"]
+
+
+def test_processes_without_nodes_are_told_of_in_one_line(process, capsys):
+    short = process | {"nodes": [], "run": process["run"] | {"judged": 0, "frame_rules_unknown": 0}}
+    long = process | {"run": short["run"], "callers": []}
+    show(document(process) | {"processes": [long, short, short]})
+    said = capsys.readouterr().err
+    assert "4 nodes, 4 of them pooled in 2 pools" in said and "2 processes: no nodes" in said and "affinity_misses" not in said
+    show(document(process) | {"processes": [short]})
+    assert "process 1: no nodes" in (said := capsys.readouterr().err) and "affinity_misses=1" in said
 
 
 def test_cold_pools_go_back_to_the_size_class(process, tmp_path):
