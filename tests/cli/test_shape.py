@@ -106,6 +106,16 @@ def test_large_graphs_show_the_heaviest_and_say_how_many_are_left(process):
     assert "279 contexts more" in shape_page.render(document(many))
 
 
+def test_a_circle_goes_by_who_asks_and_larger_blocks_tie_nothing_together(process):
+    """Of forty circles called xmalloc, drawn into each other, nobody learns anything."""
+    wrapped = process | {"nodes": [n | {"chain": [place(64, "xmalloc"), place(16 * n["id"], f"asks_{n['id']}")]} for n in process["nodes"]]}
+    drawn = shape_page.render(document(wrapped))
+    assert {f">asks_{n}</text>" in drawn for n in range(1, 5)} == {True} and ">xmalloc</text>" not in drawn
+    variable, edge = {"id": 65539, "type": "elsewhere", "place": 0, "offset": 0}, {"offset": 0, "count": 9, "seen": 1}
+    tied = process | {"variable": process["variable"] + [variable], "edge": process["edge"] + [{"from": 65539, "to": n} | edge for n in range(1, 5)]}
+    assert shape.shown(shape.graph(tied)) == shape.shown(shape.graph(process))
+
+
 # -- plans
 
 
