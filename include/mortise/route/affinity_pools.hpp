@@ -228,7 +228,6 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     std::size_t trim(Thread& t) noexcept { return trim_pools(t) + trim_below(this->below, t.below); }
     std::size_t purge_idle() noexcept requires Purges<Below> {
       const std::size_t waiting = this->below.purge_idle();
-      pools_.tidy_orphans();
       pools_.purge(2);  // called every half delay
       return waiting + pools_.dirty_bytes();
     }
@@ -337,7 +336,6 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     std::size_t trim_pools(Thread& t) noexcept {
       const Inside inside(t);
       for (PoolHead* h = t.heads; h; h = h->next_of_thread) pools_.tidy(*h);
-      pools_.tidy_orphans();
       return pools_.trim_mixed() + pools_.purge(0);
     }
     MORTISE_HOT std::uintptr_t address_of_call(const Request& r) const noexcept {

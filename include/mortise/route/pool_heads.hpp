@@ -126,11 +126,6 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     h.next_orphan = h.pool->orphans;
     h.pool->orphans = &h;
   }
-  /// What other threads have released of objects whose threads have ended goes back to the range: nobody else would ever look, if no thread
-  /// needs the pool again. Meanwhile a head is ours. O(heads).
-  void tidy_orphans() noexcept {
-    for (PoolHead* h = take_orphan(nullptr); h; h = take_orphan(h)) orphan(*h);
-  }
   /// A table of `kPageOfHeads` empty entries, and its return.
   PoolHead** take_page() noexcept {
     Held held(ground_.lock);
@@ -153,7 +148,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     return given;
   }
   /// Gives pages of free segments back: all, or those that were free at the call before the last. Returns the bytes given.
+  /// What was released of threads that have ended becomes free first: nobody else would ever look, if no thread needs those pools again.
   std::size_t purge(std::uint16_t rounds) noexcept {
+    for (PoolHead* h = take_orphan(nullptr); h; h = take_orphan(h)) orphan(*h);
     Held held(ground_.lock);
     return ground_.range.purge(rounds);
   }
@@ -242,7 +239,8 @@ template <std::size_t kSegmentBytes> class PoolHeads {
       put(*ground_.range.segment_of(p), p);
     }
   }
-  /// The next head behind `h`, of all, whose thread has ended and of whose objects others have released some. It is in no list then.
+  /// The next head behind `h`, of all, whose thread has ended and of whose objects others have released some. It is ours, and in no list of
+  /// orphans, until `orphan`. O(heads).
   PoolHead* take_orphan(PoolHead* h) noexcept {
     Held held(ground_.lock);
     for (h = h ? h->next_head : heads_; h; h = h->next_head) {
