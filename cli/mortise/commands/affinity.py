@@ -105,6 +105,8 @@ def run(
     lost = None
     if process.returncode < 0 or not starting.is_written(folder / f"dump.{process.pid}"):
         lost = f"'{program[0]}': {starting.why_no_record(process, folder)}, and what was found in it is lost"
+    elif on := starting.heirs(folder):
+        lost = f"'{program[0]}': {starting.went_on(on)}, and what is found there is lost"
     return starting.status_of(process), lost
 
 
