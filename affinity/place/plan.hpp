@@ -21,7 +21,7 @@ namespace mortise::affinity {
 
 class Plan {
  public:
-  static constexpr unsigned kModulesMax = 256, kNodesOfPlanMax = 16384;
+  static constexpr unsigned kModulesMax = 256, kNodesOfPlanMax = kNodesMax;
   static constexpr std::size_t kBuildIdBytes = 32, kFileBytesMax = 16 << 20;
 
   /// Reads `path`. False, after one line on standard error, if it is no plan. `path` must stay.

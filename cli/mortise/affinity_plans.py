@@ -17,6 +17,7 @@ from mortise import formats
 from mortise.errors import WrongUse
 
 FIRST_LINE = "mortise-affinity-plan 1"
+NODES_MAX, MODULES_MAX = 32767, 255  # affinity/place/plan.hpp
 SAMPLES_ENOUGH = 1000  # fewer tell nothing of what is cold
 COLD_SHARE = 0.002  # of all samples: a profiled node below it stays in the pool of its size class
 
@@ -43,14 +44,20 @@ class AffinityPlan:
     pairs: dict[tuple[Key, Key], int] = field(default_factory=dict)
 
     def text(self) -> str:
-        used = [build_id for build_id in self.modules if any(build_id == b for _, c in self.nodes for b, _ in c)]
+        """As much of it as the library takes; what was found first is kept."""
+        asked = {b for _, chain in self.nodes for b, _ in chain}
+        used = [build_id for build_id in self.modules if build_id in asked][:MODULES_MAX]
         number = {build_id: i for i, build_id in enumerate(used, 1)}
-        order = {key: i for i, key in enumerate(self.nodes, 1)}
+        kept = [key for key in self.nodes if all(b in number for b, _ in key[1])][:NODES_MAX]
+        order = {key: i for i, key in enumerate(kept, 1)}
+        pools = {0: 0}
         lines = [FIRST_LINE, *(f"module {number[b]} {b} {self.modules[b]}" for b in used)]
-        for (size_class, chain), n in self.nodes.items():
+        for size_class, chain in kept:
+            n = self.nodes[size_class, chain]
+            pool = pools.setdefault(n.pool, len(pools))
             places = ",".join(f"{number[b]}+{offset:x}" for b, offset in chain)
             lines.append(
-                f"node class={size_class} bytes={n.bytes} objects={n.objects} heat={n.heat} pool={n.pool} chain={places}"
+                f"node class={size_class} bytes={n.bytes} objects={n.objects} heat={n.heat} pool={pool} chain={places}"
             )
         lines += [f"pair {order[a]} {order[b]} {n}" for (a, b), n in self.pairs.items() if a in order and b in order]
         return "\n".join([*lines, ""])

@@ -119,6 +119,15 @@ TEST_F(PlanTest, TheFileMayBeCutWhileItIsFollowed) {
   std::filesystem::remove(file);
 }
 
+TEST_F(PlanTest, HasRoomForAllNodesOfAProcess) {
+  std::string text = plan();
+  for (unsigned n = 5; n < kNodesMax; ++n)
+    text += "node class=2 bytes=24 objects=5 heat=0 pool=" + std::to_string(n) + " chain=" + at(base_ + 0x1000 + n) + "\n";
+  ASSERT_TRUE(read(text)) << said_;
+  EXPECT_EQ(plan_->nodes(), kNodesMax - 1);
+  EXPECT_EQ(ask({base_ + 0x1000 + kNodesMax - 1}, 2).kind, Kind::node);
+}
+
 TEST_F(PlanTest, SaysWhichLineIsWrong) {
   const std::string good = plan();
   const auto broken = [&](const std::string& text, int line) {

@@ -214,6 +214,17 @@ def test_processes_without_nodes_are_told_of_in_one_line(process, capsys):
     assert "process 1: no nodes" in (said := capsys.readouterr().err) and "affinity_misses=1" in said
 
 
+def test_a_plan_holds_no_more_than_the_library_takes():
+    """Or it would be refused as none, and made again in vain."""
+    modules = {f"{n:04x}": f"/lib/{n}.so" for n in range(300)}
+    nodes = {(2, ((f"{n % 300:04x}", n), ("0001", 8))): affinity_plans.PlannedNode(32, pool=n + 1) for n in range(45_000)}
+    lines = affinity_plans.AffinityPlan(modules, nodes).text().splitlines()
+    kept = [line.split() for line in lines if line.startswith("node ")]
+    assert sum(line.startswith("module ") for line in lines) == 255 and len(kept) == 32767
+    assert sorted(int(line[5].split("=")[1]) for line in kept) == list(range(1, 32768))
+    assert {line[-1].split("=")[1].split("+")[0] for line in kept} <= {str(n) for n in range(1, 256)}
+
+
 def test_cold_pools_go_back_to_the_size_class(process, tmp_path):
     hot = process | {"heat": [{"node": 1, "samples": 5000}], "pair": [{"a": 1, "b": 2, "count": 7}]}
     plan = affinity_plans.update(tmp_path / "p.plan", [hot])
