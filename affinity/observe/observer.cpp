@@ -18,6 +18,7 @@ void Observer::configure(const Options& options) noexcept {
   forwarding_.size_class = 1;
   forwarding_.id = ++pools_;
   the_observer = this;
+  if (*options_.plan && &read_plan) read_plan(options_.plan);
   if (options_.samples_per_second && &start_profile) start_profile(options_.samples_per_second);
 }
 

@@ -206,6 +206,13 @@ def test_a_plan_pools_from_the_first_object_without_analysis(watch, tmp_path):
     assert [line.split("chain=")[1] for line in plan.read_text().splitlines() if "chain=" in line] == names
 
 
+def test_a_plan_is_found_where_the_program_was_started(watch, tmp_path):
+    """It was looked for when it was first needed, by then perhaps from another folder."""
+    affinity_plans.update(tmp_path / "p.plan", [watch(program("affinity", "elsewhere"))[1]])
+    done, planned = watch(program("affinity", "elsewhere"), conf="affinity_plan=p.plan", cwd=tmp_path)
+    assert done.ok().err == "" and analysis(planned)["runs"] == 0 and planned["nodes"]
+
+
 def test_a_plan_for_another_build_is_refused_and_the_program_runs(watch, tmp_path):
     plan = tmp_path / "p.plan"
     _, found = watch(program("affinity", "unrolled"))
