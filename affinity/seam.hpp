@@ -71,11 +71,17 @@ struct PlannedWay {
   bool has_own_pool;   ///< node: its own pool, or the size class's
   NodeId with;         ///< node: shares the pool of this one, which exists already; 0 = none
 };
+/// Reads the plan at `path`, which must stay: before the program begins, since it may go to another folder, or give up its rights.
+[[gnu::weak]] void read_plan(const char* path) noexcept;
 [[gnu::weak]] PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class) noexcept;
 /// Code or data between these addresses is gone: what was learnt of it must be forgotten.
 [[gnu::weak]] void unloaded(std::uintptr_t first, std::uintptr_t last) noexcept;
 /// Samples memory accesses `per_second` times in each second of CPU time, from now on.
 [[gnu::weak]] bool start_profile(unsigned per_second) noexcept;
+/// Around a fork: no sample is taken meanwhile, and the child, which has no timer of its parent's, begins anew.
+[[gnu::weak]] void hold_profile() noexcept;
+[[gnu::weak]] void release_profile() noexcept;
+[[gnu::weak]] void restart_profile() noexcept;
 /// The program ends, or asks: appends to the dump.
 [[gnu::weak]] void dump_analysis(os::Output& out) noexcept;
 

@@ -35,20 +35,21 @@ Line& field(Line& line, const char* name, std::uint64_t value) noexcept {
 
 void write_module(os::Output& out, std::uint32_t number, const KnownModule& k) noexcept {
   Line line;
+  const bool is_gone = k.is_gone || !k.is_loaded();
   line.text("{\"kind\": \"module\"");
   field(line, "id", number);
   field(line, "first", k.module.first);
   field(line, "last", k.module.last);
   field(line, "bias", k.module.bias);
-  line.text(", \"loaded\": ").text(k.is_gone ? "false" : "true").text(", \"path\": ");
+  line.text(", \"loaded\": ").text(is_gone ? "false" : "true").text(", \"path\": ");
   // The loader calls the program itself by an empty name.
   char own[512] = {};
-  const bool is_program = k.module.path && !*k.module.path;
+  const bool is_program = !is_gone && k.module.path && !*k.module.path;
   if (is_program) os::syscall(SYS_readlink, "/proc/self/exe", own, sizeof own - 1);
-  quoted(line, is_program ? own : k.is_gone ? "" : k.module.path);
+  quoted(line, is_program ? own : is_gone ? "" : k.module.path);
   line.text(", \"build_id\": \"");
   std::uint8_t id[32];
-  const std::size_t bytes = k.is_gone ? 0 : build_id_of(k.module, id, sizeof id);
+  const std::size_t bytes = is_gone ? 0 : build_id_of(k.module, id, sizeof id);
   for (std::size_t i = 0; i < bytes; ++i) line.put("0123456789abcdef"[id[i] >> 4]).put("0123456789abcdef"[id[i] & 15]);
   line.text("\"}").flush(out);
 }

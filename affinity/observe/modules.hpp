@@ -17,6 +17,7 @@ struct Module {
   const void* dynamic = nullptr;         ///< the dynamic section
 
   explicit operator bool() const { return first != 0; }
+  bool operator==(const Module&) const = default;
   bool holds(std::uintptr_t a) const { return a - first < last - first; }
 };
 

@@ -41,6 +41,9 @@ struct KnownModule {
   Module module;
   Range code;  ///< the executable part of it that was asked for last
   bool is_gone;
+
+  /// Whether it lies there still: libc unloads modules of its own, and nobody is told.
+  bool is_loaded() const noexcept { return module_of(module.first) == module; }
 };
 
 struct Node {

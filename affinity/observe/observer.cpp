@@ -18,6 +18,7 @@ void Observer::configure(const Options& options) noexcept {
   forwarding_.size_class = 1;
   forwarding_.id = ++pools_;
   the_observer = this;
+  if (*options_.plan && &read_plan) read_plan(options_.plan);
   if (options_.samples_per_second && &start_profile) start_profile(options_.samples_per_second);
 }
 
@@ -164,8 +165,7 @@ Caller* Observer::judged_caller_of(std::uintptr_t address, std::uint32_t& number
 std::uint16_t Observer::known_module(const Module& m) noexcept {
   if (!m) return 0;
   for (std::uint32_t i = 1; i <= modules_.last(); ++i)
-    if (!modules_[i].is_gone && modules_[i].module.first == m.first && modules_[i].module.dynamic == m.dynamic)
-      return static_cast<std::uint16_t>(i);
+    if (!modules_[i].is_gone && modules_[i].module == m) return static_cast<std::uint16_t>(i);
   const std::uint32_t number = modules_.add();
   if (number) modules_[number].module = m;
   return static_cast<std::uint16_t>(number);
@@ -176,9 +176,7 @@ void Observer::code_unloaded() noexcept {
   bool any = false;
   for (std::uint32_t i = 1; i <= modules_.last(); ++i) {
     KnownModule& k = modules_[i];
-    if (k.is_gone) continue;
-    const Module now = module_of(k.module.first);
-    if (now.first == k.module.first && now.last == k.module.last && now.dynamic == k.module.dynamic) continue;
+    if (k.is_gone || k.is_loaded()) continue;
     k.is_gone = any = true;
     if (&unloaded) unloaded(k.module.first, k.module.last);
   }
@@ -266,14 +264,17 @@ void Observer::count(Node& n, std::uintptr_t stack_end) noexcept {
 void Observer::give_pool(Node& n) noexcept {
   Node& r = root(n.id);
   if (r.pool) return;
-  if (options_.mode != Mode::graph) r.has_own_pool = true;
-  r.pool = r.has_own_pool ? make_pool(r.size_class, r.id) : class_pool(r.size_class);
+  const bool wants_own = r.has_own_pool || options_.mode != Mode::graph;
+  Pool* const own = wants_own ? make_pool(r.size_class, r.id) : nullptr;
+  r.has_own_pool = own != nullptr;
+  r.pool = own ? own : class_pool(r.size_class);
 }
 
+/// Null when there are too many, or no memory: what many nodes share is nobody's own, and is never told to give way to another pool.
 Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
-  if (pools_ + 1 >= kNodesMax) return class_pool(size_class);
+  if (pools_ + 1 >= kNodesMax) return nullptr;
   auto* const p = reinterpret_cast<Pool*>(analysis_memory(sizeof(Pool)));
-  if (!p) return &forwarding_;
+  if (!p) return nullptr;
   p->id = ++pools_;
   p->size_class = size_class;
   p->tag = tag;
@@ -281,8 +282,8 @@ Pool* Observer::make_pool(unsigned size_class, NodeId tag) noexcept {
   return p;
 }
 Pool* Observer::make_mixed_pool() noexcept {
-  Pool* const p = pools_ + 1 < kNodesMax ? make_pool(0, kNoNode) : nullptr;
-  if (!p || p == &forwarding_) return nullptr;
+  Pool* const p = make_pool(0, kNoNode);
+  if (!p) return nullptr;
   p->is_mixed = !p->is_forwarding;
   return p;
 }

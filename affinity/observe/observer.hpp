@@ -66,9 +66,18 @@ class Observer {
   /// Writes what was found, one JSON object a line.
   void dump(os::Output& out) noexcept;
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
-  void reset_after_fork() noexcept { lock_.reset(); }
+  void lock_all() noexcept {
+    lock_.lock();
+    if (&hold_profile) hold_profile();
+  }
+  void unlock_all() noexcept {
+    if (&release_profile) release_profile();
+    lock_.unlock();
+  }
+  void reset_after_fork() noexcept {
+    if (&restart_profile) restart_profile();
+    lock_.reset();
+  }
 
   /// How the layer finds the pool and the start of the object at an address.
   void set_locator(void* layer, PooledObject (*locate)(void*, const std::byte*) noexcept,

@@ -122,9 +122,11 @@ void Observer::divide_from_size_class(NodeId id) noexcept {
   if (!node(id)) return;
   Node& r = root(id);
   if (r.has_own_pool) return;
+  if (!r.pool) return void(r.has_own_pool = true);
+  Pool* const own = make_pool(r.size_class, r.id);
+  if (!own) return;
   r.has_own_pool = true;
-  if (!r.pool) return;
-  r.pool = make_pool(r.size_class, r.id);
+  r.pool = own;
   new_epoch();
 }
 

@@ -128,10 +128,11 @@ void Analysis::join_sizes_of(const NodeView& node) noexcept {
   }
 }
 
-/// Nodes of one exact size of which one leads to the other through a third, of which there are many as well. O(nodes).
+/// Nodes of one exact size of which one leads to the other through a third, of which there are many as well. O(nodes) where it has edges,
+/// and the budget bounds how many have: a program may have tens of thousands of nodes.
 void Analysis::join_structure_of(const NodeView& node) noexcept {
   const std::uint32_t size = rules_.size_of(node.id);
-  if (size == 0 || size == AffinityRules::kVaries) return;
+  if (size == 0 || size == AffinityRules::kVaries || (!graph_.first_from(node.id) && !graph_.first_to(node.id))) return;
   const auto are_many = [&](NodeId middle) { return view(middle).objects * 4 >= node.objects; };
   for (NodeId n = 1; n <= last_node() && n < kNodesMax; ++n) {
     if (n == node.id || rules_.size_of(n) != size || !view(n).pool) continue;

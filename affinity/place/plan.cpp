@@ -58,10 +58,9 @@ bool Plan::parse_module(const char*& at, const char* end) noexcept {
   for (; at + 1 < end && digit_of(at[0]) >= 0 && digit_of(at[1]) >= 0 && m.build_id_bytes < kBuildIdBytes; at += 2)
     m.build_id[m.build_id_bytes++] = static_cast<std::uint8_t>(digit_of(at[0]) << 4 | digit_of(at[1]));
   if (!m.build_id_bytes || !word(at, end, " ")) return false;
-  m.name = static_cast<std::uint32_t>(at - text_);
-  for (; at < end && *at != '\n'; ++at)
-    if (*at == '/') m.name = static_cast<std::uint32_t>(at + 1 - text_);
-  m.name_bytes = static_cast<std::uint32_t>(at - text_) - m.name;
+  m.path = static_cast<std::uint32_t>(at - text_);
+  while (at < end && *at != '\n') ++at;
+  m.path_bytes = static_cast<std::uint32_t>(at - text_) - m.path;
   ++module_count_;
   return true;
 }
@@ -138,11 +137,16 @@ bool Plan::load(const char* path) noexcept {
   path_ = path;
   const long fd = os::syscall(SYS_openat, kAtCwd, path, long{O_RDONLY | O_CLOEXEC}, 0L);
   const bool is_there = fd >= 0 && os::syscall(SYS_fstat, fd, &facts) == 0 && facts.st_size > 0;
-  long mapped = -1;
-  if (is_there && static_cast<std::size_t>(facts.st_size) <= kFileBytesMax)
-    mapped = os::syscall(SYS_mmap, 0L, facts.st_size, long{PROT_READ}, long{MAP_PRIVATE}, fd, 0L);
+  const auto bytes = static_cast<std::size_t>(facts.st_size);
+  std::byte* const copy = is_there && bytes <= kFileBytesMax ? os::map(round_up(bytes, std::size_t{4096})) : nullptr;
+  std::size_t read_so_far = 0;
+  while (copy && read_so_far < bytes) {
+    const long n = os::syscall(SYS_read, fd, copy + read_so_far, bytes - read_so_far);
+    if (n <= 0) break;
+    read_so_far += static_cast<std::size_t>(n);
+  }
   if (fd >= 0) os::syscall(SYS_close, fd);
-  if (os::is_mapped_result(mapped)) return read(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(facts.st_size), path);
+  if (read_so_far) return read(reinterpret_cast<const char*>(copy), read_so_far, path);
   os::Line<768> message;
   message.text("mortise: affinity_plan=").text(path);
   message.text(is_there ? " cannot be read; expected a plan of at most 16 MiB; running without it"
@@ -151,13 +155,22 @@ bool Plan::load(const char* path) noexcept {
   return false;
 }
 
-void Plan::refuse(const PlanModule& expected) noexcept {
+/// Whether a module with another build id is what the plan means by `p`.
+bool Plan::is_other_build(const PlanModule& p, const char* path, bool is_program) const noexcept {
+  const char *first = text_ + p.path, *const last = first + p.path_bytes;
+  if (is_program) {
+    path = base_name(path);
+    for (const char* at = first; at < last; ++at)
+      if (*at == '/') first = at + 1;
+  }
+  const auto bytes = static_cast<std::size_t>(last - first);
+  return strlen(path) == bytes && memcmp(first, path, bytes) == 0;
+}
+
+void Plan::refuse(const char* path) noexcept {
   refused_ = true;
-  char name[200] = {};
-  const std::uint32_t bytes = expected.name_bytes < sizeof name - 1 ? expected.name_bytes : sizeof name - 1;
-  memcpy(name, text_ + expected.name, bytes);
   os::Line<768> message;
-  message.text("mortise: affinity_plan=").text(path_).text(": made for another build of ").text(name);
+  message.text("mortise: affinity_plan=").text(path_).text(": made for another build of ").text(base_name(path));
   message.text("; make it again with mortise affinity --plan; running without it").flush();
 }
 
@@ -166,15 +179,15 @@ std::uint32_t Plan::recognise(const Module& m) noexcept {
   const std::size_t bytes = build_id_of(m, id, sizeof id);
   char own[512] = {};
   const char* path = m.path ? m.path : "";
-  if (!*path && os::syscall(SYS_readlink, "/proc/self/exe", own, sizeof own - 1) > 0) path = own;
-  const char* const name = base_name(path);
-  const PlanModule* other = nullptr;
+  const bool is_program = !*path;
+  if (is_program && os::syscall(SYS_readlink, "/proc/self/exe", own, sizeof own - 1) > 0) path = own;
+  bool is_of_another = false;
   for (std::uint32_t n = 1; n <= module_count_; ++n) {
     const PlanModule& p = modules_[n];
     if (bytes && p.build_id_bytes == bytes && memcmp(p.build_id, id, bytes) == 0) return n;
-    if (strlen(name) == p.name_bytes && memcmp(text_ + p.name, name, p.name_bytes) == 0) other = &p;
+    is_of_another |= is_other_build(p, path, is_program);
   }
-  if (other) refuse(*other);
+  if (is_of_another) refuse(path);
   return 0;
 }
 

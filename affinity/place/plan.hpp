@@ -6,10 +6,12 @@
 //   pair 1 2 40                                                         in hexadecimal, malloc's caller first
 //
 // Addresses are those of the file, so a plan holds wherever modules are loaded, and for no other build: a module of the same
-// name with another build id refuses the whole plan, with one line. A chain that is the beginning of a longer one belongs to a
-// wrapper. `mortise affinity --plan` writes plans and merges runs into them.
+// path with another build id refuses the whole plan, with one line, and so does the program itself wherever it lies; other modules may
+// have one name in two folders. A chain that is the beginning of a longer one belongs to a wrapper. `mortise affinity --plan` writes
+// plans and merges runs into them.
 //
-// Not synchronised: under the analysis lock. No malloc; the file is mapped. O(1) a question after the first.
+// Not synchronised: under the analysis lock. No malloc; the file is copied, since it may be cut while the program runs. O(1) a question
+// after the first.
 #pragma once
 
 #include "affinity/observe/modules.hpp"
@@ -19,7 +21,7 @@ namespace mortise::affinity {
 
 class Plan {
  public:
-  static constexpr unsigned kModulesMax = 256, kNodesOfPlanMax = 16384;
+  static constexpr unsigned kModulesMax = 256, kNodesOfPlanMax = kNodesMax;
   static constexpr std::size_t kBuildIdBytes = 32, kFileBytesMax = 16 << 20;
 
   /// Reads `path`. False, after one line on standard error, if it is no plan. `path` must stay.
@@ -39,7 +41,7 @@ class Plan {
   struct PlanModule {
     std::uint8_t build_id[kBuildIdBytes];
     std::uint8_t build_id_bytes;
-    std::uint32_t name, name_bytes;  // in the text: the last part of its path
+    std::uint32_t path, path_bytes;  // in the text
   };
   struct PlanNode {
     std::uint32_t pool;
@@ -60,7 +62,8 @@ class Plan {
   bool hash_of(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class, std::uint64_t& hash) noexcept;
   const Loaded* loaded_at(std::uintptr_t address) noexcept;
   std::uint32_t recognise(const Module& m) noexcept;
-  void refuse(const PlanModule& expected) noexcept;
+  bool is_other_build(const PlanModule& p, const char* path, bool is_program) const noexcept;
+  void refuse(const char* path) noexcept;
 
   static constexpr unsigned kKeySlots = 1u << 17, kLoadedMax = 128;
   const char* text_ = nullptr;

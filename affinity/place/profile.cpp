@@ -24,7 +24,7 @@ struct Profile {
   Code code;
   Interpreter interpreter;
   Atomic<bool> busy{false};
-  bool is_started = false;
+  unsigned per_second = 0;  ///< 0: none are taken
   std::uint64_t samples = 0, touched = 0, in_nodes = 0, dropped_pairs = 0;
   Atomic<std::uint64_t> dropped{0};
   std::uint32_t heat[kNodesMax] = {};
@@ -76,6 +76,18 @@ void on_tick(int, siginfo_t*, void* context) {
   profile.busy.store(false, Order::release);
 }
 
+bool start_timer() noexcept {
+  // A POSIX timer: unlike an interval timer it does not outlive exec, where no handler would wait for it.
+  struct sigevent event {};
+  event.sigev_notify = SIGEV_SIGNAL, event.sigev_signo = kSignal;
+  int timer = 0;
+  const long nanoseconds = 1'000'000'000 / static_cast<long>(profile.per_second);
+  const struct itimerspec every {{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000},
+                                 {nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000}};
+  return os::syscall(SYS_timer_create, long{CLOCK_PROCESS_CPUTIME_ID}, &event, &timer) == 0 &&
+         os::syscall(SYS_timer_settime, long{timer}, 0L, &every, 0L) == 0;
+}
+
 }  // namespace
 
 bool start_profile(unsigned per_second) noexcept {
@@ -92,22 +104,33 @@ bool start_profile(unsigned per_second) noexcept {
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   sigfillset(&action.sa_mask);
   sigaction(kSignal, &action, nullptr);
-  // A POSIX timer: unlike an interval timer it does not outlive exec, where no handler would wait for it.
-  struct sigevent event {};
-  event.sigev_notify = SIGEV_SIGNAL, event.sigev_signo = kSignal;
-  int timer = 0;
-  const long nanoseconds = 1'000'000'000 / static_cast<long>(per_second);
-  const struct itimerspec every {{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000},
-                                 {nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000}};
-  const bool made = os::syscall(SYS_timer_create, long{CLOCK_PROCESS_CPUTIME_ID}, &event, &timer) == 0 &&
-                    os::syscall(SYS_timer_settime, long{timer}, 0L, &every, 0L) == 0;
-  if (!made) line.text("mortise: affinity_profile: the system gives no timer of CPU time; not sampled").flush();
-  return profile.is_started = made;
+  profile.per_second = per_second;
+  if (start_timer()) return true;
+  profile.per_second = 0;
+  line.text("mortise: affinity_profile: the system gives no timer of CPU time; not sampled").flush();
+  return false;
+}
+
+void hold_profile() noexcept {
+  while (profile.busy.exchange(true, Order::acquire)) os::syscall(SYS_sched_yield);  // until another thread's sample is done
+}
+void release_profile() noexcept { profile.busy.store(false, Order::release); }
+
+/// What the parent's samples say the parent tells.
+void restart_profile() noexcept {
+  if (profile.per_second && profile.samples) {
+    profile.samples = profile.touched = profile.in_nodes = profile.dropped_pairs = 0;
+    profile.dropped.store(0, Order::relaxed);
+    for (std::uint32_t& heat : profile.heat) heat = 0;
+    for (Pair& pair : profile.pairs) pair = {};
+  }
+  release_profile();
+  if (profile.per_second && !start_timer()) profile.per_second = 0;
 }
 
 void dump_profile(os::Output& out) noexcept {
-  if (!profile.is_started) return;
-  while (profile.busy.exchange(true, Order::acquire)) {}  // no sample from here on
+  if (!profile.per_second) return;
+  hold_profile();
   os::Line<> line;
   line.text("{\"kind\":\"profile\",\"samples\":").number(profile.samples).text(",\"touching_memory\":").number(profile.touched);
   line.text(",\"in_nodes\":").number(profile.in_nodes).text(",\"dropped\":").number(profile.dropped.load(Order::relaxed));
@@ -121,6 +144,7 @@ void dump_profile(os::Output& out) noexcept {
     line.text("{\"kind\":\"pair\",\"a\":").number(p.a).text(",\"b\":").number(p.b);
     line.text(",\"count\":").number(p.count).put('}').flush(out);
   }
+  release_profile();
 }
 
 }  // namespace mortise::affinity

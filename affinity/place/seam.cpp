@@ -1,18 +1,15 @@
 // The analysis half's side of the seam, and its state: one analysis, one plan in a process that defines malloc.
-#include "affinity/observe/observer.hpp"
 #include "affinity/place/analysis.hpp"
 #include "affinity/place/plan.hpp"
 #include "affinity/place/profile.hpp"
+#include "affinity/seam.hpp"
 
 namespace mortise::affinity {
-
-extern Observer* the_observer;
 
 namespace {
 
 constinit Analysis the_analysis{};
 constinit Plan the_plan{};
-constinit bool was_plan_read = false;
 constinit NodeId last_told = kNoNode;
 
 }  // namespace
@@ -30,11 +27,9 @@ void pool_grew(const NodeView& node, std::uintptr_t full, std::size_t bytes) noe
   if (!the_plan.is_followed()) the_analysis.look_into(node, full, bytes);
 }
 
+void read_plan(const char* path) noexcept { the_plan.load(path); }
+
 PlannedWay planned(const std::uintptr_t* chain, unsigned length, std::uint32_t size_class) noexcept {
-  if (!was_plan_read && the_observer) {
-    was_plan_read = true;
-    the_plan.load(the_observer->options().plan);
-  }
   while (last_told < last_node()) {
     const NodeView v = view(++last_told);
     the_plan.made(v.id, v.chain, v.chain_length, v.size_class);

@@ -3,7 +3,12 @@
 A plan is text, a line a module and a line a node; `affinity/place/plan.hpp` describes it and reads it inside the allocator.
 """
 
+import fcntl
+import os
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ from mortise import formats
 from mortise.errors import WrongUse
 
 FIRST_LINE = "mortise-affinity-plan 1"
+NODES_MAX, MODULES_MAX = 32767, 255  # affinity/place/plan.hpp
 SAMPLES_ENOUGH = 1000  # fewer tell nothing of what is cold
 COLD_SHARE = 0.002  # of all samples: a profiled node below it stays in the pool of its size class
 
@@ -38,14 +44,20 @@ class AffinityPlan:
     pairs: dict[tuple[Key, Key], int] = field(default_factory=dict)
 
     def text(self) -> str:
-        used = [build_id for build_id in self.modules if any(build_id == b for _, c in self.nodes for b, _ in c)]
+        """As much of it as the library takes; what was found first is kept."""
+        asked = {b for _, chain in self.nodes for b, _ in chain}
+        used = [build_id for build_id in self.modules if build_id in asked][:MODULES_MAX]
         number = {build_id: i for i, build_id in enumerate(used, 1)}
-        order = {key: i for i, key in enumerate(self.nodes, 1)}
+        kept = [key for key in self.nodes if all(b in number for b, _ in key[1])][:NODES_MAX]
+        order = {key: i for i, key in enumerate(kept, 1)}
+        pools = {0: 0}
         lines = [FIRST_LINE, *(f"module {number[b]} {b} {self.modules[b]}" for b in used)]
-        for (size_class, chain), n in self.nodes.items():
+        for size_class, chain in kept:
+            n = self.nodes[size_class, chain]
+            pool = pools.setdefault(n.pool, len(pools))
             places = ",".join(f"{number[b]}+{offset:x}" for b, offset in chain)
             lines.append(
-                f"node class={size_class} bytes={n.bytes} objects={n.objects} heat={n.heat} pool={n.pool} chain={places}"
+                f"node class={size_class} bytes={n.bytes} objects={n.objects} heat={n.heat} pool={pool} chain={places}"
             )
         lines += [f"pair {order[a]} {order[b]} {n}" for (a, b), n in self.pairs.items() if a in order and b in order]
         return "\n".join([*lines, ""])
@@ -54,7 +66,7 @@ class AffinityPlan:
 def read(path: Path) -> AffinityPlan:
     """A plan file, refused in one line that names what is wrong with it."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as e:
         raise WrongUse(f"cannot read the plan '{path}': {e}") from None
     plan, numbers, keys = AffinityPlan(), {}, []
@@ -165,9 +177,38 @@ def cooled(plan: AffinityPlan) -> AffinityPlan:
 
 def update(path: Path, processes: list[dict[str, Any]]) -> AffinityPlan:
     """Brings the plan at `path`, made if there is none, up to date with what a run found."""
-    plan = read(path) if path.exists() and path.stat().st_size else AffinityPlan()
-    for process in processes:
-        plan = merged(plan, from_process(process))
-    plan = cooled(plan)
-    formats.write(path, plan.text())
+    with alone(path):
+        plan = read(path) if path.exists() and path.stat().st_size else AffinityPlan()
+        for process in processes:
+            plan = merged(plan, from_process(process))
+        plan = cooled(plan)
+        put(path, plan.text())
     return plan
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Who brings the same plan up to date meanwhile waits, and begins with what we leave."""
+    with ExitStack() as opened:
+        with suppress(OSError):  # what cannot be locked, or not be opened: writing says so
+            file = opened.enter_context(path.open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            while not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # replaced while we waited
+                file = opened.enter_context(path.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def put(path: Path, text: str) -> None:
+    """Whole or not at all: a program that starts meanwhile follows the plan that was there."""
+    path = path.resolve()
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if not path.is_file():
+            raise OSError
+        fresh.write_text(text, encoding="utf-8")
+        shutil.copymode(path, fresh)
+        fresh.replace(path)
+    except OSError:  # a folder that takes no new file, or something that is no file
+        fresh.unlink(missing_ok=True)
+        formats.write(path, text)

@@ -55,6 +55,8 @@ def variable_name(variable: dict[str, Any], process: dict[str, Any]) -> str:
     where = "?"
     for module in process["modules"]:
         if module["loaded"] and module["first"] <= variable["place"] < module["last"]:
+            if variable["type"] == "global" and (name := symbols.variable(module["path"], variable["place"] - module["first"])):
+                return name
             place = symbols.place(module["path"], variable["place"] - module["bias"])
             where = (place["symbol"] or "").split("(")[0] or f"{Path(module['path']).name}+{place['offset']:#x}"
     if variable["type"] == "stack":
@@ -73,13 +75,16 @@ def short(place: dict[str, Any]) -> str:
 
 
 def shown(whole: dict[str, Any]) -> dict[str, Any]:
-    """The part that a picture can hold: the heaviest nodes, those that an edge or a merge ties to them first."""
+    """The part that a picture can hold: the heaviest nodes, those that an edge or a merge ties to them first. Larger blocks are one variable
+    together, which would tie to each other what has nothing in common.
+    """
     tied = {e["to"] for e in whole["edges"]} | {e["from"] for e in whole["edges"]}
     tied |= {m[side] for m in whole["merges"] for side in ("a", "b")}
     order = sorted(whole["nodes"], key=lambda n: (not n["pool"], n["id"] not in tied))
     nodes = order[:NODES_SHOWN]
     kept = {n["id"] for n in nodes}
-    inner = [e for e in whole["edges"] if e["to"] in kept and (e["from"] in kept or e["from"] >= FIRST_VARIABLE)]
+    sources = kept | {v["id"] for v in whole["variables"] if v["type"] != "elsewhere"}
+    inner = [e for e in whole["edges"] if e["to"] in kept and e["from"] in sources]
     weight: dict[int, int] = {}
     for e in inner:
         if e["from"] >= FIRST_VARIABLE:

@@ -45,6 +45,7 @@ def one_process(process: dict[str, Any], number: int) -> dict[str, Any]:
             "r": shape.radius(n),
             "colour": colour(n),
             "words": shape.chain_words(n),
+            "name": shape.short(n["chain"][-1]),  # who asks: before it in the chain are wrappers
             "glow": n["heat"] / hottest if hottest else 0,
         }
         for n in part["nodes"]
@@ -91,7 +92,7 @@ def sentence(whole: dict[str, Any]) -> str:
     pooled = [n for n in whole["nodes"] if n["pool"]]
     said = (
         f"{len(whole['nodes'])} allocation contexts, {len(pooled)} of them in {len({n['pool'] for n in pooled})} pools"
-        f" ({sum(n['own_pool'] for n in pooled)} in pools of their own); {len(whole['merges'])} merges."
+        f" ({sum(n['own_pool'] for n in pooled)} in pools of their own); {len(whole['merges'])} merge{'' if len(whole['merges']) == 1 else 's'}."
     )
     if analysis.get("first"):
         share = analysis["first_with_edge"] / analysis["first"]

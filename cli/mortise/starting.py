@@ -108,9 +108,13 @@ def why_no_record(process: subprocess.Popen, folder: Path) -> str:
     """Why the program, which has ended, did not write the file in a folder of `records` that it was to write."""
     if how := killed(process):
         return how
-    if on := ", ".join(map(str, heirs(folder))):
-        return f"it went on in the background (process {on}) instead of staying in the foreground"
+    if on := heirs(folder):
+        return went_on(on)
     return LEFT_NOTHING
+
+
+def went_on(processes: list[int]) -> str:
+    return f"it went on in the background (process {', '.join(map(str, processes))}) instead of staying in the foreground"
 
 
 def heirs(folder: Path) -> list[int]:

@@ -1,6 +1,9 @@
 """Names for places in machine code, asked of binutils' addr2line once everything has ended, and for variables."""
 
+import bisect
+import math
 import subprocess
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,23 +13,61 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 
-@lru_cache(maxsize=4096)
-def named(module: str, offset: int) -> tuple[str | None, str | None]:
-    """Function and file:line of a return address; None for what the module does not tell. The call itself lies just before."""
+Names = tuple[str | None, str | None]  # function and file:line, as far as the module tells
+known: dict[tuple[str, int], Names] = {}
+
+
+def look_up(module: str, offsets: Iterable[int]) -> None:
+    """Asks for many places at once: for each question addr2line reads all that the module says."""
+    wanted = sorted({offset for offset in offsets if (module, offset) not in known})
+    if not wanted:
+        return
     try:
         done = subprocess.run(
-            ["addr2line", "-f", "-C", "-e", module, hex(max(offset - 1, 0))],
+            ["addr2line", "-f", "-C", "-e", module],
+            input="".join(f"{max(offset - 1, 0):#x}\n" for offset in wanted),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
-            timeout=30,
+            timeout=120,
         )
+        lines = done.stdout.split("\n")
     except (OSError, subprocess.TimeoutExpired):
-        return None, None
-    lines = [*done.stdout.splitlines(), "", ""]
-    function, source = lines[0].strip(), lines[1].strip().split(" (")[0]
-    known = source and not source.startswith("??") and not source.endswith((":?", ":0"))
-    return (None if function in ("", "??") else function), (source if known else None)
+        lines = []
+    for n, offset in enumerate(wanted):
+        function, source = ([line.strip() for line in lines[2 * n : 2 * n + 2]] + ["", ""])[:2]
+        source = source.split(" (")[0]
+        is_told = source and not source.startswith("??") and not source.endswith((":?", ":0"))
+        is_named = function not in ("", "??") and (is_told or is_within(module, max(offset - 1, 0)))
+        known[module, offset] = function if is_named else None, source if is_told else None
+
+
+def is_within(module: str, offset: int) -> bool:
+    """Whether a function that the module names reaches so far. Of a stripped one addr2line takes the last name before, whatever follows it."""
+    functions = exported(module)
+    n = bisect.bisect_right(functions, (offset, math.inf)) if functions is not None else 0
+    return functions is None or (n > 0 and offset < functions[n - 1][1])
+
+
+@lru_cache(maxsize=64)
+def exported(module: str) -> list[tuple[int, float]] | None:
+    """From where to where the functions of a stripped module go that it names to others, in order; None of one that has all of its names."""
+    try:
+        with open(module, "rb") as file:
+            if ELFFile(file).get_section_by_name(".symtab"):
+                return None
+        listed = subprocess.run(["nm", "-D", "-S", "--defined-only", module], capture_output=True, text=True, check=False, timeout=120)
+    except (OSError, ELFError, subprocess.TimeoutExpired):
+        return None
+    lines = (line.split() for line in listed.stdout.splitlines())
+    return sorted((int(w[0], 16), int(w[0], 16) + int(w[1], 16)) for w in lines if len(w) == 4 and w[2] in "TtWwiu")
+
+
+def named(module: str, offset: int) -> Names:
+    """Function and file:line of a return address; None for what the module does not tell. The call itself lies just before."""
+    look_up(module, [offset])
+    return known[module, offset]
 
 
 @lru_cache(maxsize=64)
@@ -48,6 +89,14 @@ def variables(module: str) -> tuple[tuple[int, int, str], ...]:
             )
     except (OSError, ELFError):
         return ()
+
+
+def variable(module: str, distance: int) -> str | None:
+    """The variable, and how far behind its first byte, that lies so far behind where the module is loaded."""
+    for first, last, name in variables(module):
+        if first <= distance <= last:
+            return f"{name}+{distance - first}" if distance > first else name
+    return None
 
 
 def place(module: str, offset: int) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 // If this fails, a plan that was made for a program is not followed in it, or is followed in another build of it.
 #include "affinity/place/plan.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -88,6 +91,41 @@ TEST_F(PlanTest, RefusesAnotherBuildWithOneLine) {
   const std::string name = own_path_.substr(own_path_.rfind('/') + 1);
   EXPECT_EQ(said_, "mortise: affinity_plan=some.plan: made for another build of " + name +
                        "; make it again with mortise affinity --plan; running without it\n");
+}
+
+/// Something of another module than the program.
+std::uintptr_t elsewhere() { return reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "abort")); }
+
+TEST_F(PlanTest, TwoModulesOfOneNameInTwoFoldersAreTwoModules) {
+  const std::string path = module_of(elsewhere()).path, name = path.substr(path.rfind('/') + 1);
+  ASSERT_TRUE(read(plan() + "module 2 abcd /another/folder/" + name + "\n"));
+  EXPECT_EQ(ask({elsewhere()}, 2).kind, Kind::unknown);
+  EXPECT_EQ(ask({base_}, 2).kind, Kind::node) << said_;
+  ASSERT_TRUE(read(plan() + "module 2 abcd " + path + "\n"));
+  EXPECT_EQ(ask({elsewhere()}, 2).kind, Kind::unknown);
+  EXPECT_NE(said_.find("made for another build of " + name + ";"), std::string::npos) << said_;
+}
+
+TEST_F(PlanTest, TheFileMayBeCutWhileItIsFollowed) {
+  const std::string file = testing::TempDir() + "cut.plan";
+  std::string path = module_of(elsewhere()).path;
+  path.back() = 'x';  // as long, so that it is compared
+  std::ofstream(file) << plan() << "module 2 abcd " << path << "\n";
+  plan_ = std::make_unique<Plan>();
+  ASSERT_TRUE(plan_->load(file.c_str()));
+  std::filesystem::resize_file(file, 0);
+  EXPECT_EQ(ask({elsewhere()}, 2).kind, Kind::unknown);
+  EXPECT_EQ(ask({base_}, 2).kind, Kind::node);
+  std::filesystem::remove(file);
+}
+
+TEST_F(PlanTest, HasRoomForAllNodesOfAProcess) {
+  std::string text = plan();
+  for (unsigned n = 5; n < kNodesMax; ++n)
+    text += "node class=2 bytes=24 objects=5 heat=0 pool=" + std::to_string(n) + " chain=" + at(base_ + 0x1000 + n) + "\n";
+  ASSERT_TRUE(read(text)) << said_;
+  EXPECT_EQ(plan_->nodes(), kNodesMax - 1);
+  EXPECT_EQ(ask({base_ + 0x1000 + kNodesMax - 1}, 2).kind, Kind::node);
 }
 
 TEST_F(PlanTest, SaysWhichLineIsWrong) {

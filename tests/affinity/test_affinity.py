@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import jsonschema
 import pytest
 
-from mortise import affinity_plans, chains
+from mortise import affinity_plans, chains, shape
 from support.allocators import BUILD, ROOT, program, run
 
 NAME = "hslab+affinity"
@@ -77,7 +78,9 @@ def test_pairs_allocated_in_turn_and_linked_share_lines(watch):
     cell, patient = sorted(n["id"] for n in found["nodes"] if n["pool"])
     offsets = {(e["from"], e["to"]): e["offset"] for e in found["edge"]}
     assert offsets[cell, patient] == 8, "the field that points to the patient"
-    assert any(v["type"] == "global" for v in found["variable"]), "the head of the list is a global"
+    chains.name_places(found)
+    names = {v["name"] for v in shape.graph(found)["variables"] if v["type"] == "global"}
+    assert "head" in names, "the head of the list is a global, and has its name"
 
 
 def test_nodes_of_one_size_that_lead_to_each_other_through_a_third_share_a_pool_and_two_lists_of_one_owner_do_not(watch):
@@ -203,6 +206,13 @@ def test_a_plan_pools_from_the_first_object_without_analysis(watch, tmp_path):
     assert [line.split("chain=")[1] for line in plan.read_text().splitlines() if "chain=" in line] == names
 
 
+def test_a_plan_is_found_where_the_program_was_started(watch, tmp_path):
+    """It was looked for when it was first needed, by then perhaps from another folder."""
+    affinity_plans.update(tmp_path / "p.plan", [watch(program("affinity", "elsewhere"))[1]])
+    done, planned = watch(program("affinity", "elsewhere"), conf="affinity_plan=p.plan", cwd=tmp_path)
+    assert done.ok().err == "" and analysis(planned)["runs"] == 0 and planned["nodes"]
+
+
 def test_a_plan_for_another_build_is_refused_and_the_program_runs(watch, tmp_path):
     plan = tmp_path / "p.plan"
     _, found = watch(program("affinity", "unrolled"))
@@ -226,6 +236,32 @@ def test_a_profile_finds_the_list_that_is_walked(watch):
     chain = next(n for n in found["nodes"] if n["id"] == hottest)
     assert chain["bytes"] == 48 and heat[hottest] >= 0.8 * sum(heat.values()), "the tree and the other list are visited once"
     assert found["profile"][0]["samples"] >= found["profile"][0]["in_nodes"] >= sum(heat.values()) > 0
+
+
+def test_children_of_a_program_that_is_sampled_end_and_tell_of_their_own_samples(tmp_path):
+    """A fork amid a sample left a child that waited for ever for its end; and its parent's samples were counted twice."""
+    conf = f"affinity_dump={tmp_path}/dump.%p,affinity_misses=1,affinity_mode=chain,affinity_profile=2000"
+    done = run([program("affinity", "forks")], NAME, env={"MORTISE_CONF": conf}, timeout=120)
+    assert done.ok().out == "0 failed\n"
+    parent, *children = sorted((chains.read(path) for path in tmp_path.glob("dump.*")), key=lambda d: d["run"]["pid"])
+    samples = [child["profile"][0]["samples"] for child in children]
+    assert len(samples) == 200 and sum(samples[:-1]) <= 199, "they end at once"
+    assert samples[-1] > 10 and sum(h["samples"] for h in children[-1]["heat"]) > 0, "this one works, and is sampled as well"
+    assert parent["profile"][0]["samples"] > 0
+
+
+def test_what_others_release_of_a_thread_that_has_ended_goes_back_to_the_system():
+    """Or the memory of a thread that built something, and ended, would stay for good when that is thrown away."""
+    built, trimmed = map(int, run([program("affinity", "heirs")], NAME, env={"MORTISE_CONF": "purge_ms=-1"}).ok().out.split())
+    assert built > 30000 and trimmed < built / 2
+
+
+def test_modules_that_libc_has_unloaded_by_itself_are_not_asked_for_their_names(watch):
+    """Their names are gone with them: what lay there since was written into the dump."""
+    done, found = watch(program("affinity", "charsets"), conf="affinity_objects=1")
+    done.ok()
+    assert any(not m["loaded"] for m in found["modules"]), "converters that allocate have come and gone"
+    assert all(Path(m["path"]).is_file() for m in found["modules"] if m["loaded"])
 
 
 def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
@@ -263,6 +299,16 @@ def test_the_command_draws_keeps_and_follows(tmp_path):
     assert mortise("--graph", picture, "--plan", plan, "--json", data, *words).returncode == 0
     assert json.loads(data.read_text())["processes"][0]["analysis"][0]["runs"] == 0, "the second run follows the plan"
     assert picture.read_text().startswith("digraph")
+
+
+def test_a_plan_is_followed_whatever_its_name_and_refused_where_it_is_too_long(tmp_path):
+    plan, data = tmp_path / "a,b=c ü.plan", tmp_path / "g.json"
+    for _ in range(2):
+        done = mortise("--quiet", "--plan", plan, "--json", data, "--", program("affinity", "unrolled"))
+        assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(data.read_text())["processes"][0]["analysis"][0]["runs"] == 0, "the second run follows the plan"
+    long = tmp_path / ("d" * 200)
+    assert "at most 200 characters" in mortise("--plan", long, "--", "true").stderr and not long.exists()
 
 
 def test_the_command_says_how_to_look_at_a_short_program():

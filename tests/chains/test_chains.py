@@ -35,10 +35,22 @@ def conf(mode: str) -> dict[str, str]:
 
 def test_a_program_that_leaves_nothing_behind_is_told_of(tmp_path):
     """By the status too, as by `mortise profile`; not where nothing was asked for but to run."""
-    done = affinity(tmp_path, "perl", "-e", "use POSIX; fork and POSIX::_exit(0); POSIX::_exit(0)", found=False)
+    done = affinity(tmp_path, "perl", "-e", "use POSIX; fork and wait; POSIX::_exit(0)", found=False)
     assert "mortise: 'perl': it ended without its destructors (_exit, exec), or could not write any more (chroot, a full disk), and what was found in it is lost\n" in done.stderr
     quiet = [sys.executable, "-m", "mortise", "affinity", "--quiet", "--", "perl", "-e", "use POSIX; POSIX::_exit(0)"]
     assert subprocess.run(quiet, env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}, timeout=600).returncode == 0
+
+
+def test_a_program_that_goes_on_in_the_background_is_told_of_though_its_parent_left_something():
+    """Or one would take the parent's nothing for all that there is."""
+    text = "if (!fork) { close STDERR; <STDIN>; }"
+    command = [sys.executable, "-m", "mortise", "affinity", "--", "perl", "-e", text]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "cli"), "MORTISE_HOME": str(BUILD)}) as done:  # fmt: skip
+        assert done.wait(timeout=600) == 0
+        said = done.stderr.read()
+        done.stdin.close()
+    assert "mortise: 'perl': it went on in the background (process " in said and "instead of staying in the foreground" in said
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -2,13 +2,18 @@
 or a plan would name other allocation contexts than the run it was made from."""
 
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import expect
 
-from mortise import affinity_plans, shape, shape_page
+from mortise import affinity_plans, shape, shape_page, symbols
+from mortise.chains import documents, name_places, show
 from mortise.errors import WrongUse
 
 from cli.test_page import browser  # noqa: F401
@@ -101,6 +106,16 @@ def test_large_graphs_show_the_heaviest_and_say_how_many_are_left(process):
     assert "279 contexts more" in shape_page.render(document(many))
 
 
+def test_a_circle_goes_by_who_asks_and_larger_blocks_tie_nothing_together(process):
+    """Of forty circles called xmalloc, drawn into each other, nobody learns anything."""
+    wrapped = process | {"nodes": [n | {"chain": [place(64, "xmalloc"), place(16 * n["id"], f"asks_{n['id']}")]} for n in process["nodes"]]}
+    drawn = shape_page.render(document(wrapped))
+    assert {f">asks_{n}</text>" in drawn for n in range(1, 5)} == {True} and ">xmalloc</text>" not in drawn
+    variable, edge = {"id": 65539, "type": "elsewhere", "place": 0, "offset": 0}, {"offset": 0, "count": 9, "seen": 1}
+    tied = process | {"variable": process["variable"] + [variable], "edge": process["edge"] + [{"from": 65539, "to": n} | edge for n in range(1, 5)]}
+    assert shape.shown(shape.graph(tied)) == shape.shown(shape.graph(process))
+
+
 # -- plans
 
 
@@ -128,6 +143,86 @@ def test_another_build_of_a_module_replaces_what_was_known_of_it(process, tmp_pa
     rebuilt = process | {"modules": [process["modules"][0] | {"build_id": "0000"}], "nodes": process["nodes"][:2]}
     plan = affinity_plans.update(path, [rebuilt])
     assert len(plan.nodes) == 2 and list(plan.modules) == ["0000"]
+
+
+def test_runs_that_bring_one_plan_up_to_date_at_once_lose_nothing(process, tmp_path):
+    path = tmp_path / "p.plan"
+    runs = [process | {"nodes": [node(n, n, "push")], "shape": []} for n in range(1, 41)]
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(lambda run: affinity_plans.update(path, [run]), runs):
+            assert affinity_plans.read(path).nodes, "a program that starts meanwhile finds a whole plan"
+    assert sorted(n.objects for n in affinity_plans.read(path).nodes.values()) == [100 * n for n in range(1, 41)]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_plan_stays_the_file_that_it_was(process, tmp_path):
+    (tmp_path / "link.plan").symlink_to(tmp_path / "real.plan")
+    affinity_plans.update(tmp_path / "link.plan", [process])
+    (tmp_path / "real.plan").chmod(0o640)
+    affinity_plans.update(tmp_path / "link.plan", [process])
+    assert (tmp_path / "link.plan").is_symlink() and (tmp_path / "real.plan").stat().st_mode & 0o777 == 0o640
+    assert len(affinity_plans.read(tmp_path / "real.plan").nodes) == 4
+    affinity_plans.update(Path("/dev/null"), [process])
+
+
+def test_of_a_dump_that_was_cut_is_read_what_is_whole(process, tmp_path):
+    (tmp_path / "dump.1").write_text('{"kind": "run", "pid": 1}\n{"kind": "node", "id": 1}\n{"kind": "node", "id"')
+    (tmp_path / "dump.2").write_text('{"kind": "run", "pi')
+    (tmp_path / "dump.3").write_text("")
+    (tmp_path / "dump.4").write_text('{"kind": "run", "pid": 4}\n{"kind": "module", "path": "/a\u2028b"}\n')
+    first, second = documents(tmp_path)
+    assert (first["run"], first["nodes"]) == ({"pid": 1}, [{"id": 1}])
+    assert second["modules"] == [{"path": "/a\u2028b"}], "a line ends at its end only"
+
+
+def test_names_are_asked_for_at_once(monkeypatch):
+    """Or naming what was found in a large program would take longer than its run."""
+    asked, really = [], subprocess.run
+    monkeypatch.setattr(symbols.subprocess, "run", lambda words, **more: asked.append(words) or really(words, **more))
+    module = {"id": 1, "first": 0x1000, "last": 0x9000000, "bias": 0, "loaded": True, "path": sys.executable, "build_id": ID}
+    document = {"modules": [module], "callers": [{"address": 0x200000 + n} for n in range(100)],
+                "nodes": [{"why": 0, "chain": [0x300000 + n, 0x10]} for n in range(100)]}  # fmt: skip
+    name_places(document)
+    assert len(asked) == 1
+    for where in [document["nodes"][7]["chain"][0], document["callers"][9]]:
+        symbols.known.clear()
+        assert symbols.named(where["module"], where["offset"]) == (where["symbol"], where["source"]), "the same as by itself"
+
+
+def test_a_stripped_module_names_no_function_that_it_hides(tmp_path):
+    """Or what allocates would go by the name of whatever is exported before it."""
+    source, module = tmp_path / "m.c", tmp_path / "m.so"
+    source.write_text("int first(int n) { return n + 1; }\n__attribute__((noinline, noclone)) static int hidden(int n) { return n * n + n / 3; }\n"
+                      "int last(int n) { return hidden(n) + hidden(n + 1); }\n")  # fmt: skip
+    subprocess.run(["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-o", module, source], check=True)
+    listed = subprocess.run(["nm", module], capture_output=True, text=True, check=True).stdout
+    at = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines() if len(line.split()) == 3}
+    assert [symbols.named(str(module), at[name] + 3)[0] for name in ("first", "hidden", "last")] == ["first", "hidden", "last"]
+    subprocess.run(["strip", module], check=True)
+    symbols.known.clear()
+    symbols.exported.cache_clear()
+    assert [symbols.named(str(module), at[name] + 3)[0] for name in ("first", "hidden", "last")] == ["first", None, "last"]
+
+
+def test_processes_without_nodes_are_told_of_in_one_line(process, capsys):
+    short = process | {"nodes": [], "run": process["run"] | {"judged": 0, "frame_rules_unknown": 0}}
+    long = process | {"run": short["run"], "callers": []}
+    show(document(process) | {"processes": [long, short, short]})
+    said = capsys.readouterr().err
+    assert "4 nodes, 4 of them pooled in 2 pools" in said and "2 processes: no nodes" in said and "affinity_misses" not in said
+    show(document(process) | {"processes": [short]})
+    assert "process 1: no nodes" in (said := capsys.readouterr().err) and "affinity_misses=1" in said
+
+
+def test_a_plan_holds_no_more_than_the_library_takes():
+    """Or it would be refused as none, and made again in vain."""
+    modules = {f"{n:04x}": f"/lib/{n}.so" for n in range(300)}
+    nodes = {(2, ((f"{n % 300:04x}", n), ("0001", 8))): affinity_plans.PlannedNode(32, pool=n + 1) for n in range(45_000)}
+    lines = affinity_plans.AffinityPlan(modules, nodes).text().splitlines()
+    kept = [line.split() for line in lines if line.startswith("node ")]
+    assert sum(line.startswith("module ") for line in lines) == 255 and len(kept) == 32767
+    assert sorted(int(line[5].split("=")[1]) for line in kept) == list(range(1, 32768))
+    assert {line[-1].split("=")[1].split("+")[0] for line in kept} <= {str(n) for n in range(1, 256)}
 
 
 def test_cold_pools_go_back_to_the_size_class(process, tmp_path):

@@ -58,6 +58,8 @@ def command(
         formats.check_writable(report)
     if graph is not None and graph.suffix not in DRAWN:
         raise WrongUse(f"--graph '{graph}': expected a name that ends in {', '.join(DRAWN)}")
+    if plan is not None and not conf.is_path(str(plan.absolute())):
+        raise WrongUse(f"--plan '{plan}': expected a path of at most {conf.PATH_BYTES_MAX} characters from the root on")
     follows = plan is not None and plan.exists() and plan.stat().st_size > 0
     if follows:
         affinity_plans.read(plan)
@@ -65,11 +67,9 @@ def command(
         wanted = {"affinity_mode": "graph" if mode is Mode.overhead else mode.value}
         if mode is Mode.overhead:
             wanted["affinity_overhead"] = "1"
-        if follows:
-            wanted["affinity_plan"] = str(plan.absolute())
         if profile:
             wanted["affinity_profile"] = SAMPLES_PER_SECOND
-        status, lost = run(path, program, str(catalogue.built(alloc)), wanted, settings, folder)
+        status, lost = run(path, program, str(catalogue.built(alloc)), wanted, settings, folder, plan if follows else None)
         found = chains.documents(folder)
     if lost and not found and not (quiet and as_json is graph is plan is None):
         raise CannotWork(lost, status or None)
@@ -89,18 +89,24 @@ def command(
     raise typer.Exit(status)
 
 
-def run(path: Path, program: list[str], library: str, wanted: dict[str, str], settings: str, folder: Path) -> tuple[int, str | None]:
+def run(
+    path: Path, program: list[str], library: str, wanted: dict[str, str], settings: str, folder: Path, plan: Path | None
+) -> tuple[int, str | None]:
     """The program's status, as a shell would say it, and why what was found in it is lost, if it is."""
     environment = dict(os.environ)
     environment["LD_PRELOAD"] = arms.preload(library)
     keys = conf.checked(settings) if settings else ""
     ours = ",".join(f"{key}={value}" for key, value in wanted.items())
     environment["MORTISE_CONF"] = conf.joined(environment.get("MORTISE_CONF"), ",".join(filter(None, [ours, keys])))
-    environment["MORTISE_AFFINITY_DUMP"] = record = f"{folder}/dump.%p"  # its name may have commas in it
+    environment["MORTISE_AFFINITY_DUMP"] = record = f"{folder}/dump.%p"  # names may have commas in them
+    if plan is not None:
+        environment["MORTISE_AFFINITY_PLAN"] = str(plan.absolute())
     process = starting.run(path, program, environment, record)
     lost = None
     if process.returncode < 0 or not starting.is_written(folder / f"dump.{process.pid}"):
         lost = f"'{program[0]}': {starting.why_no_record(process, folder)}, and what was found in it is lost"
+    elif on := starting.heirs(folder):
+        lost = f"'{program[0]}': {starting.went_on(on)}, and what is found there is lost"
     return starting.status_of(process), lost
 
 

@@ -148,7 +148,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     return given;
   }
   /// Gives pages of free segments back: all, or those that were free at the call before the last. Returns the bytes given.
+  /// What was released of threads that have ended becomes free first: nobody else would ever look, if no thread needs those pools again.
   std::size_t purge(std::uint16_t rounds) noexcept {
+    for (PoolHead* h = take_orphan(nullptr); h; h = take_orphan(h)) orphan(*h);
     Held held(ground_.lock);
     return ground_.range.purge(rounds);
   }
@@ -237,6 +239,20 @@ template <std::size_t kSegmentBytes> class PoolHeads {
       put(*ground_.range.segment_of(p), p);
     }
   }
+  /// The next head behind `h`, of all, whose thread has ended and of whose objects others have released some. It is ours, and in no list of
+  /// orphans, until `orphan`. O(heads).
+  PoolHead* take_orphan(PoolHead* h) noexcept {
+    Held held(ground_.lock);
+    for (h = h ? h->next_head : heads_; h; h = h->next_head) {
+      if (h->owner.load(Order::relaxed) != PoolHead::nobody() || !h->remote.load(Order::relaxed)) continue;
+      PoolHead** link = &h->pool->orphans;
+      while (*link != h) link = &(*link)->next_orphan;
+      *link = h->next_orphan;
+      h->owner.store(this, Order::relaxed);
+      return h;
+    }
+    return nullptr;
+  }
   static Mixed* mixed_of(const PoolHead& h) noexcept { return static_cast<Mixed*>(h.mixed); }
   template <class Each> void each_mixed(Each&& each) noexcept {
     Held held(mixed_lock_);
@@ -265,7 +281,8 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     h->is_forwarding = pool.is_forwarding;
     h->mixed = pool.mixed;
     h->current = &none_;
-    return h;
+    h->next_head = heads_;
+    return heads_ = h;
   }
 
   PoolGround<kSegmentBytes> ground_;
@@ -273,6 +290,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   Mixed* mixed_ = nullptr;
   Preset<4_KiB> page_bytes_;
   PoolHead** idle_pages_ = nullptr;
+  PoolHead* heads_ = nullptr;  ///< all, the newest first
   PoolSegment none_ = {};  ///< the current segment of a head that has none: nothing free, nothing fresh
 };
 

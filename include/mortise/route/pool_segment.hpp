@@ -58,6 +58,7 @@ struct alignas(64) PoolHead {
   bool is_forwarding;             ///< = pool->is_forwarding, where a miss finds it
   void* mixed;                    ///< the MixedPool that serves it, for objects of several sizes; null: segments do
   PoolHead* next_orphan;
+  PoolHead* next_head;            ///< of all that there are
   PoolHead* next_of_thread;
   Atomic<std::byte*> remote;      ///< objects that other threads have released
 
