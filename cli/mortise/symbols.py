@@ -12,10 +12,12 @@ from elftools.elf.sections import SymbolTableSection
 
 @lru_cache(maxsize=4096)
 def named(module: str, offset: int) -> tuple[str | None, str | None]:
-    """Function and file:line of a return address; None for what the module does not tell. The call itself lies just before."""
+    """Function and file:line of a return address; None for what the module does not tell. The call itself lies just before. Of functions that
+    were inlined there it is the innermost that the C++ library's headers do not have: who makes a string wants to know where, not how.
+    """
     try:
         done = subprocess.run(
-            ["addr2line", "-f", "-C", "-e", module, hex(max(offset - 1, 0))],
+            ["addr2line", "-i", "-f", "-C", "-e", module, hex(max(offset - 1, 0))],
             capture_output=True,
             text=True,
             check=False,
@@ -24,7 +26,9 @@ def named(module: str, offset: int) -> tuple[str | None, str | None]:
     except (OSError, subprocess.TimeoutExpired):
         return None, None
     lines = [*done.stdout.splitlines(), "", ""]
-    function, source = lines[0].strip(), lines[1].strip().split(" (")[0]
+    frames = list(zip(lines[::2], lines[1::2], strict=False))
+    function, source = next((frame for frame in frames[:-1] if "/include/c++/" not in frame[1]), frames[0])
+    function, source = function.strip(), source.strip().split(" (")[0]
     known = source and not source.startswith("??") and not source.endswith((":?", ":0"))
     return (None if function in ("", "??") else function), (source if known else None)
 
