@@ -30,6 +30,7 @@
 #include "mortise/pool/magazines.hpp"
 #include "mortise/pool/options.hpp"
 #include "mortise/pool/slots.hpp"
+#include "mortise/pool/stay.hpp"
 #include "mortise/pool/transfer.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/sync.hpp"
