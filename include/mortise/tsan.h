@@ -1,6 +1,6 @@
-/* Whether ThreadSanitizer watches, and what it is told. It does not see what the code of a library does unless that was compiled for it, and
- * would call each block that goes from thread to thread by way of it a race. So in programs that it watches mortise.h and pool.h say, around
- * each call: who gets a block comes after who gave it back. Without -fsanitize=thread there is nothing here. */
+/* Whether ThreadSanitizer watches, and what it is told. It does not see what the code of a library does unless that was compiled for
+ * it, and would call each block that goes from thread to thread by way of it a race. So in programs that it watches mortise.h and
+ * pool.h say, around each call: who gets a block comes after who gave it back. Without -fsanitize=thread there is nothing here. */
 #ifndef MORTISE_TSAN_H
 #define MORTISE_TSAN_H
 

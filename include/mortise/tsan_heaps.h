@@ -1,6 +1,6 @@
-/* The calls of mortise.h, which includes this, as a program makes them that ThreadSanitizer watches. A heap's blocks lie elsewhere each time,
- * and its memory goes to other heaps. So each release comes before every later allocation of any heap, and a race between two threads that
- * have one of each in between goes unseen. What the library copies and zeroes is its own business, and that of its locks. */
+/* The calls of mortise.h, which includes this, as a program makes them that ThreadSanitizer watches. A heap's blocks lie elsewhere each
+ * time, and its memory goes to other heaps. So each release comes before every later allocation of any heap, and a race between two
+ * threads that have one of each in between goes unseen. What the library copies and zeroes is its own business, and that of its locks. */
 #ifndef MORTISE_TSAN_HEAPS_H
 #define MORTISE_TSAN_HEAPS_H
 

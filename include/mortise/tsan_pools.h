@@ -1,5 +1,5 @@
-/* The calls of pool.h, which includes this, as a program makes them that ThreadSanitizer watches: who acquires a block comes after who released
- * it. Hooks run within the calls, and are watched as the rest of the program is. */
+/* The calls of pool.h, which includes this, as a program makes them that ThreadSanitizer watches: who acquires a block comes after who
+ * released it. Hooks run within the calls, and are watched as the rest of the program is. */
 #ifndef MORTISE_TSAN_POOLS_H
 #define MORTISE_TSAN_POOLS_H
 
