@@ -25,6 +25,7 @@ endfunction()
 
 add_library(mortise_inside INTERFACE)
 target_compile_options(mortise_inside INTERFACE ${MORTISE_INSIDE_FLAGS})
+target_compile_definitions(mortise_inside INTERFACE MORTISE_INSIDE)
 target_link_libraries(mortise_inside INTERFACE mortise_headers mortise_warnings)
 
 if(MORTISE_SANITIZE)

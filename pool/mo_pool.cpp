@@ -121,7 +121,7 @@ MORTISE_EXPORT void* mo_pool_at(const mo_pool* pool, uint32_t index) {
 MORTISE_EXPORT int mo_pool_owns(const mo_pool* pool, const void* block) { return pool->blocks.slots().holds(block); }
 
 MORTISE_EXPORT uint32_t mo_pool_prefill(mo_pool* pool, uint32_t n) {
-  while (pool->blocks.created() < n) {
+  while (pool->blocks.existing() < n) {
     std::byte* const block = pool->blocks.take_bare();
     if (!block) break;
     if (pool->keeps && pool->options.make && pool->options.make(block, pool->options.context) != 0) {
@@ -131,7 +131,7 @@ MORTISE_EXPORT uint32_t mo_pool_prefill(mo_pool* pool, uint32_t n) {
     if (!pool->keeps) *reinterpret_cast<volatile std::byte*>(block) = std::byte{0};
     give(pool, block);
   }
-  return pool->blocks.created();
+  return pool->blocks.existing();
 }
 
 MORTISE_EXPORT size_t mo_pool_trim(mo_pool* pool, uint32_t keep) {

@@ -31,6 +31,7 @@ class Service:
     load: str | None = None
     stop: str | None = None
     patience_s: float = 30.0
+    farewell_s: float = 60.0  # how long it may take to end when it was told to
 
 
 @dataclass
@@ -132,8 +133,12 @@ class Launcher:
     def _follow(self, request: Request, folder: Path, process: subprocess.Popen, result: Any) -> Outcome:
         try:
             pid = json.loads(result.readline() or "{}").get("pid", 0)
-            used = self._use(request, folder, pid) if request.service and not request.baseline else {}
-            wait(process, request.timeout_s)
+            used: dict[str, Any] | None = {}
+            if request.service and not request.baseline:
+                used = self._use(request, folder, pid)
+                await_end(process, request)
+            else:
+                wait(process, request.timeout_s)
         except subprocess.TimeoutExpired:
             raise RunFailed(
                 f"'{request.arm.name}' ran longer than {request.timeout_s:g} s and was stopped"
@@ -227,6 +232,17 @@ def ended_early(request: Request, folder: Path, status: int) -> str:
     said = [(folder / name).read_text(errors="replace") for name in ("stderr", "stdout") if (folder / name).exists()]
     last = next((text for text in said if text.strip()), "")
     return f"'{request.arm.name}' {endings.describe(status)} before it was ready{endings.tail(last)}"
+
+
+def await_end(process: subprocess.Popen, request: Request) -> None:
+    """Of a server that was told to end. Else a --stop that does not reach it would be waited for as long as a run may take."""
+    service = request.service
+    assert service is not None
+    try:
+        wait(process, min(service.farewell_s, request.timeout_s))
+    except subprocess.TimeoutExpired:
+        told = f"'{service.stop}'" if service.stop else "SIGTERM"
+        raise RunFailed(f"'{request.arm.name}' went on for {service.farewell_s:.0f} s after {told}, which is to end it") from None
 
 
 def wait(process: subprocess.Popen, timeout_s: float) -> None:

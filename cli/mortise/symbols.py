@@ -2,6 +2,7 @@
 
 import bisect
 import math
+import re
 import subprocess
 from collections.abc import Iterable
 from functools import lru_cache
@@ -12,19 +13,20 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-
 Names = tuple[str | None, str | None]  # function and file:line, as far as the module tells
 known: dict[tuple[str, int], Names] = {}
 
 
 def look_up(module: str, offsets: Iterable[int]) -> None:
-    """Asks for many places at once: for each question addr2line reads all that the module says."""
+    """Asks for many places at once: for each question addr2line reads all that the module says. Of functions that were inlined at a place it
+    is the innermost that the C++ library's headers do not have: who makes a string wants to know where, not how.
+    """
     wanted = sorted({offset for offset in offsets if (module, offset) not in known})
     if not wanted:
         return
     try:
         done = subprocess.run(
-            ["addr2line", "-f", "-C", "-e", module],
+            ["addr2line", "-a", "-i", "-f", "-C", "-e", module],
             input="".join(f"{max(offset - 1, 0):#x}\n" for offset in wanted),
             capture_output=True,
             encoding="utf-8",
@@ -32,12 +34,14 @@ def look_up(module: str, offsets: Iterable[int]) -> None:
             check=False,
             timeout=120,
         )
-        lines = done.stdout.split("\n")
+        answers = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.MULTILINE)[1:]
     except (OSError, subprocess.TimeoutExpired):
-        lines = []
+        answers = []
     for n, offset in enumerate(wanted):
-        function, source = ([line.strip() for line in lines[2 * n : 2 * n + 2]] + ["", ""])[:2]
-        source = source.split(" (")[0]
+        lines = [*(answers[n] if n < len(answers) else "").splitlines(), "", ""]
+        frames = list(zip(lines[::2], lines[1::2], strict=False))
+        function, source = next((frame for frame in frames[:-1] if "/include/c++/" not in frame[1]), frames[0])
+        function, source = function.strip(), source.strip().split(" (")[0]
         is_told = source and not source.startswith("??") and not source.endswith((":?", ":0"))
         is_named = function not in ("", "??") and (is_told or is_within(module, max(offset - 1, 0)))
         known[module, offset] = function if is_named else None, source if is_told else None

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mortise/tsan.h"
+
 #ifdef __cplusplus
 #define MO_NOEXCEPT noexcept
 extern "C" {
@@ -78,6 +80,10 @@ void mo_heap_get_stats(mo_heap* heap, mo_heap_stats* stats) MO_NOEXCEPT;
 size_t mo_heap_stats_json(mo_heap* heap, char* out, size_t capacity) MO_NOEXCEPT;
 /* What the program's malloc holds, as JSON (schema mortise.stats/1), when it runs on a mortise allocator; else 0. */
 size_t mo_stats_json(char* out, size_t capacity) MO_NOEXCEPT;
+
+#ifdef MO_TELLS_TSAN
+#include "mortise/tsan_heaps.h"
+#endif
 
 #ifdef __cplusplus
 }

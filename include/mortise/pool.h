@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mortise/tsan.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -75,6 +77,10 @@ size_t mo_pool_trim(mo_pool* pool, uint32_t keep);
 void mo_pool_statistics_of(mo_pool* pool, mo_pool_statistics* statistics);
 /* Checked pools: a line on standard error for each block that is out; how many. Others: 0. */
 uint32_t mo_pool_report_leaks(mo_pool* pool);
+
+#ifdef MO_TELLS_TSAN
+#include "mortise/tsan_pools.h"
+#endif
 
 #ifdef __cplusplus
 }

@@ -185,6 +185,17 @@ def test_every_call_is_counted_once_and_timed(program, toy, in_front_of_another)
     assert many[0].serves.endswith("libmortise-toy.so" if in_front_of_another else "libc.so.6")
 
 
+def test_a_place_in_cpp_is_the_programs_own(tmp_path):
+    """What makes a vector calls operator new in a header of the C++ library, which was inlined there: it would be the place of every call."""
+    source, program = tmp_path / "grown.cpp", tmp_path / "grown"
+    source.write_text("#include <vector>\n[[gnu::noinline]] int grown(int n) { return std::vector<int>(n)[n / 2]; }\n"
+                      "int main(int count, char**) { return grown(100 * count); }\n")
+    subprocess.run(["g++", "-g", "-O2", source, "-o", program], check=True)
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], check=True, capture_output=True, text=True).stdout
+    behind = re.search(r"\scall .*<_Znwm@plt>\n +([0-9a-f]+):", code)
+    assert symbols.named(str(program), int(behind[1], 16)) == ("grown(int)", f"{source}:2")
+
+
 def test_an_alternating_program_has_its_mallocs_sampled_too(program):
     """With a period of 64 shared by both kinds every sample would fall on the frees."""
     _, few = timed(program, "pairs", 2_560_000, every=64)

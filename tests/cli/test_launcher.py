@@ -334,6 +334,12 @@ def test_a_server_without_a_way_to_end_gets_a_signal(launch):
     )
 
 
+def test_a_server_that_goes_on_is_not_waited_for_as_long_as_a_run_may_take(launch):
+    service = Service(ready="test -S {tmp}/s", load="true", stop="true", farewell_s=0)
+    with pytest.raises(RunFailed, match="'.*' went on for 0 s after 'true', which is to end it"):
+        launch("/usr/bin/python3", "-c", SERVER, "{tmp}/s", service=service, timeout_s=20)
+
+
 def test_a_server_that_dies_before_it_is_ready(launch):
     """It is not said to have been waited for, but how it ended and what it said last; of what says nothing on stderr, what it printed."""
     service = Service(ready="false", load="true")

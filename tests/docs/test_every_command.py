@@ -49,7 +49,7 @@ ELSEWHERE = [
     (r"cmake --install.*", "packages/test_install.py", "installed"),
     (r"go tool pprof -http=: leaky\.pb\.gz", "life/test_profile.py", '"pprof", "-top"'),
     (r"pip install \.", "packages/test_wheel.py", "pip"),
-    (r"cargo add mortise --path \.", "packages/test_rust.py", "cargo"),
+    (r"cargo add mortise --path \.\./mortise", "packages/test_rust.py", "the_documented_line"),
     (r"sbatch --array=0-19 .*", "docs/test_command_lines.py", "slurm"),  # what it wraps; no cluster is to be had
     (r"make deb && apt install .*", "packages/test_debian_whole.py", "apt-get install -y -q --no-install-recommends ./libmortise0_*.deb"),
     (r"(CASE_BUDGET=\S+ )?cli/cases/run\.sh \w+", "cli/test_cases.py", "run.sh"),

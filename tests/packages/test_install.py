@@ -64,6 +64,13 @@ def test_headers_say_which_standard_they_need(tmp_path, header, standard, needed
     assert f"C++{needed}: -std=c++{needed}" in first, ran.err[:1000]
 
 
+@pytest.mark.parametrize("compiler", ["g++", "clang++-16"])
+def test_headers_are_quiet_under_a_strangers_warnings(tmp_path, compiler):
+    """pkg-config names the folder with -I, so what the program's compiler warns of in headers is the reader's to look at."""
+    warnings = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wold-style-cast -Wshadow -Wcast-align -Wcast-qual -Wundef"
+    shell(compiler, "-std=c++20", *warnings.split(), "-Werror", f"-I{ROOT}/include", "-fsyntax-only", STRANGERS / "cmake/warned.cpp", cwd=tmp_path).ok()
+
+
 def test_a_version_that_does_not_fit_is_refused(installed, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.24)\nproject(p C)\nfind_package(mortise 0.2 REQUIRED)\n")
     ran = shell("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}", cwd=tmp_path)

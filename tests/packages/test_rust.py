@@ -4,6 +4,7 @@ If one failed, a Rust program with our GlobalAlloc would not build, or would los
 """
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -45,6 +46,14 @@ def test_a_rust_programs_tests_run_on_it(stranger):
     assert "5 passed; 0 failed" in ran.out
     assert cargo("run", "-q", cwd=stranger).ok().out == "hslab true\n"
     assert " hslab active" in cargo("run", "-q", cwd=stranger, MORTISE_VERBOSE="1").ok().err
+
+
+def test_the_documented_line_adds_it_to_a_program(crate):
+    program = crate / "program"
+    cargo("new", "-q", program, cwd=crate).ok()
+    line = re.search(r"`cargo (add [^`]+)`", (ROOT / "docs/install.md").read_text())[1]
+    cargo(*line.split(), cwd=program).ok()
+    cargo("build", "-q", cwd=program).ok()
 
 
 def test_a_feature_names_the_allocator(stranger):

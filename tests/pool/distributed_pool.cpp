@@ -283,6 +283,24 @@ TEST(DistributedPool, ConstructsEachTimeWithTheArgumentsGiven) {
   EXPECT_EQ(a->name.substr(0, 6), "a name");
 }
 
+/// Has a way to fail, and says at which call.
+struct Picky : constructed_each_time<int> {
+  bool refuses = true;
+  int* make(void* at, int n) noexcept { return refuses ? nullptr : ::new (at) int{n}; }
+};
+
+TEST(DistributedPool, AConstructionThatFailsFailsTheCallAndLosesNothing) {
+  distributed_pool<int, Picky> pool({.maximum = 4});
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(pool.try_acquire(i));
+  EXPECT_EQ(pool.statistics().in_use, 0u);
+  distributed_pool<int, Picky, checked_pool> watched({.maximum = 4});
+  EXPECT_FALSE(watched.try_acquire(1));
+  EXPECT_EQ(watched.report_leaks([](const char*) {}), 0u) << "nobody has it";
+  pool.hooks().refuses = false;
+  std::vector<distributed_pool<int, Picky>::handle> all;
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(all.emplace_back(pool.try_acquire(i))) << i;
+}
+
 struct Connection {
   int uses = 0;
   bool open = false;
@@ -342,6 +360,22 @@ TEST(KeptObjects, TrimDestroysTheIdleOnesButForThoseToKeep) {
   }
   EXPECT_EQ(all.size(), 199u);
   EXPECT_EQ(counts.made, 349);
+}
+
+TEST(KeptObjects, PrefillMakesAgainWhatTrimDestroyedAndCountsWhatThereIs) {
+  Counts counts;
+  Connections pool({.maximum = 20, .prefill = 8}, Connect(&counts));
+  pool.trim(2);
+  EXPECT_EQ(counts.destroyed, 6);
+  EXPECT_EQ(pool.prefill(8), 8u);
+  EXPECT_EQ(counts.made, 14) << "a later call would have had to make one";
+  EXPECT_EQ(pool.statistics().idle, 8u);
+  counts.fail_from = 14;
+  EXPECT_EQ(pool.prefill(12), 8u) << "one that could not be made";
+  counts.fail_from = 100;
+  EXPECT_EQ(pool.prefill(12), 12u);
+  EXPECT_EQ(pool.prefill(5), 12u);
+  EXPECT_EQ(pool.prefill(1000), 20u);
 }
 
 TEST(KeptObjects, AFactoryThatFailsFailsTheCallAndLosesNothing) {

@@ -171,6 +171,18 @@ TEST(CheckedPool, FindsDoubleAndForeignReturnsAndLeaks) {
   EXPECT_EQ(pool.statistics().in_use, 0u);
 }
 
+TEST(CheckedPool, TellsALineThatEndsHoweverLongItsNameIs) {
+  static std::size_t length;
+  length = 0;
+  const std::string name(5000, 'n');
+  Checked pool({.maximum = 8, .name = name.c_str(), .on_fault = [](const char* line) { length = std::string(line).size(); }});
+  Message* const a = pool.acquire_raw();
+  pool.release(a);
+  pool.release(a);
+  EXPECT_GT(length, 1000u);
+  EXPECT_LT(length, 1024u);
+}
+
 /// In a process of its own, for the limit.
 [[noreturn]] void make_until_refused() {
   const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};

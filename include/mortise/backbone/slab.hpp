@@ -307,8 +307,9 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       return nullptr;
     }
     static void count_span(PerClass& k, const Span* s, int by) noexcept {
-      k.spans += by;
-      k.span_bytes = k.span_bytes + by * round_up(s->capacity * Classes::size_of(s->size_class), Index::kGranule);
+      const auto n = static_cast<std::size_t>(by);
+      k.spans += n;
+      k.span_bytes = k.span_bytes + n * round_up(s->capacity * Classes::size_of(s->size_class), Index::kGranule);
     }
     // A span is in the list that its `bin` names, unless it is full.
     static void enlist(PerClass& k, Span* s, unsigned c) noexcept {

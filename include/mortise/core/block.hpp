@@ -23,7 +23,10 @@ struct Block {
   std::uint64_t size_class : 8 = kNoClass;
 
   constexpr Block() = default;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"  // no block is of 2^56 bytes, and a mask that says so may cost an instruction
   constexpr Block(std::byte* p, std::size_t bytes, unsigned c = kNoClass) : ptr(p), size(bytes), size_class(c) {}
+#pragma GCC diagnostic pop
 
   constexpr explicit operator bool() const { return ptr != nullptr; }
   constexpr std::byte* end() const { return ptr + size; }

@@ -56,8 +56,8 @@ inline void* find_function(std::uintptr_t base, const char* name) noexcept {
 
 [[gnu::visibility("hidden")]] inline constinit Clock clock_now = nullptr;
 
-/// Where there is no such library (valgrind) the kernel is called.
-MORTISE_COLD inline Clock find_clock() noexcept {
+/// Where there is no such library (valgrind) the kernel is called. Hidden, as what it sets is.
+[[gnu::visibility("hidden")]] MORTISE_COLD inline Clock find_clock() noexcept {
 #if defined(__x86_64__)
   void* const found = find_function(::getauxval(AT_SYSINFO_EHDR), "__vdso_clock_gettime");
 #else

@@ -69,6 +69,11 @@ template <std::size_t kCapacity = 512> class Line {
     return *this;
   }
   const char* data() const noexcept { return text_; }
+  /// As a string, which ends within the line.
+  const char* c_str() noexcept {
+    text_[length_ < kCapacity ? length_ : kCapacity - 1] = '\0';
+    return text_;
+  }
   std::size_t length() const noexcept { return length_; }
 
   /// Writes the line and a newline to `out` in one call, if it takes them in one.

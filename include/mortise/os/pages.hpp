@@ -21,7 +21,8 @@ inline std::byte* map(std::size_t bytes) noexcept {
 
 /// The same for a range of which little may ever be touched: not counted against the system's commitment.
 inline std::byte* map_sparse(std::size_t bytes) noexcept {
-  const long r = memory_call(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1L, 0L);
+  constexpr long kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const long r = memory_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
   return is_mapped_result(r) ? reinterpret_cast<std::byte*>(r) : nullptr;
 }
 

@@ -4,13 +4,20 @@
 
 #include <sys/syscall.h>
 
+#include <cstddef>
+
 #include "mortise/core/inline.hpp"
 
 namespace mortise::os {
 
+/// Pointers and integers alike become words.
+template <class T> MORTISE_HOT long as_word(T* p) noexcept { return reinterpret_cast<long>(p); }
+MORTISE_HOT long as_word(std::nullptr_t) noexcept { return 0; }
+template <class T> MORTISE_HOT long as_word(T n) noexcept { return static_cast<long>(n); }
+
 template <class... A> inline long syscall(long number, A... args) noexcept {
   static_assert(sizeof...(A) <= 6, "the kernel takes at most six arguments");
-  long a[6] = {((long)args)...};  // NOLINT: pointers and integers alike become words
+  long a[6] = {as_word(args)...};
 #if defined(__x86_64__)
   long result;
   register long r10 asm("r10") = a[3];

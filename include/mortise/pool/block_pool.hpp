@@ -30,6 +30,7 @@
 #include "mortise/pool/magazines.hpp"
 #include "mortise/pool/options.hpp"
 #include "mortise/pool/slots.hpp"
+#include "mortise/pool/stay.hpp"
 #include "mortise/pool/transfer.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/sync.hpp"
@@ -82,6 +83,11 @@ class BlockPool {
   const Slots& slots() const noexcept { return slots_; }
   explicit operator bool() const noexcept { return region_ != nullptr; }
   std::uint32_t created() const noexcept { return carved_.load(Order::acquire); }
+  /// Slots that are not bare: of those in use or idle, how many there are.
+  std::uint32_t existing() const noexcept {
+    const std::uint32_t carved = created(), bare = bare_count_.load(Order::relaxed);
+    return carved > bare ? carved - bare : 0;
+  }
   pool_front front() const noexcept { return magazines_.front(); }
 
  private:

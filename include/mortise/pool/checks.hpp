@@ -94,8 +94,7 @@ class checked_pool {
       os::Line<1024> line = begin("leak", slots.at(i));
       line.text(" index=").number(i).text(" thread=").number(record.thread.load(Order::relaxed));
       say_site(line, " acquired_at=", record.site.load(Order::relaxed));
-      line.put('\0');
-      say(line.data());
+      say(line.c_str());
     }
     return leaks;
   }
@@ -117,8 +116,7 @@ class checked_pool {
   }
   bool fault(os::Line<1024>& line) const noexcept {
     if (on_fault_) {
-      line.put('\0');
-      on_fault_(line.data());
+      on_fault_(line.c_str());
       return false;
     }
     line.flush();

@@ -92,7 +92,7 @@ class distributed_pool {
   /// Makes objects until `n` exist, so that no later call has to; returns how many exist. Where objects are not kept,
   /// their memory is touched. Lock-free but for the hooks.
   std::uint32_t prefill(std::uint32_t n) noexcept {
-    while (blocks_.created() < n) {
+    while (blocks_.existing() < n) {
       std::byte* const block = blocks_.take_bare();
       if (!block) break;
       if constexpr (Lifetime::kKeeps) {
@@ -105,7 +105,7 @@ class distributed_pool {
       }
       if (!blocks_.release_hit(block)) blocks_.release_slow(block);
     }
-    return blocks_.created();
+    return blocks_.existing();
   }
   /// Ends idle objects but for `keep` of them and gives their pages back; returns the bytes. Blocking.
   std::size_t trim(std::uint32_t keep = 0) noexcept {
@@ -156,14 +156,23 @@ class distributed_pool {
 
   template <class... Arguments>
   MORTISE_HOT T* begin(Site site, std::byte* block, Arguments&&... arguments) noexcept {
-    checks_.on_acquire(blocks_.slots(), block, site);
     if constexpr (Lifetime::kKeeps) {
       static_assert(sizeof...(Arguments) == 0,
                     "a pool that keeps its objects constructed makes them without arguments");
+      checks_.on_acquire(blocks_.slots(), block, site);
       return object_at(block);
     } else {
-      return life_.make(block, std::forward<Arguments>(arguments)...);
+      T* const object = life_.make(block, std::forward<Arguments>(arguments)...);
+      if (!object) [[unlikely]]
+        return give_up(block);
+      checks_.on_acquire(blocks_.slots(), block, site);
+      return object;
     }
+  }
+  /// No object came to be in it: the block is there for others.
+  MORTISE_COLD T* give_up(std::byte* block) noexcept {
+    if (!blocks_.release_hit(block)) blocks_.release_slow(block);
+    return nullptr;
   }
   template <class... Arguments>
   MORTISE_COLD T* finish(Site site, pools::Taken taken, Arguments&&... arguments) noexcept {

@@ -14,7 +14,8 @@
 
 namespace mortise {
 
-/// An object's life is from acquire to release, as with new and delete. Idle slots hold nothing.
+/// An object's life is from acquire to release, as with new and delete. Idle slots hold nothing. A `make` of one's own may fail by
+/// returning null: the acquisition then fails.
 template <class T>
 struct constructed_each_time {
   static constexpr bool kKeeps = false;

@@ -30,7 +30,9 @@ struct ThreadRecord {
   gnu::tls_model("initial-exec")]] inline constinit thread_local ThreadRecord thread_record{};
 [[gnu::visibility("hidden")]] inline constinit Atomic<std::uint32_t> threads_met{0};
 
-MORTISE_COLD inline ThreadRecord& meet_thread() noexcept {
+/// Hidden as well: of two shared objects that have it the second would call the first one's, which numbers the first one's record, at
+/// each call anew.
+[[gnu::visibility("hidden")]] MORTISE_COLD inline ThreadRecord& meet_thread() noexcept {
   thread_record.number = threads_met.fetch_add(1, Order::relaxed) + 1;
   thread_record.thread = static_cast<std::uint32_t>(os::syscall(SYS_gettid));
   return thread_record;
@@ -43,7 +45,7 @@ MORTISE_HOT ThreadRecord& this_thread() noexcept {
 }
 
 /// Out of line: some compilers would fold the address into a vector instruction, which linkers cannot relax.
-[[gnu::noinline]] inline const os::OwnArea* own_area() noexcept { return &thread_record.area; }
+[[gnu::visibility("hidden"), gnu::noinline]] inline const os::OwnArea* own_area() noexcept { return &thread_record.area; }
 
 /// Where this process finds core indices. Reads the calling thread's area: any thread's answer holds for all.
 inline os::RseqArea find_area() noexcept { return os::find_rseq_area(own_area()); }

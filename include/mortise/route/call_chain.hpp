@@ -92,7 +92,7 @@ template <unsigned kWaysLog2 = 10> class CallWays {
 
   static std::uintptr_t goal_to(const CallStep& step) noexcept {
     const auto rbp = static_cast<std::uintptr_t>(-std::intptr_t{step.rbp_offset});
-    const bool is_plain = !step.from_rbp && step.cfa_offset > 0 && step.cfa_offset % kWord == 0 &&
+    const bool is_plain = !step.from_rbp && step.cfa_offset > 0 && static_cast<std::uint32_t>(step.cfa_offset) % kWord == 0 &&
                           rbp % kWord == 0 && rbp / kWord <= 0xffff;
     if (!is_plain) return kOtherStep;
     return std::uintptr_t{step.id} << kCallKeyShift | rbp / kWord << kRbpShift | static_cast<std::uint32_t>(step.cfa_offset) | 1;

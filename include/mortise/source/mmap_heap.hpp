@@ -123,7 +123,7 @@ class MmapHeap : public WindowSource<kGranuleBytes, kReachBytes> {
     if (origin_) [[likely]] return true;
     origin_ = window ? window : os::find_window();
     if (!origin_) return false;
-    this->side_.place(origin_ + kReach, Window::kSideReach);
+    this->side_.place(os::side_of(origin_, kReach), Window::kSideReach);
     return true;
   }
 
