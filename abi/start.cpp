@@ -15,6 +15,7 @@
 
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
+#include "abi/hits.hpp"
 #include "abi/next.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/control_group.hpp"
@@ -76,7 +77,7 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
     if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T)));
     if (!t) return false;
     t = ::new (static_cast<void*>(t)) T{};
-    if constexpr (requires { t->countdown; }) t->countdown = &record.countdown;
+    if constexpr (HitsCounted<Heap>) t->countdown = &record.countdown;  // else nobody counts it down
     record.state = t;
     attach_below(heap, *t);
     if (!record.ended) watch_thread();

@@ -106,6 +106,30 @@ def test_a_layer_of_ones_own_does_what_it_says(mortise, built, tmp_path):
         assert mortise("run", "--alloc", tmp_path / "poisoned.toml", "--", tmp_path / "stale").ok().out == f"{byte}\n"
 
 
+USED_AFTER = """
+#include <stdlib.h>
+int main(void) {
+  for (int i = 0; i < 100000; ++i) {
+    char* volatile p = malloc(24);
+    p[0] = 1;
+    free(p);
+    if (p[0] == 2) return 1;
+  }
+  return 0;
+}
+"""
+
+
+def test_guards_that_sample_do_so_above_any_cache(mortise, tmp_path):
+    """What counted the allocations to the next sample was not what was looked at: none came, and no malloc was a hit any more."""
+    (tmp_path / "used.c").write_text(USED_AFTER)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "used.c", "-o", tmp_path / "used"], check=True)
+    (tmp_path / "sampling.toml").write_text('layers = [ { layer = "SampledGuards", one_in = 100, pause_ms = 0 }, "Aligned", "ThreadCache", { layer = "Bypass", '
+                                            'route = { policy = "LargerThan", bytes = "256 KiB" }, wrapped = ["Slab"] }, "SpanCache", "PageIndex", "MmapHeap" ]')
+    done = mortise("run", "--alloc", tmp_path / "sampling.toml", "--", tmp_path / "used")
+    assert done.status == -11 and "mortise[sampling] fault=use_after_free " in done.err, done.err
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]
