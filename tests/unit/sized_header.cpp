@@ -8,6 +8,7 @@
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/source/malloc_heap.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "mortise/source/static_heap.hpp"
 #include "mortise/sync/unsynchronised.hpp"
 #include "tests/support/stage.hpp"
 
@@ -57,6 +58,21 @@ TEST(SizedHeader, AnAlignmentThatItsHeaderCannotHoldIsRefused) {
     }
     h.audit();
   });
+}
+
+/// The first block of a mapping, asked about by who looks whose it is: there is nothing before it to be read.
+TEST(SizedHeader, DoesNotReadBeforeABlockThatIsNotBelow) {
+  using Arena = Stack<Layers<SizedHeader, Tlsf<Unsynchronised>, StaticHeap<64_KiB>>>;
+  using Bare = Stack<Layers<SizedHeader, StaticHeap<64_KiB>>>;
+  const auto arena = std::make_unique<Arena>();
+  const auto bare = std::make_unique<Bare>();
+  ASSERT_TRUE(start_below(*arena, own_facts()));
+  std::byte* const before = os::map(128_KiB);
+  ASSERT_TRUE(before);
+  os::unmap(before, 64_KiB);
+  EXPECT_FALSE(arena->holds(before + 64_KiB));
+  EXPECT_FALSE(bare->holds(before + 64_KiB));
+  os::unmap(before + 64_KiB, 64_KiB);
 }
 
 }  // namespace

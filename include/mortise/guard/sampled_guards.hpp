@@ -51,6 +51,7 @@ struct SampledGuards {
 
    public:
     static constexpr bool kTakesUnsized = true;
+    static constexpr BlockFacts kFacts = facts_of<Below>().watched().with(Spans::none);
     struct Thread {
       std::int32_t left = 0;      ///< allocations until the next one that is guarded
       std::uint64_t random = 0;   ///< 0: has not begun to count

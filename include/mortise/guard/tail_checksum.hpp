@@ -52,6 +52,7 @@ struct TailChecksum {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
+    static constexpr BlockFacts kFacts = facts_of<Below>().shared();
     static constexpr bool kExactSizes = kToTheByte, kTakesUnsized = true;
 
     bool start(const os::Facts& facts) noexcept {

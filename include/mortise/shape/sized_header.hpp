@@ -14,6 +14,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/policy/size_classes.hpp"
+#include "mortise/shape/page_index.hpp"
 
 namespace mortise {
 
@@ -29,6 +30,7 @@ struct SizedHeader {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kHeader>;
+    static constexpr BlockFacts kFacts = facts_of<Below>().shared();
 
     Block allocate(Thread& t, Request r) noexcept {
       const bool natural = r.align <= kMinAlign;
@@ -45,9 +47,15 @@ struct SizedHeader {
     }
     void release(Thread& t, Block b) noexcept { this->below.release(t, unseal(b.ptr)); }
 
-    /// True for pointers that carry our tag; reads the 16 bytes before `p`.
-    bool holds(const std::byte* p) const noexcept {
-      return p && is_aligned(p, kMinAlign) && header_of(const_cast<std::byte*>(p)).tag == tag_of(p);
+    /// True for pointers that carry our tag; reads the 16 bytes before `p`, where they can be memory of the heap below.
+    bool holds(const std::byte* p) noexcept {
+      if (!p || !is_aligned(p, kMinAlign)) return false;
+      if constexpr (Locates<Below>) {
+        if (!this->below.holds(p - kHeader)) return false;
+      } else if constexpr (Contiguous<Below>) {
+        if (static_cast<std::size_t>(p - kHeader - this->below.origin()) >= Below::kReach) return false;
+      }
+      return header_of(const_cast<std::byte*>(p)).tag == tag_of(p);
     }
     Block block_of(std::byte* p) const noexcept {
       const Header h = checked(p);

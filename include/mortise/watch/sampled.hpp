@@ -44,6 +44,7 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
   class Over : public Locked<Below, FutexLock> {
    public:
     static constexpr bool kTakesUnsized = true;
+    static constexpr BlockFacts kFacts = facts_of<Below>().watched().with(Spans::none);
     struct Thread {
       std::int64_t left = 0;     ///< bytes to the next sample, of those that no meter counts; below zero: the next allocation is one
       std::uint64_t random = 0;

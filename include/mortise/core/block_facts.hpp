@@ -1,0 +1,32 @@
+// What must be known of the blocks below and no member tells: a stack that would not hold is refused by it, at compile time.
+//
+// Passthrough forwards what a layer does not change.
+#pragma once
+
+namespace mortise {
+
+/// What the blocks are that a heap with a page index gives for whole granules.
+enum class Spans : unsigned char {
+  whole,   ///< spans of the index, each a block's alone
+  fresh,   ///< the same, straight from the source
+  walled,  ///< spans of which nobody may touch the end
+  none,    ///< not each of them is a span from its start on
+};
+
+struct BlockFacts {
+  Spans spans = Spans::whole;
+  unsigned watchers = 0;     ///< layers that must see each block come and go: it may pass none of them one way only
+  bool is_written = false;   ///< something is written into blocks that were released
+
+  constexpr BlockFacts with(Spans s) const noexcept { return {s, watchers, is_written}; }
+  constexpr BlockFacts watched() const noexcept { return {spans, watchers + 1, is_written}; }
+  constexpr BlockFacts written() const noexcept { return {spans, watchers, true}; }
+  /// A part of each block is the layer's own.
+  constexpr BlockFacts shared() const noexcept { return {Spans::none, watchers + 1, true}; }
+};
+
+template <class H> constexpr BlockFacts facts_of() noexcept {
+  if constexpr (requires { H::kFacts; }) return H::kFacts; else return {};
+}
+
+}  // namespace mortise
