@@ -83,7 +83,8 @@ TEST(LimitedTo, CountsWhatLiesBeside) {
 
 /// What a pointer is released by has a class and no size: it was never taken off, and the limit was the bytes of a program's whole life.
 TEST(LimitedTo, AboveACacheCountsWhatIsOut) {
-  using H = Stack<Layers<LimitedTo<1_MiB>, CoreCache<>, Bypass<LargerThan<32_KiB>, Slab<classes::Geometric<8, 32_KiB>>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  using Slabs = Bypass<LargerThan<32_KiB>, Slab<classes::Geometric<8, 32_KiB>>>;
+  using H = Stack<Layers<LimitedTo<1_MiB>, CoreCache<>, Slabs, SpanCache<>, PageIndex, MmapHeap<>>>;
   Stage<H> stage;
   stage.as(0, [](H& h, auto& t) {
     for (const std::size_t n : {24, 5000, 300'000})

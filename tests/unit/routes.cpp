@@ -166,11 +166,15 @@ TEST(Bypass, WhatMustSeeEachBlockIsNotWrapped) {
   static_assert(!kMayWrap<Slab<>, GuardPages<>>, "it would take a page off the size of blocks that it has never seen");
   static_assert(kMayWrap<Slab<>, GuardPages<16, false>>);
   using Small = SegregatedFit<classes::Geometric<8, 16_KiB>, LockedBin<>>;
-  static_assert(kMayWrap<Small> && !kMayWrap<Small, GuardPages<16, false>>, "a block of 20 KiB would get a wall, and go back with it");
+  static_assert(kMayWrap<Small>);
+  using Walled = Stack<Join<Layers<GuardPages<16, false>>, Below>>;
+  static_assert(FitsOn<Slab<>, Walled> && !FitsOn<Small, Walled>, "a block of 20 KiB would get a wall, and not end before it");
+  static_assert(!FitsOn<Bypass<LargerThan<32_KiB>, Slab<>>, Walled>, "so would all that go past");
 }
 TEST(BypassFor, WhatMustSeeEachBlockIsNotWrapped) {
   static_assert(kMaySkip<ThreadCache<>> && kMaySkip<BatchedFree<>> && kMaySkip<DelayedFree<>, ThreadCache<>>);
-  static_assert(!kMaySkip<HeaderMagic<>, ThreadCache<>> && !kMaySkip<ZeroOnFree<>, ThreadCache<>> && !kMaySkip<SampledGuards<>, ThreadCache<>>);
+  static_assert(!kMaySkip<HeaderMagic<>, ThreadCache<>> && !kMaySkip<ZeroOnFree<>, ThreadCache<>>);
+  static_assert(!kMaySkip<SampledGuards<>, ThreadCache<>>);
 }
 
 unsigned accused = 0;

@@ -108,7 +108,8 @@ TEST(SegregatedFit, WithoutLocksStandsWhereSpansStayMapped) {
   using Ground = Layers<PageIndex, StaysMapped, MmapHeap<>>;
   static_assert(FitsOn<Free, Stack<Join<Layers<SpanCache<>>, Ground>>> && FitsOn<Locked, Stack<Ground>>);
   static_assert(!FitsOn<Free, Stack<Ground>>, "spans that nobody keeps are unmapped");
-  static_assert(!FitsOn<Free, Stack<Join<Layers<GuardPages<>, SpanCache<>>, Ground>>>, "and of those that go back a page may be forbidden");
+  using Walled = Stack<Join<Layers<GuardPages<>, SpanCache<>>, Ground>>;
+  static_assert(!FitsOn<Free, Walled> && FitsOn<Locked, Walled>, "of those that go back a page may be forbidden");
 }
 
 }  // namespace

@@ -99,9 +99,10 @@ TEST(Slab, StandsOnWholeSpans) {
   static_assert(FitsOn<Slab<>, Stack<Spans>> && FitsOn<Slab<>, Walled> && FitsOn<SlabArrayCache<>, Stack<Spans>>);
   static_assert(!FitsOn<Slab<>, Stack<Join<Layers<Slab<>>, Spans>>> && !FitsOn<SpanReserve<>, Stack<Join<Layers<Slab<>>, Spans>>>);
   static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SizedHeader>, Spans>>> && !FitsOn<Slab<>, Stack<Join<Layers<TailChecksum<>>, Spans>>>);
-  static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SampledGuards<>>, Spans>>> && !FitsOn<SlabArrayCache<>, Walled> && !FitsOn<GuardPages<>, Walled>);
+  static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SampledGuards<>>, Spans>>>);
+  static_assert(!FitsOn<SlabArrayCache<>, Walled> && !FitsOn<GuardPages<>, Walled>);
   static_assert(!FitsOn<SpanCache<>, Stack<Spans>>, "it would merge its spans with free ones of the other's");
-  static_assert(!FitsOn<Aligned, Stack<Join<Layers<TailChecksum<>, Slab<>>, Spans>>>, "blocks lie as far apart as their classes are large, with their tails");
+  static_assert(!FitsOn<Aligned, Stack<Join<Layers<TailChecksum<>, Slab<>>, Spans>>>, "blocks lie further apart than their classes are large");
 }
 
 }  // namespace

@@ -139,7 +139,8 @@ TEST(ZeroOnFree, NobodyBelowWritesIntoReleasedBlocks) {
   static_assert(FitsOn<ZeroOnFree<>, Stack<Slabs>>);
   static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<SegregatedFit<classes::Geometric<8>, LockedBin<>>>, Ground>>>);
   static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<SizedHeader>, Slabs>>>);
-  static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<TailChecksum<tag::Mixed, on_fault::Abort, false>>, Slabs>>>);
+  using Tails = TailChecksum<tag::Mixed, on_fault::Abort, false>;
+  static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<Tails>, Slabs>>>);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFree
   }
 
   template <GivesSpans Below>
-      requires (!Sync::kReadsTakenBlocks || (facts_of<Below>().spans == Spans::whole && !Moves<Below> && !ReleasesParts<Below>))
+      requires (facts_of<Below>().spans != Spans::slabs) &&
+               (!Sync::kReadsTakenBlocks || (facts_of<Below>().spans == Spans::whole && !Moves<Below> && !ReleasesParts<Below>))
   class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;

@@ -30,7 +30,7 @@ template <unsigned kSlots = 8, unsigned kGranulesMax = 16, Lock Sync = FutexLock
     out.layer(kName, kWhat).number("slots", kSlots).number("granules_max", kGranulesMax).policy("Sync", Sync::kName);
   }
 
-  template <GivesSpans Below> requires (facts_of<Below>().spans != Spans::walled) class Over : public Locked<Below, Sync> {
+  template <GivesSpans Below> requires (!facts_of<Below>().has_walls()) class Over : public Locked<Below, Sync> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;

@@ -10,6 +10,7 @@ enum class Spans : unsigned char {
   whole,   ///< spans of the index, each a block's alone
   fresh,   ///< the same, straight from the source
   walled,  ///< spans of which nobody may touch the end
+  slabs,   ///< the same, and nothing else knows where they end: for slabs alone
   none,    ///< not each of them is a span from its start on
 };
 
@@ -18,6 +19,7 @@ struct BlockFacts {
   unsigned watchers = 0;     ///< layers that must see each block come and go: it may pass none of them one way only
   bool is_written = false;   ///< something is written into blocks that were released
 
+  constexpr bool has_walls() const noexcept { return spans == Spans::walled || spans == Spans::slabs; }
   constexpr BlockFacts with(Spans s) const noexcept { return {s, watchers, is_written}; }
   constexpr BlockFacts watched() const noexcept { return {spans, watchers + 1, is_written}; }
   constexpr BlockFacts written() const noexcept { return {spans, watchers, true}; }

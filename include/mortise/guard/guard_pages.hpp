@@ -42,12 +42,13 @@ template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct Guard
     out.layer(kName, kWhat).number("guards_max", kGuardsMax).number("behind_large", kBehindLarge);
   }
 
-  template <GivesSpans Below> requires Locates<Below> && (facts_of<Below>().spans != Spans::walled)
+  template <GivesSpans Below> requires Locates<Below> && (!facts_of<Below>().has_walls())
   class Over : public Locked<Below, FutexLock> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr bool kTakesUnsized = true;
-    static constexpr BlockFacts kFacts = (kBehindLarge ? facts_of<Below>().watched() : facts_of<Below>()).with(Spans::walled);
+    static constexpr BlockFacts kFacts =
+        kBehindLarge ? facts_of<Below>().watched().with(Spans::walled) : facts_of<Below>().with(Spans::slabs);
 
     bool start(const os::Facts& facts) noexcept {
       page_ = facts.page_bytes;

@@ -17,22 +17,16 @@ template <RoutePolicy Route, class... Wrapped> struct Bypass {
   static constexpr const char* kName = "Bypass";
   static constexpr const char* kWhat = "requests that the route claims skip the layers inside";
   static constexpr const char* kNeeds = "wrapped layers that give size classes (such as Slab), and no guard or header among them "
-                                        "that large blocks would pass on one way only";
+                                        "that large blocks would pass on one way only (a GuardPages for slabs alone stands among them)";
   template <class Out> static void describe(Out& out) {
     describe_route<Route>(out.layer(kName, kWhat));
     (Wrapped::describe(out), ...);
   }
 
-  /// A block without a class goes back past the wrapped layers, whichever way it came.
-  template <class Inner, class Below> static constexpr bool fits() noexcept {
-    constexpr BlockFacts inside = facts_of<Inner>(), outside = facts_of<Below>();
-    bool all_have_classes = true;  // that come through the wrapped layers
-    if constexpr (requires { Route::kLimit; }) all_have_classes = Route::kLimit <= Inner::Classes::kMaxBytes;
-    return inside.watchers == outside.watchers && (all_have_classes || inside.spans == outside.spans);
-  }
   template <Heap Below> using Wrapping = typename OnTop<Layers<Wrapped...>, Below>::type;
 
-  template <Heap Below> requires Classed<Wrapping<Below>> && (fits<Wrapping<Below>, Below>())
+  template <Heap Below> requires Classed<Wrapping<Below>> && (facts_of<Below>().spans != Spans::slabs) &&
+                                 (facts_of<Wrapping<Below>>().watchers == facts_of<Below>().watchers)
   class Over : public Passthrough<Wrapping<Below>> {
     using Inner = Wrapping<Below>;
 
