@@ -54,6 +54,8 @@ def build(spec: Path, wanted: Wanted) -> Composition:
         room = Path(folder)
         (room / "composition.hpp").write_text(header_of(made, wanted), encoding="utf-8")
         check(parts, made, wanted, room)
+        if not wanted.is_static:
+            demand_alignment(made)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as cores:
             described = cores.submit(describe, parts, made, room)
             code = list(cores.map(lambda name: compile_file(parts, made, wanted, room, name), files_of(parts, wanted)))
@@ -86,6 +88,13 @@ def demand_locks(made: Composition) -> None:
         p, slot = found
         raise WrongUse(f"{made.path}:{p.line}: {p.entry.name}: {slot} = \"{composition.FREE}\": threads call malloc at once, and nothing keeps them apart here: "
                        f'expected a lock, such as {slot} = "FutexLock" (a static library, .a, may be for one thread)')
+
+
+def demand_alignment(made: Composition) -> None:
+    """A program cannot do without aligned_alloc, nor C++ without its operators for types that are aligned."""
+    if p := composition.without_alignment(made.layers):
+        raise WrongUse(f"{made.path}:{p.line}: {p.entry.name} aligns blocks to 16 bytes, and aligned_alloc of more would give NULL here: "
+                       "put Aligned above it, over its caches and below the guards")
 
 
 def place(made: Path, output: Path) -> None:

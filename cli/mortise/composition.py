@@ -362,6 +362,17 @@ def leaves_large_to_route(p: Placed, layers: list[Placed]) -> bool:
     return p.entry.name == "Bypass" and any(inner.entry.name == "Slab" for inner in p.inside) and not other_routes(layers, p)
 
 
+ALIGN = ("Aligned", "Fallback", "SizedHeader", "Segregate")  # or have another stack that may
+
+
+def without_alignment(layers: list[Placed]) -> Placed | None:
+    """A backbone of size classes above which nothing serves alignments; a layer of the user's own may."""
+    every = [p for layer in layers for p in layer.all()]
+    if any(p.entry.name in ALIGN or not p.entry.header.startswith("mortise/") for p in every):
+        return None
+    return next((p for p in every if p.entry.name in ("SegregatedFit", "Slab", "WaitFreeSlab")), None)
+
+
 def gap(route: int, served: int) -> str:
     """What to say of a route that begins beyond the largest class; the largest size there is stands for no route at all."""
     largest = f"Slab serves no more than {in_units(served)} here"

@@ -113,6 +113,8 @@ BROKEN = {
     "a route beyond the classes, and a layer below them": ('layers = [\n "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "1 MiB" }, wrapped = [\n'
                                                            ' "Slab", "SlabArrayCache" ] },\n ' + SLABS + "]\n", 3, "Bypass: LargerThan 1 MiB, but Slab serves no more than 256 KiB"),
     "classes and a route that takes nothing large": ('layers = [\n "AffinityPools",\n "Slab", ' + SLABS + "]\n", 3, "Slab serves no more than 256 KiB here, and malloc of more would give NULL"),
+    "classes and no alignment": ('layers = [ "ThreadCache",\n "SegregatedFit", "SpanCache", "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
+                                 "SegregatedFit aligns blocks to 16 bytes, and aligned_alloc of more would give NULL here: put Aligned above it"),
     "classes and no route": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "PowerOfTwo", max_bytes = "32 KiB" } },\n ' + SLABS + "]\n", 3,
                              'Slab serves no more than 32 KiB here, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = "32 KiB"'),
     "no lock": ('layers = [\n  { layer = "Tlsf", sync = "Unsynchronised" },\n  "MmapHeap" ]\n', 2, 'Tlsf: sync = "Unsynchronised": threads call malloc at once'),

@@ -20,7 +20,8 @@ template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT, std
   static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
   static_assert(is_power_of_two(kMaxBytesT) && kLinearBytes <= kMaxBytesT, "the largest class is a power of two");
   static_assert(is_power_of_two(kLinearBytes) && kLinearBytes >= kMinAlign * kSteps, "steps are a quantum or more");
-  static_assert(is_power_of_two(kLeast) && kLeast >= kMinAlign && kLeast <= kLinearBytes, "the smallest class is a power of two");
+  static_assert(is_power_of_two(kLeast) && kLeast >= kMinAlign && kLeast <= kLinearBytes,
+                "the smallest class (least_bytes) is a power of two, and no larger than 16 times the steps");
   static constexpr std::size_t kMaxBytes = kMaxBytesT;
   static constexpr std::size_t kQuantum = kMinAlign;
 
