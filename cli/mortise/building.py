@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ def build(spec: Path, wanted: Wanted) -> Composition:
             code = list(cores.map(lambda name: compile_file(parts, made, wanted, room, name), files_of(parts, wanted)))
             description = described.result()
         target = pack(made, wanted, room, code) if wanted.is_static else link(parts, wanted, room, code)
+        if not wanted.is_static:
+            demand_memory(made, target)
         put_in(room, target, description)
         try:
             if wanted.is_static:
@@ -95,6 +98,26 @@ def demand_alignment(made: Composition) -> None:
     if p := composition.without_alignment(made.layers):
         raise WrongUse(f"{made.path}:{p.line}: {p.entry.name} aligns blocks to 16 bytes, and aligned_alloc of more would give NULL here: "
                        "put Aligned above it, over its caches and below the guards")
+
+
+ONE_BLOCK = """
+import ctypes, sys
+try:
+    malloc = ctypes.CDLL(sys.argv[1]).malloc
+except OSError:
+    sys.exit()  # for another machine
+malloc.restype = ctypes.c_void_p
+sys.exit(0 if malloc(100) else 3)
+"""
+
+
+def demand_memory(made: Composition, library: Path) -> None:
+    """A heap whose tables do not fit into its source cannot start, and serves nobody."""
+    bare = {k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}
+    if subprocess.run([sys.executable, "-I", "-c", ONE_BLOCK, str(library)], env=bare, capture_output=True).returncode == 3:
+        source = made.layers[-1]
+        raise WrongUse(f"{made.path}:{source.line}: {source.entry.name} has no room for the tables of the layers above it, and malloc would give NULL, always: "
+                       "expected a larger one, or larger granules")
 
 
 def place(made: Path, output: Path) -> None:
