@@ -80,6 +80,8 @@ BROKEN = {
     "slabs in slabs": ('layers = [ "Aligned",\n "Slab",\n "Slab", ' + SLABS + " ]\n", 2, "Slab does not fit on 'Slab': it needs a layer below that gives spans"),
     "slabs beside a header": ('layers = [ "Aligned",\n "Slab",\n "SizedHeader", ' + SLABS + " ]\n", 2, "Slab does not fit on 'SizedHeader': it needs a layer below that gives spans"),
     "free spans of two owners": ('layers = [ "Aligned", "Slab",\n "SpanCache",\n ' + SLABS + " ]\n", 2, "SpanCache does not fit on 'SpanCache': it needs PageIndex directly below"),
+    "marks on spans that are taken apart": ('layers = [ "Aligned", { layer = "Bypass", route = { policy = "LargerThan", bytes = "64 KiB" }, wrapped = [ "Slab" ] },\n "SpanCache",\n'
+                                            ' "HeaderMagic", "PageIndex", "BlockMarks", "MmapHeap" ]\n', 2, "SpanCache does not fit on 'HeaderMagic': it needs PageIndex directly below"),
     "slabs kept with their walls": ('layers = [ "Aligned", "Slab",\n "SlabArrayCache",\n "GuardPages", ' + SLABS + " ]\n", 2, "SlabArrayCache does not fit on 'GuardPages': it needs"),
     "walls in what is read without a lock": ('layers = [ "Aligned",\n "SegregatedFit",\n "GuardPages", "SpanCache", "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
                                              "SegregatedFit does not fit on 'GuardPages': it needs spans below"),

@@ -10,6 +10,7 @@
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/cache/span_reserve.hpp"
 #include "mortise/guard/guard_pages.hpp"
+#include "mortise/guard/header_magic.hpp"
 #include "mortise/guard/sampled_guards.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/shape/aligned.hpp"
@@ -101,6 +102,8 @@ TEST(Slab, StandsOnWholeSpans) {
   static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SizedHeader>, Spans>>> && !FitsOn<Slab<>, Stack<Join<Layers<TailChecksum<>>, Spans>>>);
   static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SampledGuards<>>, Spans>>>);
   static_assert(!FitsOn<SlabArrayCache<>, Walled> && !FitsOn<GuardPages<>, Walled>);
+  using Marked = Stack<Layers<HeaderMagic<>, PageIndex, BlockMarks<>, MmapHeap<>>>;
+  static_assert(FitsOn<SpanCache<>, Stack<Ground>> && FitsOn<Slab<>, Marked> && !FitsOn<SpanCache<>, Marked>, "it takes spans apart that are marked");
   static_assert(!FitsOn<SpanCache<>, Stack<Spans>>, "it would merge its spans with free ones of the other's");
   static_assert(!FitsOn<Aligned, Stack<Join<Layers<TailChecksum<>, Slab<>>, Spans>>>, "blocks lie further apart than their classes are large");
 }

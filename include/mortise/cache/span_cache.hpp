@@ -46,7 +46,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         .policy("Huge", Huge::kName).policy("Sync", Sync::kName);
   }
 
-  template <GivesSpans Below> requires (facts_of<Below>().spans == Spans::fresh) class Over : public Locked<Below, Sync> {
+  template <GivesSpans Below> requires (facts_of<Below>().are_raw()) class Over : public Locked<Below, Sync> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr BlockFacts kFacts = facts_of<Below>().with(Spans::whole);

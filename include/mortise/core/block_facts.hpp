@@ -19,6 +19,8 @@ struct BlockFacts {
   unsigned watchers = 0;     ///< layers that must see each block come and go: it may pass none of them one way only
   bool is_written = false;   ///< something is written into blocks that were released
 
+  /// As the source gave them, and nobody minds how they are taken apart and joined.
+  constexpr bool are_raw() const noexcept { return spans == Spans::fresh && watchers == 0; }
   constexpr bool has_walls() const noexcept { return spans == Spans::walled || spans == Spans::slabs; }
   constexpr BlockFacts with(Spans s) const noexcept { return {s, watchers, is_written}; }
   constexpr BlockFacts watched() const noexcept { return {spans, watchers + 1, is_written}; }
