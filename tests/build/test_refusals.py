@@ -70,6 +70,8 @@ BROKEN = {
                                               1, "ZeroOnFree does not fit on 'SegregatedFit': it needs size classes"),
     "marks above sampled blocks": ('layers = [ "MarkedTail",\n "SampledGuards", "Aligned", "Slab", "SpanCache", "PageIndex", "BlockMarks", "MmapHeap" ]\n', 1,
                                    "MarkedTail does not fit on 'SampledGuards': it needs BlockMarks above the source"),
+    "guarded blocks without a header": ('layers = [ "SampledGuards",\n "SizedHeader", "MmapHeap" ]\n', 1,
+                                        "SampledGuards does not fit on 'SizedHeader': it needs a heap below that finds blocks by pointer, not by what lies before it"),
     "marks for blocks of two heaps": ('layers = [ "HeaderMagic",\n { layer = "Fallback", first = [ "Tlsf", { layer = "StaticHeap", bytes = 65536 } ] }, "Tlsf", "BlockMarks", "MmapHeap" ]\n',
                                       1, "HeaderMagic does not fit on 'Fallback': it needs BlockMarks"),
     "a guard that large blocks go past": (BYPASS.format(wrapped='"HeaderMagic", "Slab"', below='"SpanCache", "PageIndex", "BlockMarks", "MmapHeap"'), 2,

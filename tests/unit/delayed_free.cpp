@@ -7,6 +7,7 @@
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "mortise/watch/annotated.hpp"
 #include "tests/support/ledger.hpp"
 #include "tests/support/stage.hpp"
 
@@ -38,7 +39,9 @@ TEST(DelayedFree, HasAPlaceForEachThatItHasRoomFor) {
 /// It would zero the tail of a block that is shorter than its class, and the guard below would take that for a crime.
 TEST(DelayedFree, FillsNothingAboveAGuardOfTails) {
   using Tails = Stack<Layers<TailChecksum<>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
-  static_assert(FitsOn<DelayedFree<>, Tails>);
+  using Noted = Stack<Layers<Annotated<checker::Address>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  static_assert(FitsOn<DelayedFree<>, Tails> && FitsOn<DelayedFree<>, Noted>);
+  static_assert(!FitsOn<DelayedFree<64_KiB, order::Fifo, fills::Zeroed<>>, Noted>);
   static_assert(!FitsOn<DelayedFree<64_KiB, order::Fifo, fills::Zeroed<>>, Tails>);
   static_assert(!FitsOn<DelayedBatches<64_KiB, fills::ZeroedStart<>>, Tails> && FitsOn<DelayedBatches<>, Tails>);
 }

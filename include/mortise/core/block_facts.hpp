@@ -18,15 +18,18 @@ struct BlockFacts {
   Spans spans = Spans::whole;
   unsigned watchers = 0;     ///< layers that must see each block come and go: it may pass none of them one way only
   bool is_written = false;   ///< something is written into blocks that were released
+  bool has_headers = false;  ///< a pointer is known by what lies before it: none into the inside of a block is
 
   /// As the source gave them, and nobody minds how they are taken apart and joined.
   constexpr bool are_raw() const noexcept { return spans == Spans::fresh && watchers == 0; }
   constexpr bool has_walls() const noexcept { return spans == Spans::walled || spans == Spans::slabs; }
-  constexpr BlockFacts with(Spans s) const noexcept { return {s, watchers, is_written}; }
-  constexpr BlockFacts watched() const noexcept { return {spans, watchers + 1, is_written}; }
-  constexpr BlockFacts written() const noexcept { return {spans, watchers, true}; }
-  /// A part of each block is the layer's own.
-  constexpr BlockFacts shared() const noexcept { return {Spans::none, watchers + 1, true}; }
+
+  constexpr BlockFacts with(Spans s) const noexcept { return {s, watchers, is_written, has_headers}; }
+  constexpr BlockFacts watched() const noexcept { return {spans, watchers + 1, is_written, has_headers}; }
+  constexpr BlockFacts written() const noexcept { return {spans, watchers, true, has_headers}; }
+  /// A part of each block is the layer's own: behind it, or before it as well.
+  constexpr BlockFacts shared() const noexcept { return {Spans::none, watchers + 1, true, has_headers}; }
+  constexpr BlockFacts with_headers() const noexcept { return {Spans::none, watchers + 1, true, true}; }
 };
 
 template <class H> constexpr BlockFacts facts_of() noexcept {

@@ -40,13 +40,13 @@ struct SampledGuards {
   static_assert(kOneIn >= 1 && kSlots >= 2, "at least one block in a while, and two slots to alternate");
   static constexpr const char* kName = "SampledGuards";
   static constexpr const char* kWhat = "one block in many lives alone between pages without access";
-  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer";
+  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer, not by what lies before it (SizedHeader)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("one_in", kOneIn).number("slots", kSlots);
     out.number("pause_ms", kPauseMs);
   }
 
-  template <Locates Below> class Over : public Locked<Below, FutexLock> {
+  template <Locates Below> requires (!facts_of<Below>().has_headers) class Over : public Locked<Below, FutexLock> {
     static constexpr bool kBelowHitsAlone = requires { requires Below::kHitsAlone; };
 
    public:

@@ -30,7 +30,7 @@ struct SizedHeader {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kHeader>;
-    static constexpr BlockFacts kFacts = facts_of<Below>().shared();
+    static constexpr BlockFacts kFacts = facts_of<Below>().with_headers();
 
     Block allocate(Thread& t, Request r) noexcept {
       const bool natural = r.align <= kMinAlign;
@@ -50,7 +50,7 @@ struct SizedHeader {
     /// True for pointers that carry our tag; reads the 16 bytes before `p`, where they can be memory of the heap below.
     bool holds(const std::byte* p) noexcept {
       if (!p || !is_aligned(p, kMinAlign)) return false;
-      if constexpr (Locates<Below>) {
+      if constexpr (Locates<Below> && !facts_of<Below>().has_headers) {
         if (!this->below.holds(p - kHeader)) return false;
       } else if constexpr (Contiguous<Below>) {
         if (static_cast<std::size_t>(p - kHeader - this->below.origin()) >= Below::kReach) return false;
