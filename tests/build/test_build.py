@@ -130,6 +130,47 @@ def test_guards_that_sample_do_so_above_any_cache(mortise, tmp_path):
     assert done.status == -11 and "mortise[sampling] fault=use_after_free " in done.err, done.err
 
 
+FULL = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void* held[100000];
+static int count, again;
+static pthread_barrier_t full, empty;
+static void* give(void* unused) {
+  pthread_barrier_wait(&full);
+  while (count) free(held[--count]);
+  free(malloc(500));
+  pthread_barrier_wait(&empty);
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_barrier_init(&full, NULL, 2);
+  pthread_barrier_init(&empty, NULL, 2);
+  pthread_create(&thread, NULL, give, NULL);
+  while (count < 100000 && (held[count] = malloc(500))) ++count;
+  while (count < 100000 && (held[count] = malloc(16))) ++count;
+  const int had = count;
+  pthread_barrier_wait(&full);
+  pthread_barrier_wait(&empty);
+  while (again < 100000 && malloc(500)) ++again;
+  printf("%d", again > 5000);
+  return had < 6000;
+}
+"""
+
+
+def test_a_thread_that_begins_when_memory_is_out_gives_back_what_it_frees(mortise, tmp_path):
+    """There is no room for its record: what it freed was nobody's, and an array that had been full once was full for ever."""
+    (tmp_path / "full.c").write_text(FULL)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "full.c", "-pthread", "-o", tmp_path / "full"], check=True)
+    spec = 'layers = [ {{ layer = "{}" }}, "Tlsf", {{ layer = "StaticHeap", bytes = "4 MiB" }} ]'
+    for layer in ("DelayedFree", "EliminationArray"):
+        (tmp_path / f"{layer.lower()}.toml").write_text(spec.format(layer))
+        assert mortise("run", "--alloc", tmp_path / f"{layer.lower()}.toml", "--", tmp_path / "full").ok().out == "1", layer
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]
