@@ -39,7 +39,7 @@ constinit os::Facts facts{};
 /// Records of threads that have ended, linked through their first word.
 [[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;
 
-// A thread for whose record there is no memory still frees what it has, and what comes back so it may get: it borrows a record that all such
+// A thread for whose record there is no memory still frees what it has, and may get what comes back: it borrows a record that all such
 // threads share, for one miss, as a thread does that has ended. Under a lock, and without signals, whose handlers would find it half used.
 constinit FutexLock spare_lock{};
 [[maybe_unused]] constinit std::uint64_t signals_before_spare = 0;
@@ -82,7 +82,6 @@ template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
     record.is_made = false;
     record.ended = true;
   } else if constexpr (!kIsReadyAsZero<T>) {
-    static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
     T* t = record.state;
     record.state = record.kNone;
     if (gave_back(record, t)) return;
@@ -112,7 +111,7 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
       t = idle_records;
       if (t) memcpy(&idle_records, static_cast<void*>(t), sizeof idle_records);
     }
-    if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T)));
+    if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T) < sizeof(void*) ? sizeof(void*) : sizeof(T)));  // an idle one holds a link
     if (!t) return false;
     t = ::new (static_cast<void*>(t)) T{};
     if constexpr (HitsCounted<Heap>) t->countdown = &record.countdown;  // else nobody counts it down

@@ -171,6 +171,13 @@ def test_a_thread_that_begins_when_memory_is_out_gives_back_what_it_frees(mortis
         assert mortise("run", "--alloc", tmp_path / f"{layer.lower()}.toml", "--", tmp_path / "full").ok().out == "1", layer
 
 
+def test_a_record_of_a_thread_may_be_a_byte(mortise, tmp_path):
+    """Idle ones hold a link to the next; such a composition did not compile, and said nothing of why."""
+    (tmp_path / "byte.toml").write_text('layers = [ "Aligned", { layer = "Bypass", route = { policy = "LargerThan", bytes = "64 KiB" }, wrapped = [ { layer = "BypassFor", '
+                                        'route = "RealTimeThreads", wrapped = ["Latency"] }, "Slab" ] }, "SpanCache", "PageIndex", "MmapHeap" ]')
+    mortise("run", "--alloc", tmp_path / "byte.toml", "--", program("life", "threads"), "churn").ok()
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]

@@ -79,6 +79,8 @@ BROKEN = {
     "walls that large blocks go past": (BYPASS.format(wrapped='"Slab", "GuardPages"', below=SLABS), 2, "Bypass does not fit on 'SpanCache': it needs wrapped layers"),
     "walls for slabs below large blocks": ('layers = [ "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "64 KiB" }, wrapped = [ "Slab" ] },\n'
                                            ' { layer = "GuardPages", behind_large = false }, ' + SLABS + " ]\n", 2, "Bypass does not fit on 'GuardPages': it needs wrapped layers"),
+    "sizes compared below a header": ('layers = [\n "SizedHeader",\n "SizeCheck", "Aligned", "SegregatedFit", "SpanCache", "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
+                                      "SizedHeader does not fit on 'SizeCheck': it needs any heap below that compares no sizes"),
     "slabs in slabs": ('layers = [ "Aligned",\n "Slab",\n "Slab", ' + SLABS + " ]\n", 2, "Slab does not fit on 'Slab': it needs a layer below that gives spans"),
     "slabs beside a header": ('layers = [ "Aligned",\n "Slab",\n "SizedHeader", ' + SLABS + " ]\n", 2, "Slab does not fit on 'SizedHeader': it needs a layer below that gives spans"),
     "free spans of two owners": ('layers = [ "Aligned", "Slab",\n "SpanCache",\n ' + SLABS + " ]\n", 2, "SpanCache does not fit on 'SpanCache': it needs PageIndex directly below"),

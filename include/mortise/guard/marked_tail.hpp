@@ -44,7 +44,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
   static constexpr const char* kName = "MarkedTail";
   static constexpr const char* kWhat = "a mark out of line and canaries behind each block: wrong releases, writes past the end";
   static constexpr const char* kNeeds = "BlockMarks above the source, and a heap with size classes between that finds blocks by pointer, "
-                                        "of which none lies within a span that is not its own (SampledGuards stands above)";
+                                        "of which none lies within a span that is not its own (SampledGuards and SizeCheck stand above)";
   static constexpr std::size_t kTail = 8;
   static constexpr std::uint8_t kReleased = 1, kFar = 2, kFarthest = 0xFF;
   template <class Out> static void describe(Out& out) {
@@ -52,7 +52,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
   }
 
   template <Locates Below>
-      requires Marked<Below> && Classed<Below> && (!(planes_taken<Below>() & kWipes) && facts_of<Below>().spans != Spans::none)
+      requires Marked<Below> && Classed<Below> && (!(planes_taken<Below>() & kWipes) && facts_of<Below>().spans != Spans::none) &&
+               (!ChecksSizes<Below>)
   class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;

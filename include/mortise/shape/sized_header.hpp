@@ -21,12 +21,12 @@ namespace mortise {
 struct SizedHeader {
   static constexpr const char* kName = "SizedHeader";
   static constexpr const char* kWhat = "16 bytes before each block: its size, its class, and a tag";
-  static constexpr const char* kNeeds = "any heap below";
+  static constexpr const char* kNeeds = "any heap below that compares no sizes (SizeCheck stands above)";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("header_bytes", kHeader); }
   static constexpr std::size_t kHeader = 16;
   static constexpr std::size_t kAlignMax = 32_GiB;  ///< what is skipped for it has its place in the header
 
-  template <Heap Below> class Over : public Passthrough<Below> {
+  template <Heap Below> requires (!ChecksSizes<Below>) class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kHeader>;
