@@ -6,6 +6,7 @@
 // of other libraries may allocate, and must find our locks open, so ours have to be the innermost.
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 
 #include "abi/affinity.hpp"
 #include "abi/heap.hpp"
+#include "abi/hits.hpp"
 #include "abi/next.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/control_group.hpp"
@@ -37,6 +39,42 @@ constinit os::Facts facts{};
 /// Records of threads that have ended, linked through their first word.
 [[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;
 
+// A thread for whose record there is no memory still frees what it has, and may get what comes back: it borrows a record that all such
+// threads share, for one miss, as a thread does that has ended. Under a lock, and without signals, whose handlers would find it half used.
+constinit FutexLock spare_lock{};
+[[maybe_unused]] constinit std::uint64_t signals_before_spare = 0;
+[[maybe_unused]] constinit bool had_ended_before_spare = false;
+template <class T> alignas(T) constinit inline std::byte spare_record[sizeof(T)] = {};
+
+void set_signals(const std::uint64_t* mask, std::uint64_t* before) noexcept {
+  os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, before, sizeof *mask);
+}
+
+template <class T> bool borrow_record(ThreadRecord<T>& record) noexcept {
+  if constexpr (kIsReadyAsZero<T> || LiesInRecord<T>) {
+    return false;
+  } else {
+    const std::uint64_t all = ~std::uint64_t{0};
+    std::uint64_t before = 0;
+    set_signals(&all, &before);
+    spare_lock.lock();
+    signals_before_spare = before;
+    had_ended_before_spare = record.ended;
+    record.ended = true;  // so that it goes back after this call
+    record.state = ::new (static_cast<void*>(spare_record<T>)) T{};
+    attach_below(heap, *record.state);
+    return true;
+  }
+}
+template <class T> bool gave_back(ThreadRecord<T>& record, T* t) noexcept {
+  if (static_cast<void*>(t) != spare_record<T>) return false;
+  record.ended = had_ended_before_spare;
+  const std::uint64_t before = signals_before_spare;
+  spare_lock.unlock();
+  set_signals(&before, nullptr);
+  return true;
+}
+
 // Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
   if constexpr (LiesInRecord<T>) {
@@ -44,9 +82,9 @@ template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
     record.is_made = false;
     record.ended = true;
   } else if constexpr (!kIsReadyAsZero<T>) {
-    static_assert(sizeof(T) >= sizeof(void*), "an idle record holds a link");
     T* t = record.state;
     record.state = record.kNone;
+    if (gave_back(record, t)) return;
     record.ended = true;
     Held held(start_lock);
     memcpy(static_cast<void*>(t), &idle_records, sizeof idle_records);
@@ -73,10 +111,10 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
       t = idle_records;
       if (t) memcpy(&idle_records, static_cast<void*>(t), sizeof idle_records);
     }
-    if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T)));
+    if (!t) t = reinterpret_cast<T*>(heap.meta(sizeof(T) < sizeof(void*) ? sizeof(void*) : sizeof(T)));  // an idle one holds a link
     if (!t) return false;
     t = ::new (static_cast<void*>(t)) T{};
-    if constexpr (requires { t->countdown; }) t->countdown = &record.countdown;
+    if constexpr (HitsCounted<Heap>) t->countdown = &record.countdown;  // else nobody counts it down
     record.state = t;
     attach_below(heap, *t);
     if (!record.ended) watch_thread();
@@ -107,10 +145,17 @@ void watch_thread() noexcept {
   if (has_exit_key) pthread_setspecific(exit_key, &heap);
 }
 
-void before_fork() noexcept { lock_below(heap); }
-void after_fork_in_parent() noexcept { unlock_below(heap); }
+void before_fork() noexcept {
+  spare_lock.lock();
+  lock_below(heap);
+}
+void after_fork_in_parent() noexcept {
+  unlock_below(heap);
+  spare_lock.unlock();
+}
 void after_fork_in_child() noexcept {
   reset_below(heap);
+  spare_lock.reset();
   start_lock.reset();
   reset_idle_after_fork();
 }
@@ -161,6 +206,7 @@ template <class H> void fill_reserve(H& h) noexcept {
       line.text("mortise[").text(Card::kName).text("] warning: the reserve of ").number(r.bytes >> 20);
       line.text(" MiB is not whole: more than fits, or see the limits on memory (ulimit -l, -v)").flush();
     }
+    leave_if_ended();
     if (settings.refill_ahead && !refill_ahead()) {
       os::Line<> line;
       line.text("mortise[").text(Card::kName).text("] warning: refill_ahead: the system refused a thread").flush();
@@ -305,7 +351,7 @@ os::RseqArea core_area() noexcept { return facts.rseq; }
 bool prepare_thread() noexcept {
   if (state.load(Order::acquire) <= 0) [[unlikely]]
     if (!start()) return false;
-  return thread_record.ready() || make_record(thread_record);
+  return thread_record.ready() || make_record(thread_record) || borrow_record(thread_record);
 }
 
 }  // namespace mortise::abi

@@ -55,7 +55,11 @@ template <class H> void check_waiting(H& h) noexcept {
     if (typename H::Thread* t = thread_if_ready()) h.check_waiting(*t);
 }
 template <class H> long check_all(H& h) noexcept {
-  if constexpr (ChecksAll<H>) return prepare_thread() ? static_cast<long>(h.check_all(thread())) : 0;
+  if constexpr (ChecksAll<H>) {
+    const long broken = prepare_thread() ? static_cast<long>(h.check_all(thread())) : 0;
+    leave_if_ended();
+    return broken;
+  }
   return -1;
 }
 

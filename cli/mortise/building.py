@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -54,11 +55,15 @@ def build(spec: Path, wanted: Wanted) -> Composition:
         room = Path(folder)
         (room / "composition.hpp").write_text(header_of(made, wanted), encoding="utf-8")
         check(parts, made, wanted, room)
+        if not wanted.is_static:
+            demand_alignment(made)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as cores:
             described = cores.submit(describe, parts, made, room)
             code = list(cores.map(lambda name: compile_file(parts, made, wanted, room, name), files_of(parts, wanted)))
             description = described.result()
         target = pack(made, wanted, room, code) if wanted.is_static else link(parts, wanted, room, code)
+        if not wanted.is_static:
+            demand_memory(made, target)
         put_in(room, target, description)
         try:
             if wanted.is_static:
@@ -86,6 +91,33 @@ def demand_locks(made: Composition) -> None:
         p, slot = found
         raise WrongUse(f"{made.path}:{p.line}: {p.entry.name}: {slot} = \"{composition.FREE}\": threads call malloc at once, and nothing keeps them apart here: "
                        f'expected a lock, such as {slot} = "FutexLock" (a static library, .a, may be for one thread)')
+
+
+def demand_alignment(made: Composition) -> None:
+    """A program cannot do without aligned_alloc, nor C++ without its operators for types that are aligned."""
+    if p := composition.without_alignment(made.layers):
+        raise WrongUse(f"{made.path}:{p.line}: {p.entry.name} aligns blocks to 16 bytes, and aligned_alloc of more would give NULL here: "
+                       "put Aligned above it, over its caches and below the guards")
+
+
+ONE_BLOCK = """
+import ctypes, sys
+try:
+    malloc = ctypes.CDLL(sys.argv[1]).malloc
+except OSError:
+    sys.exit()  # for another machine
+malloc.restype = ctypes.c_void_p
+sys.exit(0 if malloc(100) else 3)
+"""
+
+
+def demand_memory(made: Composition, library: Path) -> None:
+    """A heap whose tables do not fit into its source cannot start, and serves nobody."""
+    bare = {k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}
+    if subprocess.run([sys.executable, "-I", "-c", ONE_BLOCK, str(library)], env=bare, capture_output=True).returncode == 3:
+        source = made.layers[-1]
+        raise WrongUse(f"{made.path}:{source.line}: {source.entry.name} has no room for the tables of the layers above it, and malloc would give NULL, always: "
+                       "expected a larger one, or larger granules")
 
 
 def place(made: Path, output: Path) -> None:

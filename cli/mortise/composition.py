@@ -325,27 +325,31 @@ def misplaced(source: Entry) -> str:
 
 
 HOLD_THEIR_LOCK = ("BoundaryTag", "Buddy", "Tlsf")  # whenever they ask below
+KEEP_NO_RECORD = ("SizeCheck", "SizedHeader", "TailChecksum")  # of a thread
 FREE = "Unsynchronised"
 
 
 def without_lock(layers: list[Placed]) -> tuple[Placed, str] | None:
     """A layer that two threads may be in at once though it has no lock, and the slot that is to have one. A source may go without below
-    a backbone that is asked under a lock, where nothing further up asks the source past it.
+    a backbone that is asked under a lock, where nothing further up asks the source past it: for a thread's record, say.
     """
     for i, p in enumerate(layers):
         slot = next((q.name for q, said in zip((q for q in p.entry.parameters if q.kind != "layers"), p.arguments, strict=True) if FREE in said), None)
         above = layers[:i]
         is_held = p.entry.family == "source" and above and above[-1].entry.name in HOLD_THEIR_LOCK
-        if slot and not (is_held and all(q.entry.family in ("guard", "shape") for q in above[:-1])):
+        if slot and not (is_held and all(q.entry.name in KEEP_NO_RECORD for q in above[:-1])):
             return p, slot
         if found := without_lock(p.inside):
             return found
     return None
 
 
+SAME_BLOCKS = ("AffinityPools", "BypassFor", "PerNode")  # routes that ask the stack below for what is large
+
+
 def other_routes(layers: list[Placed], than: Placed | None = None) -> bool:
     """Whether some other layer may serve what a backbone refuses: the routes to whole heaps."""
-    return any(p.entry.family == "route" and p is not than and p.entry.name != "BypassFor" for layer in layers for p in layer.all())
+    return any(p.entry.family == "route" and p is not than and p.entry.name not in SAME_BLOCKS for layer in layers for p in layer.all())
 
 
 def without_route(layers: list[Placed]) -> Placed | None:
@@ -355,7 +359,18 @@ def without_route(layers: list[Placed]) -> Placed | None:
 
 def leaves_large_to_route(p: Placed, layers: list[Placed]) -> bool:
     """Whether only this route keeps large requests away from a `Slab`."""
-    return p.entry.name == "Bypass" and bool(p.inside) and p.inside[-1].entry.name == "Slab" and not other_routes(layers, p)
+    return p.entry.name == "Bypass" and any(inner.entry.name == "Slab" for inner in p.inside) and not other_routes(layers, p)
+
+
+ALIGN = ("Aligned", "Fallback", "SizedHeader", "Segregate")  # or have another stack that may
+
+
+def without_alignment(layers: list[Placed]) -> Placed | None:
+    """A backbone of size classes above which nothing serves alignments; a layer of the user's own may."""
+    every = [p for layer in layers for p in layer.all()]
+    if any(p.entry.name in ALIGN or not p.entry.header.startswith("mortise/") for p in every):
+        return None
+    return next((p for p in every if p.entry.name in ("SegregatedFit", "Slab", "WaitFreeSlab")), None)
 
 
 def gap(route: int, served: int) -> str:

@@ -106,6 +106,78 @@ def test_a_layer_of_ones_own_does_what_it_says(mortise, built, tmp_path):
         assert mortise("run", "--alloc", tmp_path / "poisoned.toml", "--", tmp_path / "stale").ok().out == f"{byte}\n"
 
 
+USED_AFTER = """
+#include <stdlib.h>
+int main(void) {
+  for (int i = 0; i < 100000; ++i) {
+    char* volatile p = malloc(24);
+    p[0] = 1;
+    free(p);
+    if (p[0] == 2) return 1;
+  }
+  return 0;
+}
+"""
+
+
+def test_guards_that_sample_do_so_above_any_cache(mortise, tmp_path):
+    """What counted the allocations to the next sample was not what was looked at: none came, and no malloc was a hit any more."""
+    (tmp_path / "used.c").write_text(USED_AFTER)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "used.c", "-o", tmp_path / "used"], check=True)
+    (tmp_path / "sampling.toml").write_text('layers = [ { layer = "SampledGuards", one_in = 100, pause_ms = 0 }, "Aligned", "ThreadCache", { layer = "Bypass", '
+                                            'route = { policy = "LargerThan", bytes = "256 KiB" }, wrapped = ["Slab"] }, "SpanCache", "PageIndex", "MmapHeap" ]')
+    done = mortise("run", "--alloc", tmp_path / "sampling.toml", "--", tmp_path / "used")
+    assert done.status == -11 and "mortise[sampling] fault=use_after_free " in done.err, done.err
+
+
+FULL = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void* held[100000];
+static int count, again;
+static pthread_barrier_t full, empty;
+static void* give(void* unused) {
+  pthread_barrier_wait(&full);
+  while (count) free(held[--count]);
+  free(malloc(500));
+  pthread_barrier_wait(&empty);
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_barrier_init(&full, NULL, 2);
+  pthread_barrier_init(&empty, NULL, 2);
+  pthread_create(&thread, NULL, give, NULL);
+  while (count < 100000 && (held[count] = malloc(500))) ++count;
+  while (count < 100000 && (held[count] = malloc(16))) ++count;
+  const int had = count;
+  pthread_barrier_wait(&full);
+  pthread_barrier_wait(&empty);
+  while (again < 100000 && malloc(500)) ++again;
+  printf("%d", again > 5000);
+  return had < 6000;
+}
+"""
+
+
+def test_a_thread_that_begins_when_memory_is_out_gives_back_what_it_frees(mortise, tmp_path):
+    """There is no room for its record: what it freed was nobody's, and an array that had been full once was full for ever."""
+    (tmp_path / "full.c").write_text(FULL)
+    subprocess.run(["cc", "-O0", "-w", tmp_path / "full.c", "-pthread", "-o", tmp_path / "full"], check=True)
+    spec = 'layers = [ {{ layer = "{}" }}, "Tlsf", {{ layer = "StaticHeap", bytes = "4 MiB" }} ]'
+    for layer in ("DelayedFree", "EliminationArray"):
+        (tmp_path / f"{layer.lower()}.toml").write_text(spec.format(layer))
+        assert mortise("run", "--alloc", tmp_path / f"{layer.lower()}.toml", "--", tmp_path / "full").ok().out == "1", layer
+
+
+def test_a_record_of_a_thread_may_be_a_byte(mortise, tmp_path):
+    """Idle ones hold a link to the next; such a composition did not compile, and said nothing of why."""
+    (tmp_path / "byte.toml").write_text('layers = [ "Aligned", { layer = "Bypass", route = { policy = "LargerThan", bytes = "64 KiB" }, wrapped = [ { layer = "BypassFor", '
+                                        'route = "RealTimeThreads", wrapped = ["Latency"] }, "Slab" ] }, "SpanCache", "PageIndex", "MmapHeap" ]')
+    mortise("run", "--alloc", tmp_path / "byte.toml", "--", program("life", "threads"), "churn").ok()
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]

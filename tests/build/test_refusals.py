@@ -15,6 +15,7 @@ from mortise.errors import WrongUse
 from support.allocators import BUILD, ROOT
 
 SLABS = '"SpanCache", "PageIndex", "MmapHeap"'
+BYPASS = 'layers = [ "Aligned",\n {{ layer = "Bypass", route = {{ policy = "LargerThan", bytes = "64 KiB" }}, wrapped = [ {wrapped} ] }},\n {below} ]\n'
 # What is wrong: the composition, the line that the message names, and what the message says.
 BROKEN = {
     "a bracket is missing": ('name = "x"\nlayers = [ "Tlsf",\n"MmapHeap"\nuse = "y"\n', 4, "not TOML"),
@@ -61,6 +62,42 @@ BROKEN = {
                                              '\n"MmapHeap" ]\n', 1, "TailChecksum does not fit on 'ZeroOnFree': it needs a heap below that finds blocks"),
     "guard pages behind what is no span": ('layers = [ "GuardPages",\n "Aligned", "Slab", ' + SLABS + " ]\n", 1,
                                            "GuardPages does not fit on 'Aligned': it needs spans below"),
+    "alignment above a guard that takes a part of each block": ('layers = [\n "Aligned",\n "TailChecksum", "Slab", ' + SLABS + " ]\n", 2,
+                                                                "Aligned does not fit on 'TailChecksum': it needs size classes below (Slab), and no guard or header"),
+    "a fill above a guard of tails": ('layers = [ { layer = "DelayedFree", fill = "Zeroed" },\n "TailChecksum", "Aligned", "Slab", ' + SLABS + " ]\n", 1,
+                                      "DelayedFree does not fit on 'TailChecksum': it needs a heap below that finds blocks by pointer; with a fill, none with a guard"),
+    "zeroes above links in released blocks": ('layers = [ "ZeroOnFree",\n "SegregatedFit", "SpanCache", "PageIndex", { layer = "BlockMarks", planes = 2 }, "StaysMapped", "MmapHeap" ]\n',
+                                              1, "ZeroOnFree does not fit on 'SegregatedFit': it needs size classes"),
+    "marks above sampled blocks": ('layers = [ "MarkedTail",\n "SampledGuards", "Aligned", "Slab", "SpanCache", "PageIndex", "BlockMarks", "MmapHeap" ]\n', 1,
+                                   "MarkedTail does not fit on 'SampledGuards': it needs BlockMarks above the source"),
+    "guarded blocks without a header": ('layers = [ "SampledGuards",\n "SizedHeader", "MmapHeap" ]\n', 1,
+                                        "SampledGuards does not fit on 'SizedHeader': it needs a heap below that finds blocks by pointer, not by what lies before it"),
+    "marks for blocks of two heaps": ('layers = [ "HeaderMagic",\n { layer = "Fallback", first = [ "Tlsf", { layer = "StaticHeap", bytes = 65536 } ] }, "Tlsf", "BlockMarks", "MmapHeap" ]\n',
+                                      1, "HeaderMagic does not fit on 'Fallback': it needs BlockMarks"),
+    "a guard that large blocks go past": (BYPASS.format(wrapped='"HeaderMagic", "Slab"', below='"SpanCache", "PageIndex", "BlockMarks", "MmapHeap"'), 2,
+                                          "Bypass does not fit on 'SpanCache': it needs wrapped layers that give size classes (such as Slab), and no guard or header"),
+    "walls that large blocks go past": (BYPASS.format(wrapped='"Slab", "GuardPages"', below=SLABS), 2, "Bypass does not fit on 'SpanCache': it needs wrapped layers"),
+    "walls for slabs below large blocks": ('layers = [ "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "64 KiB" }, wrapped = [ "Slab" ] },\n'
+                                           ' { layer = "GuardPages", behind_large = false }, ' + SLABS + " ]\n", 2, "Bypass does not fit on 'GuardPages': it needs wrapped layers"),
+    "sizes compared below a header": ('layers = [\n "SizedHeader",\n "SizeCheck", "Aligned", "SegregatedFit", "SpanCache", "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
+                                      "SizedHeader does not fit on 'SizeCheck': it needs any heap below that compares no sizes"),
+    "slabs in slabs": ('layers = [ "Aligned",\n "Slab",\n "Slab", ' + SLABS + " ]\n", 2, "Slab does not fit on 'Slab': it needs a layer below that gives spans"),
+    "slabs beside a header": ('layers = [ "Aligned",\n "Slab",\n "SizedHeader", ' + SLABS + " ]\n", 2, "Slab does not fit on 'SizedHeader': it needs a layer below that gives spans"),
+    "free spans of two owners": ('layers = [ "Aligned", "Slab",\n "SpanCache",\n ' + SLABS + " ]\n", 2, "SpanCache does not fit on 'SpanCache': it needs PageIndex directly below"),
+    "marks on spans that are taken apart": ('layers = [ "Aligned", { layer = "Bypass", route = { policy = "LargerThan", bytes = "64 KiB" }, wrapped = [ "Slab" ] },\n "SpanCache",\n'
+                                            ' "HeaderMagic", "PageIndex", "BlockMarks", "MmapHeap" ]\n', 2, "SpanCache does not fit on 'HeaderMagic': it needs PageIndex directly below"),
+    "slabs kept with their walls": ('layers = [ "Aligned", "Slab",\n "SlabArrayCache",\n "GuardPages", ' + SLABS + " ]\n", 2, "SlabArrayCache does not fit on 'GuardPages': it needs"),
+    "walls in what is read without a lock": ('layers = [ "Aligned",\n "SegregatedFit",\n "GuardPages", "SpanCache", "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
+                                             "SegregatedFit does not fit on 'GuardPages': it needs spans below"),
+    "spans that nobody keeps, read without a lock": ('layers = [ "Aligned",\n "SegregatedFit",\n "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
+                                                     "SegregatedFit does not fit on 'PageIndex': it needs spans below"),
+    "slabs of too large blocks": ('layers = [ { layer = "Bypass", route = { policy = "LargerThan", bytes = "1 MiB" }, wrapped = [\n'
+                                  '{ layer = "Slab", size_classes = { policy = "Geometric", max_bytes = "1 MiB" } } ] },\n ' + SLABS + " ]\n", 2,
+                                  "slabs of so large blocks would be too long: take a smaller largest class (max_bytes), or smaller granules"),
+    "granules too small for an index": (BYPASS.format(wrapped='"Slab"', below='"SpanCache", "PageIndex", { layer = "StaticHeap", bytes = "1 MiB", granule_bytes = 64 }'), 3,
+                                     "PageIndex: granules of 1 KiB at least (granule_bytes)"),
+    "an array without room for its tables": ('layers = [ "SizedHeader", "DelayedFree", "Tlsf",\n { layer = "StaticHeap", bytes = "16 KiB" } ]\n', 2,
+                                             "StaticHeap has no room for the tables of the layers above it, and malloc would give NULL, always"),
     "a route without its stack": ('layers = [\n "Fallback",\n "MallocHeap" ]\n', 2,
                                  "Fallback needs its parameter 'first': expected a list of layers that ends with a source"),
     "a cache without classes below": ('layers = [\n  "CoreCache",\n  "MmapHeap" ]\n', 2,
@@ -81,6 +118,11 @@ BROKEN = {
     "a route beyond the classes": ('layers = [\n "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "1 MiB" }, wrapped = [\n "Slab" ] },\n ' +
                                    SLABS + "]\n", 3, "Bypass: LargerThan 1 MiB, but Slab serves no more than 256 KiB here, and malloc of a size between "
                                    'would give NULL: expected bytes = "256 KiB" or less'),
+    "a route beyond the classes, and a layer below them": ('layers = [\n "Aligned",\n { layer = "Bypass", route = { policy = "LargerThan", bytes = "1 MiB" }, wrapped = [\n'
+                                                           ' "Slab", "SlabArrayCache" ] },\n ' + SLABS + "]\n", 3, "Bypass: LargerThan 1 MiB, but Slab serves no more than 256 KiB"),
+    "classes and a route that takes nothing large": ('layers = [\n "AffinityPools",\n "Slab", ' + SLABS + "]\n", 3, "Slab serves no more than 256 KiB here, and malloc of more would give NULL"),
+    "classes and no alignment": ('layers = [ "ThreadCache",\n "SegregatedFit", "SpanCache", "PageIndex", "StaysMapped", "MmapHeap" ]\n', 2,
+                                 "SegregatedFit aligns blocks to 16 bytes, and aligned_alloc of more would give NULL here: put Aligned above it"),
     "classes and no route": ('layers = [\n "Aligned",\n { layer = "Slab", size_classes = { policy = "PowerOfTwo", max_bytes = "32 KiB" } },\n ' + SLABS + "]\n", 3,
                              'Slab serves no more than 32 KiB here, and malloc of more would give NULL: wrap it in Bypass with route LargerThan, bytes = "32 KiB"'),
     "no lock": ('layers = [\n  { layer = "Tlsf", sync = "Unsynchronised" },\n  "MmapHeap" ]\n', 2, 'Tlsf: sync = "Unsynchronised": threads call malloc at once'),
@@ -91,6 +133,8 @@ BROKEN = {
                                   '"Tlsf", "MmapHeap" ]\n', 3, 'StaticHeap: sync = "Unsynchronised"'),
     "no lock, and who asks past the one above": ('layers = [ { layer = "Sampled" }, "Tlsf",\n { layer = "StaticHeap", bytes = 65536, sync = "Unsynchronised" } ]\n', 2,
                                                  'StaticHeap: sync = "Unsynchronised"'),
+    "no lock, and threads whose records come from below": ('layers = [ "DelayedFree", "Tlsf",\n { layer = "StaticHeap", bytes = 65536, sync = "Unsynchronised" } ]\n', 2,
+                                                           'StaticHeap: sync = "Unsynchronised"'),
     "a rule of a layer's own": ('layers = [\n  "Tlsf",\n  { layer = "StaticHeap", bytes = 5000 } ]\n', 3, "the array is a number of whole granules"),
     "a name that is no word": ('name = "my allocator"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1, 'name = "my allocator": expected a word'),
     "a name that is taken": ('name = "tlsf"\nlayers = [ "Tlsf", "MmapHeap" ]\n', 1,

@@ -67,6 +67,12 @@ def test_who_touches_late_what_it_got_passes_the_limit_by_an_eighth_at_most(name
     assert seen["rss"] <= 1.125 * 1.02 * LIMIT + seen["stats"]["bookkeeping_bytes"]
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if has_layer(n, "SizeCheck")])
+def test_at_a_limit_a_delete_that_names_its_size_is_right(name):
+    """A block of a larger class, given where there was no other, was larger than asked for: the honest delete ended the program."""
+    assert run([program("life", "deletes")], name, env={"MORTISE_CONF": "limit=30M"}).ok().err == ""
+
+
 @pytest.mark.parametrize("text, limit", [("64M", 64 << 20), ("65536K", 64 << 20), ("1G", 1 << 30), ("67108864", 64 << 20)])
 def test_limits_are_written_as_people_write_them(text, limit):
     said = run(["/bin/true"], "hslab", env={"MORTISE_CONF": f"verbose=1,limit={text}"}).ok().err

@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/header_magic.hpp"
+#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/size_check.hpp"
+#include "mortise/shape/block_marks.hpp"
 #include "tests/support/advice.hpp"
 #include "tests/support/each_instruction.hpp"
 #include "tests/support/stage.hpp"
@@ -384,6 +388,42 @@ TEST(AffinityPools, EmptyChunksGoBackToTheSystem) {
     for (int i = 0; i < 200'000; ++i) blocks[static_cast<std::size_t>(i)] = ask(h, t, calls, 128);
     h.audit();
     for (const Block b : blocks) h.release(t, b);
+  });
+}
+
+/// Pools below pools: an object is of whose range it lies in.
+TEST(AffinityPools, StandAboveOthers) {
+  using Two = Stack<Layers<AffinityPools<BySizeClass<64>>, AffinityPools<BySizeClass<128>>>, HslabLayers>;
+  Stage<Two> stage;
+  stage.as(0, [](Two& h, auto& t) {
+    for (const std::size_t n : {16, 64, 100, 128, 1000}) {
+      const Block b = h.allocate(t, {.size = n});
+      ASSERT_TRUE(b && h.holds(b.ptr));
+      ASSERT_GE(h.measure(h.block_of(b.ptr)).size, n);
+      const Block found = h.block_of(b.ptr);
+      if (!h.release_hit(t, found)) h.release(t, found);
+    }
+    h.audit();
+  });
+}
+
+unsigned mismatches = 0;
+void count(const Crime&) noexcept { ++mismatches; }
+
+/// Guards below know nothing of objects in pools, and those above are not to take their marks or their sizes for the blocks' below.
+TEST(AffinityPools, GuardsBelowAreAskedAboutTheirOwnBlocks) {
+  using H = Stack<Layers<AffinityPools<>, SizeCheck<on_fault::CallBack<count>>, MarkedTail<>>, HslabOver<BlockMarks<>, MmapHeap<>>>;
+  static_assert(!Marked<H> && !kSizesExactly<H> && !FitsOn<HeaderMagic<>, H> && !FitsOn<SizeCheck<>, H>);
+  Stage<H> stage;
+  mismatches = 0;
+  stage.as(0, [](H& h, auto& t) {
+    const Block pooled = h.allocate(t, {.size = 100}), other = h.allocate(t, {.size = 1000});
+    ASSERT_EQ(h.block_of(pooled.ptr).size_class, H::kPooled);
+    h.check_size(pooled.ptr, 100, 1);
+    h.check_size(other.ptr, 1000, 1);
+    EXPECT_EQ(mismatches, 0u);
+    h.check_size(other.ptr, 999, 1);
+    EXPECT_EQ(mismatches, 1u);
   });
 }
 

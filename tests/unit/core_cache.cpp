@@ -203,5 +203,19 @@ TEST_F(CoreCacheTest, GivesAThreadsBlocksBackWhenItEnds) {
   EXPECT_EQ(after.cached, 0u);
 }
 
+/// Two such caches use one index of a thread: each that ends gives it back where it was taken.
+TEST_F(CoreCacheTest, AboveAnotherGivesIndicesBack) {
+  using Two = Stack<Layers<CoreCache<>, CoreCache<>, Slab<classes::Geometric<4, 32_KiB>>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<Two> stage(1);
+  for (int life = 0; life < 20; ++life) {
+    stage.as(0, [](Two& h, auto& t) {
+      for (int i = 0; i < 100; ++i) h.release(t, h.allocate(t, {.size = 100}));
+      EXPECT_LT(own_area.index, 3u) << "the threads before have gone";
+    });
+    stage.detach(0);
+    stage.attach(0);
+  }
+}
+
 }  // namespace
 }  // namespace mortise::test

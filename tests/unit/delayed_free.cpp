@@ -2,7 +2,14 @@
 // looks into again.
 #include "mortise/guard/delayed_free.hpp"
 
+#include "mortise/backbone/slab.hpp"
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/guard/delayed_batches.hpp"
+#include "mortise/guard/tail_checksum.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "mortise/watch/annotated.hpp"
 #include "tests/support/ledger.hpp"
+#include "tests/support/stage.hpp"
 
 namespace mortise::test {
 namespace {
@@ -15,6 +22,29 @@ TEST(DelayedFree, AReleaseInASignalHandlerMeetsNothingHalfDone) {
 }
 
 #endif
+
+/// 1144 bytes in 64 places are 17 for each, of which 67 fit: three blocks of each round were overwritten in their places, and lost.
+TEST(DelayedFree, HasAPlaceForEachThatItHasRoomFor) {
+  using H = Stack<Layers<DelayedFree<1144, order::Fifo, fills::Untouched, 64>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (int i = 0; i < 1000; ++i) h.release(t, h.allocate(t, {.size = 16}));
+    h.trim(t);
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.live, 0u);
+  });
+}
+
+/// It would zero the tail of a block that is shorter than its class, and the guard below would take that for a crime.
+TEST(DelayedFree, FillsNothingAboveAGuardOfTails) {
+  using Tails = Stack<Layers<TailChecksum<>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  using Noted = Stack<Layers<Annotated<checker::Address>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  static_assert(FitsOn<DelayedFree<>, Tails> && FitsOn<DelayedFree<>, Noted>);
+  static_assert(!FitsOn<DelayedFree<64_KiB, order::Fifo, fills::Zeroed<>>, Noted>);
+  static_assert(!FitsOn<DelayedFree<64_KiB, order::Fifo, fills::Zeroed<>>, Tails>);
+  static_assert(!FitsOn<DelayedBatches<64_KiB, fills::ZeroedStart<>>, Tails> && FitsOn<DelayedBatches<>, Tails>);
+}
 
 }  // namespace
 }  // namespace mortise::test

@@ -3,7 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "mortise/backbone/slab.hpp"
+#include "mortise/cache/core_cache.hpp"
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/route/bypass.hpp"
 #include "mortise/source/malloc_heap.hpp"
+#include "mortise/source/mmap_heap.hpp"
+#include "tests/support/stage.hpp"
 
 namespace mortise::test {
 namespace {
@@ -73,6 +79,23 @@ TEST(LimitedTo, CountsWhatLiesBeside) {
   EXPECT_FALSE(h.charge_beside(4'000)) << "60000 in memory below and 68000 beside are the limit";
   h.uncharge_beside(8'000);
   EXPECT_TRUE(h.charge_beside(4'000));
+}
+
+/// What a pointer is released by has a class and no size: it was never taken off, and the limit was the bytes of a program's whole life.
+TEST(LimitedTo, AboveACacheCountsWhatIsOut) {
+  using Slabs = Bypass<LargerThan<32_KiB>, Slab<classes::Geometric<8, 32_KiB>>>;
+  using H = Stack<Layers<LimitedTo<1_MiB>, CoreCache<>, Slabs, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (const std::size_t n : {24, 5000, 300'000})
+      for (int i = 0; i < 2000; ++i) {
+        const Block b = h.allocate(t, {.size = n});
+        ASSERT_TRUE(b) << i << " blocks of " << n;
+        h.release(t, h.block_of(b.ptr));
+        ASSERT_EQ(h.taken_bytes(), 0u) << n;
+      }
+    EXPECT_FALSE(h.allocate(t, {.size = 2_MiB}));
+  });
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/sampled_guards.hpp"
+#include "mortise/watch/sampled.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -181,6 +183,12 @@ TEST(MarkedTail, TheProgramEndsUnlessItsPolicyGoesOn) {
     EXPECT_DEATH(h.release(t, h.block_of(b.ptr)), "fault=tail_overwritten");
     EXPECT_DEATH(h.release(t, h.block_of(b.ptr + 16)), "fault=invalid_free");
   });
+}
+
+/// A sampled block has no class, and a mark among those of blocks that have one: what lies before it was read as its tail.
+TEST(MarkedTail, StandsBelowWhatPutsBlocksIntoSpansOfAnother) {
+  static_assert(!FitsOn<MarkedTail<>, OverHslab<SampledGuards<>>> && FitsOn<SampledGuards<>, OverHslab<MarkedTail<>>>);
+  static_assert(!FitsOn<MarkedTail<>, OverHslab<Sampled<>>> && FitsOn<Sampled<>, OverHslab<MarkedTail<>>>);
 }
 
 }  // namespace

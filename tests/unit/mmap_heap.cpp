@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/shape/block_marks.hpp"
 #include "mortise/shape/page_index.hpp"
 
 namespace mortise::test {
@@ -67,6 +68,17 @@ TEST(MmapHeap, ManyHeapsLiveInOneProgram) {
     EXPECT_EQ(blocks[i].ptr[12345], static_cast<std::byte>(i));
     heaps[i]->release(t, blocks[i]);
   }
+}
+
+/// Beside the window is room for all tables that a stack may have; a heap that found none was one that serves nobody.
+TEST(MmapHeap, HasRoomForTheTablesOfFourGuards) {
+  const auto has_room = []<class H>(std::unique_ptr<H> h) {
+    typename H::Thread t;
+    return h->start(os::Facts{}) && h->allocate(t, {.size = 1_MiB});
+  };
+  EXPECT_TRUE(has_room(std::make_unique<Stack<Layers<PageIndex, BlockMarks<4>, MmapHeap<>>>>()));
+  EXPECT_TRUE(has_room(std::make_unique<Stack<Layers<PageIndex, BlockMarks<4>, MmapHeap<4_KiB>>>>()));
+  EXPECT_TRUE(has_room(std::make_unique<Stack<Layers<PageIndex, BlockMarks<4>, MmapHeap<64_KiB, 16_MiB>>>>()));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/size_check.hpp"
 #include "mortise/os/pages.hpp"
 #include "tests/property/model.hpp"
 
@@ -352,6 +353,34 @@ TEST_P(PerNodeTest, AChildOfAForkHasTheHeapsOfItsParent) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+unsigned mismatches = 0;
+void count(const Crime&) noexcept { ++mismatches; }
+
+/// Each heap's guards know its own blocks: those of what is below would read beyond its tables.
+TEST(PerNode, ABlockIsJudgedByTheGuardsOfItsHeap) {
+  using Checked = Stack<Layers<PerNode, SizeCheck<on_fault::CallBack<count>>>, HslabLayers>;
+  TwoCpus two;
+  ASSERT_TRUE(two.are_there) << "two CPUs are needed to play two nodes";
+  const auto h = std::make_unique<Checked>();
+  const os::Facts facts = own_facts();
+  own_area.index = 0;
+  Checked::Thread t;
+  ASSERT_TRUE(h->start(facts) && h->split(two.map, facts));
+  h->attach(t);
+  mismatches = 0;
+  for (const std::size_t n : {24, 5000, 300'000}) {
+    const Block b = h->allocate(t, {.size = n});
+    ASSERT_LT(h->node_of(b.ptr), h->node_count());
+    h->check_size(b.ptr, n, 1);
+    EXPECT_EQ(mismatches, 0u) << n;
+    h->check_size(b.ptr, n * 2, 1);
+    EXPECT_EQ(std::exchange(mismatches, 0u), 1u) << n;
+  }
+  h->detach(t);
+  own_area.index = 0;
+  os::unmap(h->below.page_index().granule_at(0), 3 * kReach + kReach / 2 * 3);
 }
 
 }  // namespace

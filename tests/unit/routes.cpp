@@ -5,17 +5,29 @@
 #include <vector>
 
 #include "mortise/backbone/boundary_tag.hpp"
+#include "mortise/backbone/segregated_fit.hpp"
 #include "mortise/backbone/slab.hpp"
 #include "mortise/backbone/tlsf.hpp"
+#include "mortise/cache/batched_free.hpp"
 #include "mortise/cache/core_cache.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/cache/thread_cache.hpp"
+#include "mortise/guard/delayed_free.hpp"
+#include "mortise/guard/guard_pages.hpp"
+#include "mortise/guard/header_magic.hpp"
+#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sampled_guards.hpp"
+#include "mortise/guard/size_check.hpp"
+#include "mortise/guard/tail_checksum.hpp"
+#include "mortise/guard/zero_on_free.hpp"
 #include "mortise/route/bypass.hpp"
 #include "mortise/route/bypass_for.hpp"
 #include "mortise/route/fallback.hpp"
 #include "mortise/route/segregate.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "mortise/shape/aligned.hpp"
+#include "mortise/shape/block_marks.hpp"
+#include "mortise/shape/sized_header.hpp"
 #include "mortise/source/static_heap.hpp"
 #include "tests/support/stage.hpp"
 
@@ -138,6 +150,57 @@ TEST(BypassFor, AThreadThatSkipsMeetsTheOthersBlocks) {
     EXPECT_FALSE(h.release_hit(t, h.allocate(t, {.size = 100})));
     h.tell(after);
     EXPECT_EQ(after.live, before.live) << "one came back and one went out";
+  });
+}
+
+using Below = Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>;
+using Ground = Stack<Below>;
+template <class... Wrapped> constexpr bool kMayWrap = FitsOn<Bypass<LargerThan<32_KiB>, Wrapped...>, Ground>;
+template <class... Wrapped> constexpr bool kMaySkip = FitsOn<BypassFor<RealTimeThreads, Wrapped...>, Stack<Join<Layers<Slab<>>, Below>>>;
+
+/// A large block came past the guard and was judged by it, or came through the guard and went back past it.
+TEST(Bypass, WhatMustSeeEachBlockIsNotWrapped) {
+  static_assert(kMayWrap<Slab<>> && kMayWrap<ThreadCache<>, Slab<>> && kMayWrap<DelayedFree<>, Slab<>>);
+  static_assert(!kMayWrap<TailChecksum<>, Slab<>> && !kMayWrap<MarkedTail<>, Slab<>> && !kMayWrap<HeaderMagic<>, Slab<>>);
+  static_assert(!kMayWrap<SizedHeader, Slab<>> && !kMayWrap<ZeroOnFree<>, Slab<>> && !kMayWrap<SampledGuards<>, Slab<>>);
+  static_assert(!kMayWrap<Slab<>, GuardPages<>>, "it would take a page off the size of blocks that it has never seen");
+  static_assert(kMayWrap<Slab<>, GuardPages<16, false>>);
+  using Small = SegregatedFit<classes::Geometric<8, 16_KiB>, LockedBin<>>;
+  static_assert(kMayWrap<Small>);
+  using Walled = Stack<Join<Layers<GuardPages<16, false>>, Below>>;
+  static_assert(FitsOn<Slab<>, Walled> && !FitsOn<Small, Walled>, "a block of 20 KiB would get a wall, and not end before it");
+  static_assert(!FitsOn<Bypass<LargerThan<32_KiB>, Slab<>>, Walled>, "so would all that go past");
+}
+TEST(BypassFor, WhatMustSeeEachBlockIsNotWrapped) {
+  static_assert(kMaySkip<ThreadCache<>> && kMaySkip<BatchedFree<>> && kMaySkip<DelayedFree<>, ThreadCache<>>);
+  static_assert(!kMaySkip<HeaderMagic<>, ThreadCache<>> && !kMaySkip<ZeroOnFree<>, ThreadCache<>>);
+  static_assert(!kMaySkip<SampledGuards<>, ThreadCache<>>);
+}
+
+unsigned accused = 0;
+void count(const Crime&) noexcept { ++accused; }
+
+/// Those of the arena had another guard's marks and sizes, or ended the program.
+TEST(Fallback, AGuardOfOneHeapIsNotAskedAboutBlocksOfTheOther) {
+  using Inner = Layers<Tlsf<>, StaticHeap<1_MiB>>;
+  using Guarded = Join<Layers<SizeCheck<on_fault::CallBack<count>>, TailChecksum<>, Aligned, CoreCache<>, Slab<>>, Below>;
+  using H = Stack<Layers<Fallback<Tlsf<>, StaticHeap<1_MiB>>>, Guarded>;
+  static_assert(!kSizesExactly<H> && ChecksSizes<H> && !Marked<H>);
+  static_assert(!FitsOn<HeaderMagic<>, H> && !FitsOn<SizeCheck<>, H>);
+  Stage<H> stage;
+  accused = 0;
+  stage.as(0, [](H& h, auto& t) {
+    Block last;
+    unsigned outside = 0;
+    while (outside < 3) {
+      last = h.allocate(t, {.size = 1000});
+      ASSERT_TRUE(last);
+      outside += !is_inside(h, last);
+      h.check_size(last.ptr, 1000, 1);
+      ASSERT_EQ(accused, 0u);
+    }
+    h.check_size(last.ptr, 999, 1);
+    EXPECT_EQ(accused, 1u) << "those of its own are judged";
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/guard/guard_pages.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/stays_mapped.hpp"
 #include "mortise/source/mmap_heap.hpp"
@@ -98,6 +99,17 @@ TYPED_TEST(Segregated, WhatWasFreedOfOneSizeCanBeHadInAnotherAtALimit) {
 TYPED_TEST(Segregated, StandsOnMemoryThatMayVanishOnlyWhereNobodyReadsWhatWasTaken) {
   using Spans = Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>;
   EXPECT_EQ((FitsOn<SegregatedFit<classes::Geometric<4, 32_KiB>, TypeParam>, Spans>), !TypeParam::kReadsTakenBlocks);
+}
+
+/// A slow pop reads a block of a span that has gone back meanwhile: its address must be one that may be read.
+TEST(SegregatedFit, WithoutLocksStandsWhereSpansStayMapped) {
+  using Free = SegregatedFit<classes::Geometric<8>, LockFreeBin>;
+  using Locked = SegregatedFit<classes::Geometric<8>, LockedBin<>>;
+  using Ground = Layers<PageIndex, StaysMapped, MmapHeap<>>;
+  static_assert(FitsOn<Free, Stack<Join<Layers<SpanCache<>>, Ground>>> && FitsOn<Locked, Stack<Ground>>);
+  static_assert(!FitsOn<Free, Stack<Ground>>, "spans that nobody keeps are unmapped");
+  using Walled = Stack<Join<Layers<GuardPages<>, SpanCache<>>, Ground>>;
+  static_assert(!FitsOn<Free, Walled> && FitsOn<Locked, Walled>, "of those that go back a page may be forbidden");
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "mortise/allocators/hslab_hardened.hpp"
+#include "mortise/guard/tail_checksum.hpp"
+#include "mortise/shape/sized_header.hpp"
+#include "mortise/watch/annotated.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -48,6 +51,28 @@ TEST(SizeCheck, ASizedHitIsOfThatSizeAndWhole) {
       if (!hit(n)) h.release(t, b);  // its batch was full
       else ASSERT_FALSE(hit(n)) << "released once";
     });
+}
+
+/// Below a guard that takes a part of each block, or a header, it would compare another block's pointer or size with the program's.
+TEST(SizeCheck, StandsAboveWhatTakesAPartOfEachBlock) {
+  using Ground = Layers<SizeCheck<>, Slab<>, SpanCache<>, PageIndex, BlockMarks<>, MmapHeap<>>;
+  static_assert(!FitsOn<TailChecksum<>, Stack<Ground>> && !FitsOn<MarkedTail<>, Stack<Ground>> && !FitsOn<SizedHeader, Stack<Ground>>);
+  static_assert(!ChecksSizes<Stack<Join<Layers<Annotated<checker::Address>>, Ground>>>);
+}
+
+/// What was skipped for the alignment is not the block's: it need not be as large as its size rounded up.
+TEST(SizeCheck, AnAlignedBlockBehindAHeaderIsAsLargeAsWasAskedFor) {
+  using H = Stack<Layers<SizeCheck<on_fault::CallBack<count>>, SizedHeader, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage;
+  accused = 0;
+  stage.as(0, [](H& h, auto& t) {
+    for (std::size_t align = 32; align <= 1024; align *= 2)
+      for (std::size_t n = 1; n < 3000; n = n * 9 / 8 + 1) {
+        const Block b = h.allocate(t, {.size = n, .align = align});
+        h.check_size(b.ptr, n, align);
+        ASSERT_EQ(accused, 0u) << n << " at " << align;
+      }
+  });
 }
 
 }  // namespace

@@ -5,10 +5,16 @@
 
 #include <cstring>
 
+#include "mortise/backbone/slab.hpp"
 #include "mortise/backbone/tlsf.hpp"
+#include "mortise/cache/span_cache.hpp"
+#include "mortise/guard/sampled_guards.hpp"
+#include "mortise/route/affinity_pools.hpp"
 #include "mortise/source/malloc_heap.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "mortise/source/static_heap.hpp"
 #include "mortise/sync/unsynchronised.hpp"
+#include "mortise/watch/sampled.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -57,6 +63,42 @@ TEST(SizedHeader, AnAlignmentThatItsHeaderCannotHoldIsRefused) {
     }
     h.audit();
   });
+}
+
+/// The first block of a mapping, asked about by who looks whose it is: there is nothing before it to be read.
+TEST(SizedHeader, DoesNotReadBeforeABlockThatIsNotBelow) {
+  using Arena = Stack<Layers<SizedHeader, Tlsf<Unsynchronised>, StaticHeap<64_KiB>>>;
+  using Bare = Stack<Layers<SizedHeader, StaticHeap<64_KiB>>>;
+  const auto arena = std::make_unique<Arena>();
+  const auto bare = std::make_unique<Bare>();
+  ASSERT_TRUE(start_below(*arena, own_facts()));
+  std::byte* const before = os::map(128_KiB);
+  ASSERT_TRUE(before);
+  os::unmap(before, 64_KiB);
+  EXPECT_FALSE(arena->holds(before + 64_KiB));
+  EXPECT_FALSE(bare->holds(before + 64_KiB));
+  os::unmap(before + 64_KiB, 64_KiB);
+}
+
+/// What is skipped for an alignment lies in the block of the header below: there is none of that one before the pointer.
+TEST(SizedHeader, AboveAnotherFindsItsAlignedBlocks) {
+  using Two = Stack<Layers<SizedHeader, SizedHeader, MmapHeap<>>>;
+  Stage<Two> stage;
+  stage.as(0, [](Two& h, auto& t) {
+    for (const std::size_t align : {16, 64, 16384}) {
+      const Block b = h.allocate(t, {.size = 300, .align = align});
+      ASSERT_TRUE(h.holds(b.ptr)) << align;
+      h.release(t, h.block_of(b.ptr));
+    }
+  });
+}
+
+/// A guarded or sampled block lies in a block of what is below, and has no header of that one.
+TEST(SizedHeader, StandsAboveWhatCarvesBlocksUp) {
+  using Bare = Stack<Layers<SizedHeader, MmapHeap<>>>;
+  using Slabs = Stack<Layers<SizedHeader, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  static_assert(!FitsOn<SampledGuards<>, Bare> && !FitsOn<SampledGuards<>, Slabs> && !FitsOn<Sampled<>, Slabs>);
+  static_assert(FitsOn<AffinityPools<>, Bare>, "pools have a range of their own");
 }
 
 }  // namespace

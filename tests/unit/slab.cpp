@@ -6,8 +6,16 @@
 #include <set>
 #include <vector>
 
+#include "mortise/cache/slab_array_cache.hpp"
 #include "mortise/cache/span_cache.hpp"
+#include "mortise/cache/span_reserve.hpp"
+#include "mortise/guard/guard_pages.hpp"
+#include "mortise/guard/header_magic.hpp"
+#include "mortise/guard/sampled_guards.hpp"
+#include "mortise/guard/tail_checksum.hpp"
+#include "mortise/shape/aligned.hpp"
 #include "mortise/shape/limited_to.hpp"
+#include "mortise/shape/sized_header.hpp"
 #include "mortise/source/mmap_heap.hpp"
 #include "tests/support/stage.hpp"
 
@@ -82,6 +90,22 @@ TEST(Slab, WhatLiesBeforeTheFirstBlockIsServedAtALimit) {
       h.set_limit_bytes(kNoLimit);
     }
   });
+}
+
+/// A slab takes a span for all that it gets: beside a header, in a page of its own or in front of a wall it would write over another's.
+TEST(Slab, StandsOnWholeSpans) {
+  using Ground = Layers<PageIndex, MmapHeap<>>;
+  using Spans = Join<Layers<SpanCache<>>, Ground>;
+  using Walled = Stack<Join<Layers<GuardPages<>>, Spans>>;
+  static_assert(FitsOn<Slab<>, Stack<Spans>> && FitsOn<Slab<>, Walled> && FitsOn<SlabArrayCache<>, Stack<Spans>>);
+  static_assert(!FitsOn<Slab<>, Stack<Join<Layers<Slab<>>, Spans>>> && !FitsOn<SpanReserve<>, Stack<Join<Layers<Slab<>>, Spans>>>);
+  static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SizedHeader>, Spans>>> && !FitsOn<Slab<>, Stack<Join<Layers<TailChecksum<>>, Spans>>>);
+  static_assert(!FitsOn<Slab<>, Stack<Join<Layers<SampledGuards<>>, Spans>>>);
+  static_assert(!FitsOn<SlabArrayCache<>, Walled> && !FitsOn<GuardPages<>, Walled>);
+  using Marked = Stack<Layers<HeaderMagic<>, PageIndex, BlockMarks<>, MmapHeap<>>>;
+  static_assert(FitsOn<SpanCache<>, Stack<Ground>> && FitsOn<Slab<>, Marked> && !FitsOn<SpanCache<>, Marked>, "it takes spans apart that are marked");
+  static_assert(!FitsOn<SpanCache<>, Stack<Spans>>, "it would merge its spans with free ones of the other's");
+  static_assert(!FitsOn<Aligned, Stack<Join<Layers<TailChecksum<>, Slab<>>, Spans>>>, "blocks lie further apart than their classes are large");
 }
 
 }  // namespace

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/backbone/segregated_fit.hpp"
 #include "mortise/guard/delayed_free.hpp"
 #include "mortise/guard/header_magic.hpp"
 #include "mortise/guard/marked_tail.hpp"
 #include "mortise/guard/tail_checksum.hpp"
+#include "mortise/shape/sized_header.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -128,6 +130,17 @@ TEST_F(ZeroOnFreeBlocks, ZeroesAreZeroesWhateverTheAlignment) {
   const Block b = take({.size = 100_KiB, .align = 32_KiB, .zeroed = true});
   for (std::size_t i = 0; i < 100_KiB; ++i) ASSERT_EQ(b.ptr[i], std::byte{0}) << i;
   release(b);
+}
+
+/// Their link, header or tail was taken for a write after free.
+TEST(ZeroOnFree, NobodyBelowWritesIntoReleasedBlocks) {
+  using Ground = Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>;
+  using Slabs = Join<Layers<Slab<>>, Ground>;
+  static_assert(FitsOn<ZeroOnFree<>, Stack<Slabs>>);
+  static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<SegregatedFit<classes::Geometric<8>, LockedBin<>>>, Ground>>>);
+  static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<SizedHeader>, Slabs>>>);
+  using Tails = TailChecksum<tag::Mixed, on_fault::Abort, false>;
+  static_assert(!FitsOn<ZeroOnFree<>, Stack<Join<Layers<Tails>, Slabs>>>);
 }
 
 }  // namespace

@@ -35,18 +35,21 @@ namespace mortise {
 template <PlainSizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFreeBin> struct SegregatedFit {
   static constexpr const char* kName = "SegregatedFit";
   static constexpr const char* kWhat = "a bin of free blocks a size class, filled from spans";
-  static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex); for LockFreeBin over StaysMapped as well";
+  static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex); for LockFreeBin over StaysMapped as well, without walls";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("SizeClasses", SizeClassesT::kName).number("classes", SizeClassesT::kCount)
         .number("block_bytes_max", SizeClassesT::kMaxBytes).policy("Sync", Sync::kName);
   }
 
-  template <Indexed Below> requires (!Sync::kReadsTakenBlocks || !(Moves<Below> || ReleasesParts<Below>))
+  template <GivesSpans Below>
+      requires (facts_of<Below>().spans != Spans::slabs) &&
+               (!Sync::kReadsTakenBlocks || (facts_of<Below>().spans == Spans::whole && !Moves<Below> && !ReleasesParts<Below>))
   class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;
     using Classes = SizeClassesT;
+    static constexpr BlockFacts kFacts = facts_of<Below>().written();
     static constexpr Progress kProgress = {Sync::kGuarantee, Guarantee::blocking, Guarantee::blocking};
 
     /// Beyond the classes it is a span. An empty block also for alignments that the classes do not promise: Aligned stands above

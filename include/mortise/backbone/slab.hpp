@@ -43,12 +43,14 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         .number("block_bytes_max", SizeClassesT::kMaxBytes).policy("Sync", Sync::kName).policy("Fit", Fit::kName);
   }
 
-  template <Indexed Below> class Over : public Passthrough<Below> {
+  template <GivesSpans Below> class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;
     using Classes = SizeClassesT;
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
+    using Geometry = SlabGeometry<Classes, Index::kGranule>;
+    static_assert(sizeof(Geometry) > 0, "its own assertions hold");
     static_assert(!ColouredMap<Classes> || requires(Sync& lock) { lock.try_lock(); }, "Slab with colours: its lock needs try_lock");
 
     /// An empty block also for alignments that its classes do not promise: Aligned stands above where they are wanted.
@@ -171,7 +173,6 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
 
    private:
     Index& index() noexcept { return this->below.page_index(); }
-    using Geometry = SlabGeometry<Classes, Index::kGranule>;
     using Bits = SlabBits<Classes, Index>;
     struct alignas(64) PerClass {
       Sync lock;

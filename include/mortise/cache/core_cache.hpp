@@ -120,8 +120,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     /// With an area of its own a thread has an index of its own; index 0 stays closed and serves threads beyond the table. What
     /// a thread still frees after it has detached (libc does, last of all) goes below: an index taken then would be lost.
     void attach(Thread& t) noexcept {
+      if (!area_.is_kernels) take_index();  // before another one below does: who detaches first gives it back
       attach_below(this->below, t);
-      if (!area_.is_kernels) take_index();
     }
     void detach(Thread& t) noexcept {
       if (!area_.is_kernels) give_index(t);

@@ -25,12 +25,12 @@ namespace mortise {
 template <unsigned kSlots = 8, unsigned kGranulesMax = 16, Lock Sync = FutexLock> struct SlabArrayCache {
   static constexpr const char* kName = "SlabArrayCache";
   static constexpr const char* kWhat = "whole empty slabs in arrays by length, the last one used first";
-  static constexpr const char* kNeeds = "a layer below that gives spans and finds them (SpanCache over PageIndex)";
+  static constexpr const char* kNeeds = "a layer below that gives spans and finds them, without walls (SpanCache over PageIndex)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).number("slots", kSlots).number("granules_max", kGranulesMax).policy("Sync", Sync::kName);
   }
 
-  template <Indexed Below> class Over : public Locked<Below, Sync> {
+  template <GivesSpans Below> requires (!facts_of<Below>().has_walls()) class Over : public Locked<Below, Sync> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;

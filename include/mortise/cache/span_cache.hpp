@@ -46,9 +46,10 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
         .policy("Huge", Huge::kName).policy("Sync", Sync::kName);
   }
 
-  template <Indexed Below> class Over : public Locked<Below, Sync> {
+  template <GivesSpans Below> requires (facts_of<Below>().are_raw()) class Over : public Locked<Below, Sync> {
    public:
     using typename Passthrough<Below>::Thread;
+    static constexpr BlockFacts kFacts = facts_of<Below>().with(Spans::whole);
     using Index = IndexOf<Below>;
     static constexpr std::size_t kGranule = Index::kGranule;
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
@@ -340,8 +341,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
       if (is_huge) advice_.ask(b, for_all);
       grown_bytes_ += b.size;
       Span* s = index().span_of(b.ptr);
-      s->since_ms = 0;
-      insert(s, SpanState::clean);  // it may merge with what was the end of the heap
+      s->since_ms = 0, insert(s, SpanState::clean);  // it may merge with what was the end of the heap
       return take(need);
     }
     /// Asks for huge pages no longer. The kernel may have made some of what was purged: no span is clean, and slabs are to be purged again.

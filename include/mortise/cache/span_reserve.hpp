@@ -65,7 +65,7 @@ template <unsigned kSmallSpans = 4096, unsigned kLargeSpans = 1024> struct SpanR
     out.layer(kName, kWhat).number("small_spans", kSmallSpans).number("large_spans", kLargeSpans);
   }
 
-  template <Indexed Below> class Over : public Passthrough<Below> {
+  template <GivesSpans Below> requires (facts_of<Below>().spans != Spans::slabs) class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Index = IndexOf<Below>;

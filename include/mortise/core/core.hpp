@@ -3,6 +3,7 @@
 
 #include "mortise/core/bits.hpp"
 #include "mortise/core/block.hpp"
+#include "mortise/core/block_facts.hpp"
 #include "mortise/core/check.hpp"
 #include "mortise/core/fault.hpp"
 #include "mortise/core/growing.hpp"

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "mortise/core/block.hpp"
+#include "mortise/core/block_facts.hpp"
 #include "mortise/core/fault.hpp"
 #include "mortise/core/growing.hpp"
 #include "mortise/core/inline.hpp"
@@ -267,6 +268,7 @@ template <Heap Below> class Passthrough {
   static constexpr Progress kProgress = Below::kProgress;
   static constexpr bool kExactSizes = kSizesExactly<Below>;
   static constexpr unsigned kPlanesTaken = planes_taken<Below>();
+  static constexpr BlockFacts kFacts = facts_of<Below>();
   static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Below>;
   static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Below>;
 
@@ -291,10 +293,7 @@ template <Heap Below> class Passthrough {
   void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
     below.release_batch(t, c, in, n);
   }
-  Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> {
-    return below.resize_in_place(t, b, n);
-  }
-
+  Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept requires Resizes<Below> { return below.resize_in_place(t, b, n); }
   Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
     return below.resize_by_moving(t, b, n);
   }

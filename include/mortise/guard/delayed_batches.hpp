@@ -7,8 +7,7 @@
 // releases blocks of: what waits does not grow with their number. DelayedFree does the same for heaps without size classes, where what
 // waits is no more than kBytes to the block, for three times the instructions.
 //
-// A use after free meets memory that is nobody's; with a fill it is found as well. A block of which not one more than half of kBytes
-// would fit does not stay.
+// A use after free meets memory that is nobody's; with a fill it is found as well. Blocks larger than half of kBytes do not stay.
 //
 // A signal handler may release between any two instructions: one that finds its thread at work here goes past the quarantine, as does
 // a release that needs more batches while the layer's lock is held, for which it does not wait.
@@ -49,13 +48,15 @@ template <std::size_t kBytes = 64_KiB, QuarantineFill Fill = fills::Untouched, s
 struct DelayedBatches {
   static constexpr const char* kName = "DelayedBatches";
   static constexpr const char* kWhat = "a quarantine a thread: released blocks wait, and leave in batches";
-  static constexpr const char* kNeeds = "a heap below with size classes that finds blocks by pointer and takes batches (CoreCache)";
+  static constexpr const char* kNeeds = "a heap below with size classes that finds blocks by pointer and takes batches (CoreCache); "
+                                        "with a fill, none with a guard that takes a part of each block";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("Fill", Fill::kName).policy("OnFault", OnFault::kName)
         .number("bytes", kBytes).number("batch_bytes", kBatchBytes);
   }
 
-  template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> class Over : public Locked<Below, FutexLock> {
+  template <Locates Below> requires Classed<Below> && Batches<Below> && GivesMeta<Below> && (Fill::kFillBytes == 0 || !kIsShrunk<Below>)
+  class Over : public Locked<Below, FutexLock> {
     using Batch = WaitingBatch<kBatchBytes>;
 #ifdef MORTISE_THREAD_SANITIZER
     static constexpr bool kMayClaim = false;  // it knows nothing of membarrier

@@ -43,13 +43,15 @@ struct DelayedFree {
   static_assert(is_power_of_two(kBlocks) && kBlocks >= 16, "the ring's length is a power of two, 16 at least");
   static constexpr const char* kName = "DelayedFree";
   static constexpr const char* kWhat = "a quarantine a thread: released blocks wait until many others have been released";
-  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer";
+  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer; "
+                                        "with a fill, none with a guard of tails: those stand above";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("Order", Order::kName).policy("Fill", Fill::kName).policy("OnFault", OnFault::kName)
         .number("bytes", kBytes).number("blocks", kBlocks);
   }
 
-  template <Locates Below> class Over : public Locked<Below, FutexLock> {
+  template <Locates Below> requires (Fill::kFillBytes == 0 || !Classed<Below> || !kSizesExactly<Below>)
+  class Over : public Locked<Below, FutexLock> {
     struct None {};
     using Bytes = std::conditional_t<Classed<Below>, None, std::size_t>;
     struct Entry {
@@ -84,7 +86,7 @@ struct DelayedFree {
       if (b.size_class == kNoClass) [[unlikely]] return false;
       const Stay stay = kStayOf[b.class_index()];
       if (!reserve(t.room, stay.cost)) [[unlikely]] return false;
-      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, stay.filled);
+      fill(b.ptr, stay.filled);
       enter(t, b, call_site());
       return true;
     }
@@ -162,9 +164,23 @@ struct DelayedFree {
     static constexpr std::uint64_t kPointerBits = 56;
     static constexpr std::size_t kStayMax = kBytes / 2;
     static constexpr std::uint32_t kNeverStays = INT32_MAX;
-    static constexpr std::size_t cost_of(std::size_t bytes) noexcept { return bytes > kBytes / kBlocks ? bytes : kBytes / kBlocks; }
+    static constexpr std::size_t kCostLeast = (kBytes + kBlocks - 1) / kBlocks;  ///< each that has room has a place
+    static constexpr std::size_t cost_of(std::size_t bytes) noexcept { return bytes > kCostLeast ? bytes : kCostLeast; }
     static constexpr std::size_t filled(std::size_t bytes) noexcept {
       return (bytes < Fill::kFillBytes ? bytes : Fill::kFillBytes) & ~std::size_t{15};
+    }
+
+    /// Whether there are blocks of which nothing is filled.
+    static constexpr bool kSomeAreShort = [] {
+      if constexpr (Classed<Below>) return Below::Classes::size_of(1) < kMinAlign; else return true;
+    }();
+    MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept {
+      if constexpr (Fill::kFillBytes)
+        if (!kSomeAreShort || n) Fill::fill(p, n);
+    }
+    MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept {
+      if constexpr (Fill::kFillBytes) return (kSomeAreShort && !n) || Fill::is_whole(p, n);
+      return true;
     }
 
     /// What is to be known of a class while a block of it waits.
@@ -228,7 +244,7 @@ struct DelayedFree {
     void release_from(Thread& t, Block b, const void* site) noexcept {
       if (b.is_unsized()) b = this->below.measure({b.ptr, 0, b.class_index()});
       if (b.size > kStayMax || !t.is_open || t.is_draining) return this->below.release(t.below, b);
-      if constexpr (Fill::kFillBytes) Fill::fill(b.ptr, filled(b.size));
+      fill(b.ptr, filled(b.size));
       const auto cost = static_cast<std::int64_t>(cost_of(b.size));
       if (!reserve(t.room, cost)) {
         drain(t, cost + static_cast<std::int64_t>(kBytes / 8));
@@ -258,8 +274,7 @@ struct DelayedFree {
           if (b.size_class != kNoClass) [[likely]] {
             const Stay stay = kStayOf[b.class_index()];
             freed += stay.cost;
-            if constexpr (Fill::kFillBytes)
-              if (!Fill::is_whole(b.ptr, stay.filled)) [[unlikely]] accuse(sized(b), site);
+            if (!is_whole(b.ptr, stay.filled)) [[unlikely]] accuse(sized(b), site);
             if (!this->below.release_hit(t.below, b)) [[unlikely]] pass_by(t, b);
             continue;
           }
@@ -329,7 +344,7 @@ struct DelayedFree {
       return this->below.measure(b);
     }
     static void check(Block b, const void* site) noexcept {
-      if (!Fill::is_whole(b.ptr, filled(b.size))) [[unlikely]] accuse(b, site);
+      if (!is_whole(b.ptr, filled(b.size))) [[unlikely]] accuse(b, site);
     }
     MORTISE_COLD static void accuse(Block b, const void* freed_at) noexcept {
       OnFault::answer({.fault = Fault::write_after_free, .block = b, .freed_at = freed_at});

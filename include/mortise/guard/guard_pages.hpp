@@ -37,15 +37,18 @@ namespace mortise {
 template <std::size_t kGuardsMax = 16384, bool kBehindLarge = true> struct GuardPages {
   static constexpr const char* kName = "GuardPages";
   static constexpr const char* kWhat = "a page without access behind every slab, and every large block that it serves";
-  static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex), and slabs and caches above it";
+  static constexpr const char* kNeeds = "spans below (SpanCache over PageIndex) that have no walls yet, and slabs and caches above it";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).number("guards_max", kGuardsMax).number("behind_large", kBehindLarge);
   }
 
-  template <Indexed Below> requires Locates<Below> && (!Classed<Below>) class Over : public Locked<Below, FutexLock> {
+  template <GivesSpans Below> requires Locates<Below> && (!facts_of<Below>().has_walls())
+  class Over : public Locked<Below, FutexLock> {
    public:
     using typename Passthrough<Below>::Thread;
     static constexpr bool kTakesUnsized = true;
+    static constexpr BlockFacts kFacts =
+        kBehindLarge ? facts_of<Below>().watched().with(Spans::walled) : facts_of<Below>().with(Spans::slabs);
 
     bool start(const os::Facts& facts) noexcept {
       page_ = facts.page_bytes;

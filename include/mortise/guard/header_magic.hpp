@@ -37,6 +37,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     using typename Passthrough<Below>::Thread;
     static constexpr bool kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
     static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
+    static constexpr BlockFacts kFacts = facts_of<Below>().watched();
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
     /// A held block's mark is its size class, where what is below takes that for it: then a release reads nothing else to find its class.
     static constexpr bool kTellsClass = requires(Below& h, Thread& t, std::byte* p) { h.release_hit_as(t, p, 0, [] {}); };

@@ -43,18 +43,22 @@ namespace mortise {
 template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> struct MarkedTail {
   static constexpr const char* kName = "MarkedTail";
   static constexpr const char* kWhat = "a mark out of line and canaries behind each block: wrong releases, writes past the end";
-  static constexpr const char* kNeeds = "BlockMarks above the source, and a heap with size classes between that finds blocks by pointer";
+  static constexpr const char* kNeeds = "BlockMarks above the source, and a heap with size classes between that finds blocks by pointer, "
+                                        "of which none lies within a span that is not its own (SampledGuards and SizeCheck stand above)";
   static constexpr std::size_t kTail = 8;
   static constexpr std::uint8_t kReleased = 1, kFar = 2, kFarthest = 0xFF;
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("tail_bytes", kTail).number("plane", kPlane);
   }
 
-  template <Locates Below> requires Marked<Below> && Classed<Below> && (!(planes_taken<Below>() & kWipes))
+  template <Locates Below>
+      requires Marked<Below> && Classed<Below> && (!(planes_taken<Below>() & kWipes) && facts_of<Below>().spans != Spans::none) &&
+               (!ChecksSizes<Below>)
   class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
+    static constexpr BlockFacts kFacts = facts_of<Below>().shared();
     static constexpr bool kExactSizes = true, kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
     static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");

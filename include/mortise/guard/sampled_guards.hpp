@@ -40,17 +40,18 @@ struct SampledGuards {
   static_assert(kOneIn >= 1 && kSlots >= 2, "at least one block in a while, and two slots to alternate");
   static constexpr const char* kName = "SampledGuards";
   static constexpr const char* kWhat = "one block in many lives alone between pages without access";
-  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer";
+  static constexpr const char* kNeeds = "a heap below that finds blocks by pointer, not by what lies before it (SizedHeader)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("one_in", kOneIn).number("slots", kSlots);
     out.number("pause_ms", kPauseMs);
   }
 
-  template <Locates Below> class Over : public Locked<Below, FutexLock> {
+  template <Locates Below> requires (!facts_of<Below>().has_headers) class Over : public Locked<Below, FutexLock> {
     static constexpr bool kBelowHitsAlone = requires { requires Below::kHitsAlone; };
 
    public:
     static constexpr bool kTakesUnsized = true;
+    static constexpr BlockFacts kFacts = facts_of<Below>().watched().with(Spans::none);
     struct Thread {
       std::int32_t left = 0;      ///< allocations until the next one that is guarded
       std::uint64_t random = 0;   ///< 0: has not begun to count

@@ -77,8 +77,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
         // A large block made for an alignment may be larger than its tail can tell.
         return b.size == size || (b.size_class == kNoClass && size < b.size);
       } else {
+        if (b.size_class == kNoClass) return size <= b.size;
         const std::size_t enlarged = align > kMinAlign ? round_up(size, align) : size;
-        if (b.size_class == kNoClass) return enlarged <= b.size;
         return enlarged <= Classes::kMaxBytes && Classes::class_of(enlarged) == plain_class<Classes>(b.class_index());
       }
     }

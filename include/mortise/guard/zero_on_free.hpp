@@ -31,18 +31,21 @@ namespace mortise {
 template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 1> struct ZeroOnFree {
   static constexpr const char* kName = "ZeroOnFree";
   static constexpr const char* kWhat = "released blocks are zeroed, and must be zero when they are given out again";
-  static constexpr const char* kNeeds = "size classes, BlockMarks<2> above the source, and no guard of tails (TailChecksum)";
+  static constexpr const char* kNeeds = "size classes, BlockMarks<2> above the source, and nobody below who writes into released blocks "
+                                        "(guards of tails, headers, SegregatedFit)";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("plane", kPlane);
   }
 
-  template <Locates Below> requires Marked<Below> && Classed<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
+  template <Locates Below> requires Marked<Below> && Classed<Below> && (!kSizesExactly<Below> && !facts_of<Below>().is_written)
+  class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;
     static constexpr bool kTakesUnsized = true;
     static_assert(Classes::kCount < 256, "a class fits a mark");
     static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane | kWipes;
+    static constexpr BlockFacts kFacts = facts_of<Below>().watched();
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 
     Block allocate(Thread& t, Request r) noexcept {

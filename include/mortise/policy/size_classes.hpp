@@ -20,7 +20,8 @@ template <std::size_t kLinearBytes, unsigned kSteps, std::size_t kMaxBytesT, std
   static_assert(is_power_of_two(kSteps) && kSteps <= 16, "steps between powers of two: 1, 2, 4, 8 or 16");
   static_assert(is_power_of_two(kMaxBytesT) && kLinearBytes <= kMaxBytesT, "the largest class is a power of two");
   static_assert(is_power_of_two(kLinearBytes) && kLinearBytes >= kMinAlign * kSteps, "steps are a quantum or more");
-  static_assert(is_power_of_two(kLeast) && kLeast >= kMinAlign && kLeast <= kLinearBytes, "the smallest class is a power of two");
+  static_assert(is_power_of_two(kLeast) && kLeast >= kMinAlign && kLeast <= kLinearBytes,
+                "the smallest class (least_bytes) is a power of two, and no larger than 16 times the steps");
   static constexpr std::size_t kMaxBytes = kMaxBytesT;
   static constexpr std::size_t kQuantum = kMinAlign;
 
@@ -116,11 +117,14 @@ template <class C, std::size_t kTaken> requires requires { C::kColours; } struct
 
 /// The size facts of a heap that takes `kTaken` bytes of every block for itself.
 template <class C, std::size_t kTaken> struct Shrunk : detail::ShrunkColours<C, kTaken> {
+  static constexpr std::size_t kTakenBytes = kTaken;
   static constexpr unsigned kCount = C::kCount;
   static constexpr std::size_t kMaxBytes = C::kMaxBytes - kTaken;
   static constexpr unsigned class_of(std::size_t n) { return C::class_of((n ? n : 1) + kTaken); }  // no block of no bytes
   static constexpr std::size_t size_of(unsigned c) { return C::size_of(c) > kTaken ? C::size_of(c) - kTaken : 0; }
 };
 template <std::size_t kTaken> struct Shrunk<NoClasses, kTaken> : NoClasses {};
+/// Whether some layer of a heap does: its blocks lie further apart than their classes are large, and not all are 16 bytes.
+template <class H> inline constexpr bool kIsShrunk = requires { H::Classes::kTakenBytes; };
 
 }  // namespace mortise

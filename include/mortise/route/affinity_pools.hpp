@@ -43,8 +43,9 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
    public:
     using ChooserType = Chooser;
     using Classes = NoClasses;  // its blocks are of no class of the heap below: a cache above would mix pools
+    static constexpr BlockFacts kFacts = facts_of<Below>().with(Spans::none);
     static constexpr Progress kProgress = {Below::kProgress.hit, Guarantee::blocking, Guarantee::blocking};
-    static constexpr bool kReadsCalls = Chooser::kReadsCalls;
+    static constexpr bool kReadsCalls = Chooser::kReadsCalls, kExactSizes = false;
     static constexpr unsigned kPassesPerSample = 16;
     static constexpr unsigned kPooled = 255;  ///< the size class that marks a block of ours
     using Pools = PoolHeads<kSegmentBytes>;
@@ -121,8 +122,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept {
       if (b.size_class == kPooled) return release_pooled(&t, b.ptr);
-      if constexpr (Hits<Below>) return this->below.release_hit(t.below, b);
-      else return false;
+      if constexpr (Hits<Below>) return this->below.release_hit(t.below, b); else return false;
     }
     /// For blocks that do not pass. `t` may be null: a thread without a record owns nothing.
     MORTISE_HOT bool release_pooled(Thread* t, std::byte* p) noexcept {
@@ -161,7 +161,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return b;
     }
     void release(Thread& t, Block b) noexcept {
-      if (b.size_class != kPooled) return this->below.release(t.below, b);
+      if (b.size_class != kPooled || !pools_.range().holds(b.ptr)) return this->below.release(t.below, b);  // pools below, too
       PoolSegment& s = *pools_.range().segment_of(b.ptr);
       PoolHead* const h = glance(s.head);
       MORTISE_CHECK(h && glance(s.live), Fault::invalid_free, (Block{b.ptr, 0}));
@@ -191,6 +191,10 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
     unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;  // blocks of pools are of no class
     void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
+    void block_marks() = delete;  // nor have they marks
+    void check_size(std::byte* p, std::size_t n, std::size_t align) noexcept requires ChecksSizes<Below> {
+      if (!pools_.range().holds(p)) this->below.check_size(p, n, align);
+    }
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
@@ -252,10 +256,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       pools_.reset_after_fork();
       reset_below(this->below);
     }
-    void tell(Usage& u) noexcept requires Tells<Below> {
-      tell_below(this->below, u);
-      pools_.tell(u);
-    }
+    void tell(Usage& u) noexcept requires Tells<Below> { tell_below(this->below, u), pools_.tell(u); }
     /// The heap must be at rest.
     void audit() noexcept {
       pools_.audit();
@@ -330,8 +331,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     /// When the heap below finds no memory, our empty segments may be what it lacks.
     Block allocate_below(Thread& t, Request r) noexcept {
       const Block b = this->below.allocate(t.below, r);
-      if (b || t.busy || !trim_pools(t)) return b;
-      return this->below.allocate(t.below, r);
+      return b || t.busy || !trim_pools(t) ? b : this->below.allocate(t.below, r);
     }
     std::size_t trim_pools(Thread& t) noexcept {
       const Inside inside(t);

@@ -16,20 +16,25 @@ namespace mortise {
 template <RoutePolicy Route, class... Wrapped> struct Bypass {
   static constexpr const char* kName = "Bypass";
   static constexpr const char* kWhat = "requests that the route claims skip the layers inside";
-  static constexpr const char* kNeeds = "wrapped layers that give size classes (such as Slab)";
+  static constexpr const char* kNeeds = "wrapped layers that give size classes (such as Slab), and no guard or header among them "
+                                        "that large blocks would pass on one way only (a GuardPages for slabs alone stands among them)";
   template <class Out> static void describe(Out& out) {
     describe_route<Route>(out.layer(kName, kWhat));
     (Wrapped::describe(out), ...);
   }
 
-  template <Heap Below> requires Classed<typename OnTop<Layers<Wrapped...>, Below>::type>
-  class Over : public Passthrough<typename OnTop<Layers<Wrapped...>, Below>::type> {
-    using Inner = typename OnTop<Layers<Wrapped...>, Below>::type;
+  template <Heap Below> using Wrapping = typename OnTop<Layers<Wrapped...>, Below>::type;
+
+  template <Heap Below> requires Classed<Wrapping<Below>> && (facts_of<Below>().spans != Spans::slabs) &&
+                                 (facts_of<Wrapping<Below>>().watchers == facts_of<Below>().watchers)
+  class Over : public Passthrough<Wrapping<Below>> {
+    using Inner = Wrapping<Below>;
 
    public:
     using typename Passthrough<Inner>::Thread;
     static constexpr Progress kProgress = weakest(Inner::kProgress, Below::kProgress);
     static constexpr std::size_t kGrowingBytes = kGrowingBytesOf<Route>;
+    static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Inner> && kTakesUnsizedBlocks<Below>;
 
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       if (Route::claims(r)) [[unlikely]] return skipped().allocate(thread_of_skipped(t), r);

@@ -17,14 +17,15 @@ namespace mortise {
 template <ThreadRoute Route, class... Wrapped> struct BypassFor {
   static constexpr const char* kName = "BypassFor";
   static constexpr const char* kWhat = "threads that the route claims skip the caches inside";
-  static constexpr const char* kNeeds = "size classes below (Slab), and inside caches that hand on its blocks";
+  static constexpr const char* kNeeds = "size classes below (Slab), and inside caches that hand on its blocks, no guards of them";
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("Route", Route::kName);
     (Wrapped::describe(out), ...);
   }
   template <Heap Below> using Inner = typename OnTop<Layers<Wrapped...>, Below>::type;
 
-  template <Classed Below> requires std::is_same_v<typename Inner<Below>::Classes, typename Below::Classes>
+  template <Classed Below> requires std::is_same_v<typename Inner<Below>::Classes, typename Below::Classes> &&
+                                   (facts_of<Inner<Below>>().watchers == facts_of<Below>().watchers)
   class Over : public Passthrough<Inner<Below>> {
    public:
     struct Thread {
@@ -32,6 +33,7 @@ template <ThreadRoute Route, class... Wrapped> struct BypassFor {
       [[no_unique_address]] typename Inner<Below>::Thread below{};
     };
     static constexpr Progress kProgress = weakest(Inner<Below>::kProgress, Below::kProgress);
+    static constexpr bool kTakesUnsized = kTakesUnsizedBlocks<Inner<Below>> && kTakesUnsizedBlocks<Below>;
 
     Block allocate(Thread& t, Request r) noexcept {
       return t.skips ? skipped(this->below).allocate(of_skipped(t.below), r) : this->below.allocate(t.below, r);

@@ -87,10 +87,21 @@ struct PerNode {
       return heap_of(b.ptr).resize_by_moving(t, b, n);
     }
 
+    // What guards of the stack below are asked of a block, those of the block's heap are.
+    MORTISE_HOT void check_size(std::byte* p, std::size_t n, std::size_t align) noexcept requires ChecksSizes<Below> {
+      heap_of(p).check_size(p, n, align);
+    }
+    MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept requires KnowsSizes<Below> { return heap_of(b.ptr).has_size(b, n); }
+    const void* freed_at(const std::byte* p) noexcept requires Remembers<Below> { return heap_of(p).freed_at(p); }
+    bool explain(const std::byte* p, Crime& c) noexcept requires Explains<Below> { return heap_of(p).explain(p, c); }
+    void check_waiting(Thread& t) noexcept requires ChecksWaiting<Below> { each([&](Below& h) { h.check_waiting(t); }); }
+    std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return sum([&](Below& h) { return h.check_all(t); }); }
+
     // What one of several heaps could not answer for is not offered.
     unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
     void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
     void page_index() = delete;
+    void block_marks() = delete;
     void charge(std::size_t, bool) = delete;
     void charge_beside(std::size_t) = delete;
 

@@ -22,6 +22,9 @@ class TwoHeaps : public Passthrough<Below> {
   };
   using Classes = NoClasses;
   static constexpr Progress kProgress = weakest(Beside::kProgress, Below::kProgress);
+  static constexpr bool kExactSizes = kSizesExactly<Beside> && kSizesExactly<Below>;
+  static constexpr unsigned kPlanesTaken = 0;
+  static constexpr BlockFacts kFacts{};
 
   void release(Thread& t, Block b) noexcept {
     if (beside_.holds(b.ptr)) beside_.release(t.beside, known(beside_, b));
@@ -38,11 +41,31 @@ class TwoHeaps : public Passthrough<Below> {
     return shown(resize_below(this->below, t.below, known(this->below, b), n));
   }
 
+  /// A guard of one of the two says nothing of the other's blocks.
+  void check_size(std::byte* p, std::size_t n, std::size_t align) noexcept requires (ChecksSizes<Beside> || ChecksSizes<Below>) {
+    if (beside_.holds(p)) check_below(beside_, p, n, align);
+    else check_below(this->below, p, n, align);
+  }
+  const void* freed_at(const std::byte* p) noexcept requires (Remembers<Beside> || Remembers<Below>) {
+    const void* place = nullptr;
+    if constexpr (Remembers<Beside>) place = beside_.freed_at(p);
+    if constexpr (Remembers<Below>) place = place ? place : this->below.freed_at(p);
+    return place;
+  }
+  bool explain(const std::byte* p, Crime& c) noexcept requires (Explains<Beside> || Explains<Below>) {
+    if constexpr (Explains<Beside>)
+      if (beside_.explain(p, c)) return true;
+    if constexpr (Explains<Below>) return this->below.explain(p, c);
+    return false;
+  }
+
   // What the two would have to do together, or what one of them alone could not answer for, is not offered.
   Block resize_by_moving(Thread&, Block, std::size_t) = delete;
   unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
   void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
   void page_index() = delete;
+  void block_marks() = delete;
+  void see_resident_bytes(std::size_t&) = delete;
 
   bool start(const os::Facts& facts) noexcept requires (Starts<Beside> || Starts<Below>) {
     return start_below(beside_, facts) && start_below(this->below, facts);
@@ -98,6 +121,9 @@ class TwoHeaps : public Passthrough<Below> {
 
  private:
   static Block shown(Block b) noexcept { return {b.ptr, b.size}; }
+  template <class H> static void check_below([[maybe_unused]] H& h, std::byte* p, std::size_t n, std::size_t align) noexcept {
+    if constexpr (ChecksSizes<H>) h.check_size(p, n, align);
+  }
   /// The block as its heap knows it: with its class, which is not shown above.
   template <class H> static Block known(H& h, Block b) noexcept {
     if constexpr (Locates<H>) {

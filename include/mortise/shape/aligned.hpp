@@ -5,16 +5,18 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/policy/size_classes.hpp"
 
 namespace mortise {
 
 struct Aligned {
   static constexpr const char* kName = "Aligned";
   static constexpr const char* kWhat = "alignment by choosing a class whose size is a multiple of it";
-  static constexpr const char* kNeeds = "size classes below (Slab), whose slabs start at granule boundaries";
+  static constexpr const char* kNeeds = "size classes below (Slab), and no guard or header between that takes a part of each block: "
+                                        "those stand above";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat); }
 
-  template <Classed Below> class Over : public Passthrough<Below> {
+  template <Classed Below> requires (!kIsShrunk<Below>) class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = typename Below::Classes;

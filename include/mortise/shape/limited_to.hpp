@@ -61,6 +61,7 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
   template <Heap Below> class Over : public Facts<Below> {
    public:
     using typename Passthrough<Below>::Thread;
+    static constexpr bool kTakesUnsized = Locates<Below>;
 
     Block allocate(Thread& t, Request r) noexcept {
       return counted(r.size, [&] { return this->below.allocate(t, r); });
@@ -68,7 +69,10 @@ template <std::size_t kBytes = 16_TiB> struct LimitedTo {
     Block allocate_in(Thread& t, unsigned slot, Request r) noexcept requires Slotted<Below> {
       return counted(r.size, [&] { return this->below.allocate_in(t, slot, r); });
     }
+    /// Above a heap that finds blocks, one that is not measured is measured here.
     void release(Thread& t, Block b) noexcept {
+      if constexpr (Locates<Below>)
+        if (b.is_unsized()) b = this->below.measure(b);
       taken_.fetch_sub(b.size, Order::relaxed);
       this->below.release(t, b);
     }

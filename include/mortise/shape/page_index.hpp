@@ -79,6 +79,9 @@ concept Contiguous = Heap<S> && requires(S& s, std::byte* p, std::size_t n) {
   { s.back_side(p, n) } noexcept -> std::same_as<bool>;
 };
 
+/// Gives spans of the page index that it stands on, and knows no size classes.
+template <class H> concept GivesSpans = Indexed<H> && !Classed<H> && facts_of<H>().spans != Spans::none;
+
 struct PageIndex {
   static constexpr const char* kName = "PageIndex";
   static constexpr const char* kWhat = "pointer to span in one load: class map, descriptors and bitmaps by granule number";
@@ -88,11 +91,13 @@ struct PageIndex {
   template <Contiguous Below> class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
+    static constexpr BlockFacts kFacts = facts_of<Below>().with(Spans::fresh);
     static constexpr std::size_t kGranule = Below::kGranule;
     static constexpr std::size_t kReachBytes = Below::kReach;
     static constexpr unsigned kGranuleLog2 = log2_floor(kGranule);
     static constexpr std::size_t kBitsPerSpan = kGranule / kMinAlign;  // the most blocks a one-granule slab can have
     static constexpr std::size_t kBitmapBytes = kBitsPerSpan / 8;
+    static_assert(kGranule >= 1_KiB, "PageIndex: granules of 1 KiB at least (granule_bytes): a bitmap is whole words");
 
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;

@@ -14,21 +14,23 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/policy/size_classes.hpp"
+#include "mortise/shape/page_index.hpp"
 
 namespace mortise {
 
 struct SizedHeader {
   static constexpr const char* kName = "SizedHeader";
   static constexpr const char* kWhat = "16 bytes before each block: its size, its class, and a tag";
-  static constexpr const char* kNeeds = "any heap below";
+  static constexpr const char* kNeeds = "any heap below that compares no sizes (SizeCheck stands above)";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("header_bytes", kHeader); }
   static constexpr std::size_t kHeader = 16;
   static constexpr std::size_t kAlignMax = 32_GiB;  ///< what is skipped for it has its place in the header
 
-  template <Heap Below> class Over : public Passthrough<Below> {
+  template <Heap Below> requires (!ChecksSizes<Below>) class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kHeader>;
+    static constexpr BlockFacts kFacts = facts_of<Below>().with_headers();
 
     Block allocate(Thread& t, Request r) noexcept {
       const bool natural = r.align <= kMinAlign;
@@ -45,9 +47,15 @@ struct SizedHeader {
     }
     void release(Thread& t, Block b) noexcept { this->below.release(t, unseal(b.ptr)); }
 
-    /// True for pointers that carry our tag; reads the 16 bytes before `p`.
-    bool holds(const std::byte* p) const noexcept {
-      return p && is_aligned(p, kMinAlign) && header_of(const_cast<std::byte*>(p)).tag == tag_of(p);
+    /// True for pointers that carry our tag; reads the 16 bytes before `p`, where they can be memory of the heap below.
+    bool holds(const std::byte* p) noexcept {
+      if (!p || !is_aligned(p, kMinAlign)) return false;
+      if constexpr (Locates<Below> && !facts_of<Below>().has_headers) {
+        if (!this->below.holds(p - kHeader)) return false;
+      } else if constexpr (Contiguous<Below>) {
+        if (static_cast<std::size_t>(p - kHeader - this->below.origin()) >= Below::kReach) return false;
+      }
+      return header_of(const_cast<std::byte*>(p)).tag == tag_of(p);
     }
     Block block_of(std::byte* p) const noexcept {
       const Header h = checked(p);

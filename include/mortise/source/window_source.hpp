@@ -23,7 +23,7 @@ template <std::size_t kGranuleBytes, std::size_t kReachBytes> class WindowSource
   static constexpr Progress kProgress = Progress::of(Guarantee::blocking);
   static constexpr std::size_t kGranule = kGranuleBytes;
   static constexpr std::size_t kReach = kReachBytes;  ///< address space only
-  static constexpr std::size_t kSideReach = kReach / 4 > 1_MiB ? kReach / 4 : 1_MiB;  ///< for tables that grow with the heap
+  static constexpr std::size_t kSideReach = kReach / 2 > 1_MiB ? kReach / 2 : 1_MiB;  ///< for tables: four planes of marks, and an index
 
   /// Lowest address of any block, once started. Constant from then on.
   std::byte* origin() const noexcept { return origin_; }

@@ -30,6 +30,8 @@ template <CheckerPolicy Checker> struct Annotated {
     using typename Passthrough<Below>::Thread;
     static constexpr std::size_t kTail = 32;
     using Classes = Shrunk<typename Below::Classes, kTail>;
+    static constexpr bool kExactSizes = true;
+    static constexpr BlockFacts kFacts = facts_of<Below>().shared();
 
     Block allocate(Thread& t, Request r) noexcept {
       Request wish = r.grown_by(kTail);
@@ -56,6 +58,7 @@ template <CheckerPolicy Checker> struct Annotated {
     Block resize_by_moving(Thread&, Block, std::size_t) = delete;
     unsigned allocate_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
     void release_batch(Thread&, unsigned, std::byte**, unsigned) = delete;
+    void check_size(std::byte*, std::size_t, std::size_t) = delete;  // below, a block is larger than the program knows
 
    private:
     static std::byte* word_of(Block b) noexcept { return b.end() - sizeof(std::size_t); }

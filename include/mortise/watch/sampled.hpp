@@ -40,10 +40,11 @@ template <std::size_t kMeanBytes = 512_KiB> struct Sampled {
   static constexpr const char* kNeeds = "size classes and PageIndex below (as in hslab)";
   template <class Out> static void describe(Out& out) { out.layer(kName, kWhat).number("mean_bytes", kMeanBytes); }
 
-  template <Heap Below> requires Classed<Below> && Locates<Below> && GivesMeta<Below>
+  template <Heap Below> requires Classed<Below> && Locates<Below> && GivesMeta<Below> && (!facts_of<Below>().has_headers)
   class Over : public Locked<Below, FutexLock> {
    public:
     static constexpr bool kTakesUnsized = true;
+    static constexpr BlockFacts kFacts = facts_of<Below>().watched().with(Spans::none);
     struct Thread {
       std::int64_t left = 0;     ///< bytes to the next sample, of those that no meter counts; below zero: the next allocation is one
       std::uint64_t random = 0;
