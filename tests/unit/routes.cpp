@@ -182,7 +182,6 @@ void count(const Crime&) noexcept { ++accused; }
 
 /// Those of the arena had another guard's marks and sizes, or ended the program.
 TEST(Fallback, AGuardOfOneHeapIsNotAskedAboutBlocksOfTheOther) {
-  using Inner = Layers<Tlsf<>, StaticHeap<1_MiB>>;
   using Guarded = Join<Layers<SizeCheck<on_fault::CallBack<count>>, TailChecksum<>, Aligned, CoreCache<>, Slab<>>, Below>;
   using H = Stack<Layers<Fallback<Tlsf<>, StaticHeap<1_MiB>>>, Guarded>;
   static_assert(!kSizesExactly<H> && ChecksSizes<H> && !Marked<H>);
