@@ -36,6 +36,22 @@ TEST(DelayedFree, HasAPlaceForEachThatItHasRoomFor) {
   });
 }
 
+/// What comes is counted by what it is when it goes: over blocks that end with their requests the room grew, beyond the places.
+TEST(DelayedFree, KeepsItsBoundAboveExactSizes) {
+  using H = Stack<Layers<DelayedFree<1_KiB, order::Fifo, fills::Untouched, 16>, TailChecksum<>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (int i = 0; i < 3000; ++i) {
+      h.release(t, h.block_of(h.allocate(t, {.size = static_cast<std::size_t>(i % 2 ? 129 : 200)}).ptr));
+      ASSERT_LE(t.room, 1024);
+    }
+    h.trim(t);
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.live, 0u);
+  });
+}
+
 /// It would zero the tail of a block that is shorter than its class, and the guard below would take that for a crime.
 TEST(DelayedFree, FillsNothingAboveAGuardOfTails) {
   using Tails = Stack<Layers<TailChecksum<>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
