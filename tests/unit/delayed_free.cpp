@@ -3,6 +3,7 @@
 #include "mortise/guard/delayed_free.hpp"
 
 #include "mortise/backbone/slab.hpp"
+#include "mortise/backbone/tlsf.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/tail_checksum.hpp"
@@ -33,6 +34,23 @@ TEST(DelayedFree, HasAPlaceForEachThatItHasRoomFor) {
     Usage u;
     h.tell(u);
     EXPECT_EQ(u.live, 0u);
+  });
+}
+
+unsigned accused = 0;
+void count(const Crime&) noexcept { ++accused; }
+
+/// Each was looked at for as many bytes as another has: an honest program wrote after free.
+TEST(DelayedFree, DrawsABlockWithItsSize) {
+  using H = Stack<Layers<DelayedFree<16_KiB, order::Randomised, fills::Zeroed<>, 64, on_fault::CallBack<count>>, Tlsf<>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (std::size_t i = 0; i < 5000; ++i) {
+      const Block b = h.allocate(t, {.size = i * 37 % 1500});
+      std::memset(b.ptr, 1, b.size);
+      h.release(t, h.block_of(b.ptr));
+    }
+    EXPECT_EQ(accused, 0u);
   });
 }
 

@@ -333,8 +333,10 @@ struct DelayedFree {
       const Entry other = oldest;
       show(oldest.freed_at, chosen.freed_at);
       show(oldest.block, chosen.block);
+      oldest.bytes = chosen.bytes;
       show(chosen.freed_at, other.freed_at);
       show(chosen.block, other.block);
+      chosen.bytes = other.bytes;
     }
 
     /// A class tells the size; only blocks without one are measured.
