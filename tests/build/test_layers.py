@@ -10,7 +10,8 @@ from support.allocators import ROOT
 
 CATALOGUE = headers.Catalogue(ROOT / "include")
 # Stacks on which layers are tried, the first that fits: each gives what some layers need.
-UNDER = ["Stack<Layers<Slab<>, SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>", "Stack<Layers<SpanReserve<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>",
+UNDER = ["Stack<Layers<SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>",  # what routes are wrapped around stands on spans
+         "Stack<Layers<Slab<>, SpanCache<>, PageIndex, BlockMarks<2>, MmapHeap<>>>", "Stack<Layers<SpanReserve<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>", "Stack<Layers<SpanCache<>, PageIndex, MmapHeap<>>>",
          "Stack<Layers<SpanCache<>, PageIndex, StaysMapped, MmapHeap<>>>", "Stack<Layers<PageIndex, MmapHeap<>>>", "MmapHeap<>", "SharedHeap<>", "Stack<Layers<Tlsf<>, MmapHeap<>>>"]
 TRIAL = """
 #include "mortise/mortise.hpp"
@@ -51,7 +52,8 @@ def argument(p: headers.Parameter) -> str:
 
 
 def type_of(e: headers.Entry, **given: int) -> str:
-    inside = (["Tlsf<>", "MmapHeap<>"] if e.holds_a_stack else ["Slab<>"]) * any(p.kind == "layers" for p in e.parameters)
+    wrapped = ["ThreadCache<>"] if e.name == "BypassFor" else ["Slab<>"]
+    inside = (["Tlsf<>", "MmapHeap<>"] if e.holds_a_stack else wrapped) * any(p.kind == "layers" for p in e.parameters)
     arguments = [str(given.get(p.name, argument(p))) for p in e.parameters if p.kind != "layers"]
     return f"{e.cpp}<{', '.join(arguments + inside)}>" if e.parameters else e.cpp
 

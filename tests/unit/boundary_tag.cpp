@@ -89,5 +89,22 @@ TYPED_TEST(FreeChunks, CutOffABlockGoBackAsReleasedOnesDo) {
   });
 }
 
+/// The smallest chunk of a fit that needs 48 bytes was no multiple of 32: all behind it lay between the places that had been promised.
+TEST(BoundaryTag, BlocksStartAtMultiplesOfTheQuantum) {
+  const auto try_quantum = []<class H>(std::type_identity<H>, std::size_t quantum) {
+    Stage<H> stage;
+    stage.as(0, [quantum](H& h, auto& t) {
+      for (std::size_t n = 1; n < 500; n += 7) {
+        const Block b = h.allocate(t, {.size = n, .align = quantum});
+        ASSERT_TRUE(is_aligned(b.ptr, quantum)) << n;
+        if (n % 3 == 0) h.release(t, b);
+      }
+      h.audit();
+    });
+  };
+  try_quantum(std::type_identity<Stack<Layers<BoundaryTag<fit::NextFit, FutexLock, purge::Never, 32>, MmapHeap<>>>>{}, 32);
+  try_quantum(std::type_identity<Stack<Layers<BoundaryTag<fit::FirstFit, FutexLock, purge::Never, 64>, MmapHeap<>>>>{}, 64);
+}
+
 }  // namespace
 }  // namespace mortise::test

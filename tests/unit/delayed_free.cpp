@@ -3,6 +3,7 @@
 #include "mortise/guard/delayed_free.hpp"
 
 #include "mortise/backbone/slab.hpp"
+#include "mortise/backbone/tlsf.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/tail_checksum.hpp"
@@ -29,6 +30,39 @@ TEST(DelayedFree, HasAPlaceForEachThatItHasRoomFor) {
   Stage<H> stage;
   stage.as(0, [](H& h, auto& t) {
     for (int i = 0; i < 1000; ++i) h.release(t, h.allocate(t, {.size = 16}));
+    h.trim(t);
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.live, 0u);
+  });
+}
+
+unsigned accused = 0;
+void count(const Crime&) noexcept { ++accused; }
+
+/// Each was looked at for as many bytes as another has: an honest program wrote after free.
+TEST(DelayedFree, DrawsABlockWithItsSize) {
+  using H = Stack<Layers<DelayedFree<16_KiB, order::Randomised, fills::Zeroed<>, 64, on_fault::CallBack<count>>, Tlsf<>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (std::size_t i = 0; i < 5000; ++i) {
+      const Block b = h.allocate(t, {.size = i * 37 % 1500});
+      std::memset(b.ptr, 1, b.size);
+      h.release(t, h.block_of(b.ptr));
+    }
+    EXPECT_EQ(accused, 0u);
+  });
+}
+
+/// What comes is counted by what it is when it goes: over blocks that end with their requests the room grew, beyond the places.
+TEST(DelayedFree, KeepsItsBoundAboveExactSizes) {
+  using H = Stack<Layers<DelayedFree<1_KiB, order::Fifo, fills::Untouched, 16>, TailChecksum<>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (int i = 0; i < 3000; ++i) {
+      h.release(t, h.block_of(h.allocate(t, {.size = static_cast<std::size_t>(i % 2 ? 129 : 200)}).ptr));
+      ASSERT_LE(t.room, 1024);
+    }
     h.trim(t);
     Usage u;
     h.tell(u);

@@ -120,5 +120,19 @@ TEST(SampledGuards, AThreadRestsAfterASample) {
   });
 }
 
+/// Two slots fit into a size class of hslab: their pointers would have that class, and go into its magazines.
+TEST(SampledGuards, FewSlotsLieInALargeBlockTooAndHaveNoClass) {
+  using Few = Stack<Layers<SampledGuards<1, 2, 0>>, HslabLayers>;
+  Stage<Few> stage;
+  stage.as(0, [](Few& h, auto& t) {
+    for (int i = 0; i < 10; ++i) {
+      const Block b = h.allocate(t, {.size = 100});
+      ASSERT_TRUE(b);
+      EXPECT_EQ(h.block_of(b.ptr).size_class, b.size_class) << i;
+      h.release(t, h.block_of(b.ptr));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace mortise::test

@@ -87,5 +87,12 @@ TEST(TailChecksum, TheProgramEndsUnlessItsPolicyGoesOn) {
   });
 }
 
+/// The upper of two would take the class for a block's size, where the lower has ended it with the request.
+TEST(TailChecksum, IsTheOnlyGuardOfTailsAboveSizeClasses) {
+  using Classes = Stack<Layers<Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  using Tails = Stack<Layers<TailChecksum<>, Slab<>, SpanCache<>, PageIndex, MmapHeap<>>>;
+  static_assert(FitsOn<TailChecksum<>, Classes> && !FitsOn<TailChecksum<>, Tails>);
+}
+
 }  // namespace
 }  // namespace mortise::test

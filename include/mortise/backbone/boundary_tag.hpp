@@ -67,7 +67,7 @@ struct BoundaryTag {
     static constexpr Progress kProgress = weakest(Below::kProgress, Progress::of(Sync::kGuarantee));
     static constexpr std::size_t kTag = sizeof(std::size_t);
     using FreeSet = typename Fit::template FreeSet<Chunk>;
-    static constexpr std::size_t kChunkMin = FreeSet::kChunkMin;
+    static constexpr std::size_t kChunkMin = round_up(FreeSet::kChunkMin, kQuantum);
     static constexpr std::size_t kGrowMin = 256_KiB;
     static constexpr std::size_t kPurgeBytes = 128_KiB;  ///< with purge::AtOnce, released blocks of this size give their pages back
 

@@ -242,7 +242,7 @@ struct DelayedFree {
 
     /// A block that comes with a class needs no measuring; one without is measured here, and again when it leaves if others have classes.
     void release_from(Thread& t, Block b, const void* site) noexcept {
-      if (b.is_unsized()) b = this->below.measure({b.ptr, 0, b.class_index()});
+      if (b.is_unsized() || b.size_class != kNoClass) b = sized({b.ptr, 0, b.class_index()});  // of a class, as it leaves
       if (b.size > kStayMax || !t.is_open || t.is_draining) return this->below.release(t.below, b);
       fill(b.ptr, filled(b.size));
       const auto cost = static_cast<std::int64_t>(cost_of(b.size));
@@ -333,8 +333,10 @@ struct DelayedFree {
       const Entry other = oldest;
       show(oldest.freed_at, chosen.freed_at);
       show(oldest.block, chosen.block);
+      oldest.bytes = chosen.bytes;
       show(chosen.freed_at, other.freed_at);
       show(chosen.block, other.block);
+      chosen.bytes = other.bytes;
     }
 
     /// A class tells the size; only blocks without one are measured.

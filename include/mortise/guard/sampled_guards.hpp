@@ -266,7 +266,9 @@ struct SampledGuards {
               .allocated_at = slot.allocated_at, .freed_at = slot.freed_at, .seen_at = site};
     }
     bool make_region(Thread& t) noexcept {
-      const std::size_t bytes = (2 * kSlots + 1) * page_;
+      std::size_t bytes = (2 * kSlots + 1) * page_;
+      if constexpr (Classed<Below>)  // of a size class, a slot's pointer would be taken for a block of it
+        if (bytes <= Below::Classes::kMaxBytes) bytes = round_up(Below::Classes::kMaxBytes + 1, page_);
       const Block b = this->below.allocate(t.below, {.size = bytes, .align = page_});
       if (!b) return false;
       if (!is_aligned(b.ptr, page_) || !guards_.set(b.ptr, bytes)) {

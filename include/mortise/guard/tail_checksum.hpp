@@ -43,13 +43,15 @@ struct TailChecksum {
   static constexpr const char* kName = "TailChecksum";
   static constexpr const char* kWhat = "a keyed word and a canary behind each block, checked when it is released";
   static constexpr const char* kNeeds = "a heap below that finds blocks by pointer, and does not wipe them (ZeroOnFree) "
-                                        "or compare their sizes (SizeCheck stands above)";
+                                        "or compare their sizes (SizeCheck stands above); one guard of tails for size classes";
   static constexpr std::size_t kTail = 8;
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("Tag", Tag::kName).policy("OnFault", OnFault::kName).number("tail_bytes", kTail);
   }
 
-  template <Locates Below> requires (!(planes_taken<Below>() & kWipes) && !ChecksSizes<Below>) class Over : public Passthrough<Below> {
+  template <Locates Below>
+      requires (!(planes_taken<Below>() & kWipes) && !ChecksSizes<Below> && !(Classed<Below> && kSizesExactly<Below>))
+  class Over : public Passthrough<Below> {
    public:
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
