@@ -96,7 +96,7 @@ BROKEN = {
                                   "slabs of so large blocks would be too long: take a smaller largest class (max_bytes), or smaller granules"),
     "granules too small for an index": (BYPASS.format(wrapped='"Slab"', below='"SpanCache", "PageIndex", { layer = "StaticHeap", bytes = "1 MiB", granule_bytes = 64 }'), 3,
                                      "PageIndex: granules of 1 KiB at least (granule_bytes)"),
-    "an array without room for its tables": ('layers = [ "SizedHeader", "DelayedFree", "Tlsf",\n { layer = "StaticHeap", bytes = "16 KiB" } ]\n', 2,
+    "an array without room for its tables": ('layers = [ "SizedHeader", "DelayedFree", "Tlsf",\n { layer = "StaticHeap", bytes = "4 KiB" } ]\n', 2,
                                              "StaticHeap has no room for the tables of the layers above it, and malloc would give NULL, always"),
     "a route without its stack": ('layers = [\n "Fallback",\n "MallocHeap" ]\n', 2,
                                  "Fallback needs its parameter 'first': expected a list of layers that ends with a source"),
