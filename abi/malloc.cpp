@@ -235,6 +235,7 @@ MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept 
   release(p);
   return nullptr;
 }
+
 /// Every call in it is in tail position: what keeps its place, and a malloc by this name, need no frame.
 MORTISE_HOT void* resize(void* p, std::size_t size) noexcept {
   if (!p) return allocate_here({.size = size});
