@@ -95,10 +95,10 @@ TEST_F(CoreCacheTest, ANearHitMissesOnceTheCacheIsClosed) {
   });
 }
 
-/// Takes `n` blocks of 16 KiB and frees them; how many stay in the cache.
-unsigned swing(H& h, H::Thread& t, unsigned n) {
+/// Takes `n` blocks and frees them; how many stay in the cache.
+unsigned swing(H& h, H::Thread& t, unsigned n, std::size_t size = 16_KiB) {
   std::vector<Block> blocks(n);
-  for (Block& b : blocks) b = h.allocate(t, {.size = 16_KiB});
+  for (Block& b : blocks) b = h.allocate(t, {.size = size});
   for (const Block b : blocks) h.release(t, b);
   CacheUsage caches[64];
   Usage u;
@@ -123,6 +123,24 @@ TEST_F(CoreCacheTest, KeepsAShareOfWhatAProgramSwingsByAndForgetsIt) {
     for (int i = 0; i < 3; ++i) swing(h, t, 960);
     h.trim(t);
     EXPECT_LE(swing(h, t, 8), 4u) << "what is trimmed starts anew";
+    h.audit();
+  });
+}
+
+TEST_F(CoreCacheTest, KeepsAllOfASwingThatComesAgainAndAgain) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    EXPECT_LE(swing(h, t, 50, 4_KiB), 64_KiB / 4_KiB) << "it may be the only one";
+    for (int i = 0; i < 30; ++i) swing(h, t, 50, 4_KiB);
+    given_up = 0;
+    EXPECT_GE(swing(h, t, 50, 4_KiB), 50u);
+    EXPECT_EQ(given_up, 0u) << "no block went below";
+    for (int i = 0; i < 30; ++i) swing(h, t, 1000, 4_KiB);
+    const unsigned kept = swing(h, t, 1000, 4_KiB);
+    EXPECT_GT(kept, 1000u / 24);
+    EXPECT_LE(kept, 8 * 64_KiB / 4_KiB) << "what does not fit is kept in part";
+    for (const unsigned n : {700u, 100u, 400u, 90u, 500u, 60u, 300u, 90u}) swing(h, t, n, 4_KiB);
+    EXPECT_LE(swing(h, t, 90, 4_KiB), 64_KiB / 4_KiB) << "swings of no one length";
     h.audit();
   });
 }

@@ -104,7 +104,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         for (auto& list : classes_[c].partial)
           for (Span *s = list.first(), *next; s; s = next) {
             next = s->next;
-            if (s->free == s->capacity) give_back(t, classes_[c], s);
+            if (s->free == s->capacity) delist(classes_[c], s), give_back(t, classes_[c], s);
           }
       }
       std::size_t given = trim_below(this->below, t);  // first: a heap at rest asks for no huge pages, which would bring pages back
@@ -224,20 +224,18 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     unsigned carve(Span* s, unsigned c, std::byte** out, unsigned n) noexcept {
       std::byte* const base = index().base_of(s);
       const std::size_t size = Classes::size_of(c);
-      const unsigned released = s->free - (s->capacity - s->bump);
-      unsigned got = 0;
-      const auto take_released = [&] {
-        const unsigned some = n - got < released ? n - got : released;
-        if (some) got += Bits::take(s, base, size, out + got, some, index().bits_of(s));
-      };
+      const unsigned room = s->capacity - s->bump, released = s->free - room;
       const bool they_wait = released <= Geometry::first_of(c, s->head);  // perhaps what lies before the first block, and nothing else
-      if (!they_wait) take_released();
-      const unsigned room = s->capacity - s->bump;
-      const unsigned fresh = charged(n - got < room ? n - got : room, size);
-      write_strided(out + got, base + s->bump * size, size, fresh);
-      s->bump += fresh;
-      got += fresh;
-      if (they_wait) take_released();
+      unsigned got = 0;
+      if (!they_wait) got = Bits::take(s, base, size, out, n < released ? n : released, index().bits_of(s));
+      if (const unsigned wanted = n - got < room ? n - got : room) {
+        const unsigned fresh = charged(wanted, size);
+        write_strided(out + got, base + s->bump * size, size, fresh);
+        s->bump += fresh;
+        got += fresh;
+      }
+      if (they_wait && released && got < n)
+        got += Bits::take(s, base, size, out + got, n - got < released ? n - got : released, index().bits_of(s));
       s->free -= got;
       return got;
     }
@@ -264,8 +262,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         next += some;
         s->purged_in = 0;
         s->free = before + some;
-        if (!before) enlist(k, s, c);
-        else if (Fit::kBins > 1 && Fit::bin_of(s->free, cut.per_capacity) != s->bin) refile(k, s, c);
+        if (!before) {
+          if (s->free == s->capacity && fullest(k)) give_back(t, k, s);
+          else enlist(k, s, c);
+          continue;
+        }
+        if (Fit::kBins > 1 && Fit::bin_of(s->free, cut.per_capacity) != s->bin) refile(k, s, c);
         if (s->free == s->capacity) retire(t, k, s);
       }
       k.live -= static_cast<std::size_t>(end - strays);
@@ -351,10 +353,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     /// An empty span stays while it is the only one with room; otherwise it goes back.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
       const bool only_one = k.partial[s->bin].first() == s && k.partial[s->bin].last() == s && fullest(k) == s;
-      if (!only_one) give_back(t, k, s);
+      if (!only_one) delist(k, s), give_back(t, k, s);
     }
+    static void delist(PerClass& k, Span* s) noexcept { k.partial[s->bin].remove(s); }
+    /// An empty span that is in no list.
     void give_back(Thread& t, PerClass& k, Span* s) noexcept {
-      k.partial[s->bin].remove(s);
       count_span(k, s, -1);
       if constexpr (Charges<Below>) this->below.charge(Index::used_bytes_of(s) - s->bump * Classes::size_of(s->size_class), true);
       std::memset(index().bits_of(s), 0, (s->bump + 63) / 64 * 8);

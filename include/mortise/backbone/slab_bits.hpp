@@ -19,7 +19,8 @@ template <SizeMap Classes, class Index> struct SlabBits {
   using Geometry = SlabGeometry<Classes, Index::kGranule>;
 
   /// Takes the lowest `n` (1..as many as are set) blocks of `s` out of its bitmap. O(n + words).
-  static unsigned take(Span* s, std::byte* base, std::size_t size, std::byte** out, unsigned n, std::uint64_t* words) noexcept {
+  [[gnu::noinline]] static unsigned take(Span* s, std::byte* base, std::size_t size, std::byte** out, unsigned n,
+                                         std::uint64_t* words) noexcept {
     unsigned got = 0, w = s->hint;
     for (;; ++w) {
       std::uint64_t word = words[w];

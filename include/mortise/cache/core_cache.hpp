@@ -7,7 +7,8 @@
 //
 // A magazine is a bounded stack of pointers; those of a core are a rack (os/rseq.hpp) in the core's *set*. A limit starts small and doubles
 // when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
-// may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches.
+// may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches. If it
+// goes on so, it may keep the whole swing or a quarter of it, up to eight times what its class may hold otherwise (cache/swing.hpp).
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -26,6 +27,7 @@
 
 #include <cstring>
 
+#include "mortise/cache/magazine_slots.hpp"
 #include "mortise/cache/swing.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/data/idle_numbers.hpp"
@@ -39,8 +41,8 @@
 
 namespace mortise {
 
-/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or kSwingShare of a swing; never more than a magazine's
-/// slots or fewer than 2 blocks.
+/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing; never more than a magazine's slots or
+/// fewer than 2 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
 /// `kMetered` (0..1): a hit counts its bytes on the core's meter, at two instructions more.
 template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core, unsigned kMetered = 0> struct CoreCache {
@@ -183,7 +185,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
    private:
     static constexpr unsigned kSetsMax = os::kCpusMax;
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
-    static constexpr unsigned kFullShareCpus = 16, kFirstLimit = 4, kLeast = 2;
+    static constexpr unsigned kFullShareCpus = 16, kFirstLimit = 4;
     static constexpr unsigned kBatchMax = os::kMagazineSlots / 2;
 
     /// What a core has, made on first use.
@@ -193,11 +195,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       std::byte* slot[Classes::kCount][os::kMagazineSlots];
     };
 
-    static constexpr unsigned slots_of(unsigned c) noexcept {
-      const std::size_t fit = kBytesPerClass / Classes::size_of(c);
-      return static_cast<unsigned>(fit < kLeast ? kLeast : fit > os::kMagazineSlots ? os::kMagazineSlots : fit);
-    }
-    static constexpr unsigned kSwingShare = 24, kSwingLeast = 4;  ///< a magazine may hold a part of a swing so long or longer, not less
+    static constexpr auto kSlots = magazine_slots<Classes>(kBytesPerClass), kSteadySlots = magazine_slots<Classes>(8 * kBytesPerClass);
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
 
     MORTISE_HOT static Block zeroed_if_asked(Block b, Request r) noexcept {
@@ -219,8 +217,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return set && bytes < own_gate_ ? own_part(set, os::rseq_index(area_)) : set;
     }
     static std::byte* own_part(std::byte* set, std::uint32_t i) noexcept {
-      if constexpr (kOneColour) return set;
-      else return Rack::entry(set, Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
+      if constexpr (kOneColour) return set; else return Rack::entry(set, Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
     }
 
     MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
@@ -240,27 +237,26 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     /// Lets sections of core `i` find `set`.
     void show(std::uint32_t i, std::byte* set, Order order) noexcept {
-      if constexpr (!kOneColour) {
-        const bool is_closed = set == closed();
-        own_table_[i].store(is_closed ? set : own_part(set, i), order);
-      }
+      if constexpr (!kOneColour) own_table_[i].store(set == closed() ? set : own_part(set, i), order);
       table_[i].store(set, order);
     }
     static Rack& rack(std::byte* set) noexcept { return reinterpret_cast<Set*>(set)->rack; }
     static Swing& swing(std::byte* set, unsigned c) noexcept { return reinterpret_cast<Set*>(set)->swing[c]; }
     std::byte* closed() noexcept { return reinterpret_cast<std::byte*>(&closed_); }
+    unsigned share_of(unsigned n) const noexcept { return share_ == 1 ? n : n / share_; }
     unsigned limit_max(unsigned c) const noexcept {
-      const unsigned most = slots_of(c) / share_;
-      return most < kLeast ? kLeast : most;
+      const unsigned most = share_of(kSlots[c]);
+      return most < kMagazineLeast ? kMagazineLeast : most;
     }
 
     // -- misses
 
     MORTISE_COLD std::byte* refill(Thread& t, unsigned c) noexcept {
       std::byte* batch[kBatchMax + 1];
-      const unsigned limit = widen(c, false, 1);
+      const unsigned limit = widen(c, false);
       const unsigned got = this->below.allocate_batch(t, c, batch, limit / 2 + 1);
       if (!got) return nullptr;
+      note_swing(c, static_cast<std::int32_t>(got));
       // The lowest address goes to the program, the next lowest is popped next.
       std::byte* const first = batch[0];
       const unsigned kept = Rack::give(area_, table(), c, batch + 1, got - 1);
@@ -271,42 +267,46 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     MORTISE_COLD void spill(Thread& t, Block b) noexcept {
       const unsigned c = b.class_index();
       const bool foreign = is_foreign(c);
-      const unsigned limit = widen(c, foreign, -1);
+      const unsigned limit = widen(c, foreign);
       if (Rack::push(area_, table(), c, b.ptr)) return;
       std::byte* batch[kBatchMax + 1];
       // Half of what may be wanted here again; all of what another colour waits for.
       unsigned n = Rack::take(area_, table(), c, batch, foreign && limit <= kBatchMax ? limit : limit / 2);
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
+      note_swing(c, -static_cast<std::int32_t>(n));
     }
 
     [[gnu::noinline]] void spill_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
       const bool foreign = is_foreign(c);
-      const unsigned limit = widen(c, foreign, -1);
+      const unsigned limit = widen(c, foreign);
       n -= Rack::give(area_, table(), c, in, n);
       if (!n) return;
       this->below.release_batch(t, c, in, n);
+      note_swing(c, -static_cast<std::int32_t>(n));
       if (!foreign) return;
       std::byte* batch[kBatchMax];  // what waits for another colour goes with it
       if (const unsigned more = Rack::take(area_, table(), c, batch, limit)) this->below.release_batch(t, c, batch, more);
     }
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.
-    /// `way`: 1 for a miss of malloc, -1 for one of free.
-    unsigned widen(unsigned c, bool foreign, int way) noexcept {
+    unsigned widen(unsigned c, bool foreign) noexcept {
       std::byte* set = own_set();
       if (!set) return 0;
       const unsigned now = rack(set).limit_now(c);  // read once: others of this core may double it meanwhile
       unsigned most = limit_max(c);
-      if (slots_of(c) < os::kMagazineSlots) {
-        const unsigned swung = swing(set, c).count(way * static_cast<std::int32_t>(now / 2 + 1));
-        const unsigned part = swung / kSwingShare / share_, wish = swung < kSwingShare ? 0 : part < kSwingLeast ? kSwingLeast : part;
+      if (kSlots[c] < os::kMagazineSlots) {
+        const unsigned wish = share_of(swing(set, c).wish(now, kSteadySlots[c]));
         most = wish <= most ? most : wish < os::kMagazineSlots ? wish : os::kMagazineSlots;
       }
       if (foreign && most > kBatchMax) most = kBatchMax;
       const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
       rack(set).set_limit(c, limit);
       return limit;
+    }
+    void note_swing(unsigned c, std::int32_t moved) noexcept {  // so many came from below; less than 0: went there
+      if (kSlots[c] == os::kMagazineSlots) return;
+      if (std::byte* const set = own_set()) swing(set, c).count(moved);
     }
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
     std::byte* own_set() noexcept {

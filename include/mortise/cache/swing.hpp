@@ -1,4 +1,7 @@
 // How far a program swings: it takes a thousand blocks, then frees a thousand. What a cache learns from its misses.
+//
+//   blocks out      ╱╲      ╱╲      ╱╲      swings alike, one after the other: steady, the program works in batches
+//                __╱  ╲____╱  ╲____╱  ╲__
 #pragma once
 
 #include <cstdint>
@@ -12,27 +15,55 @@ namespace mortise {
 class Swing {
  public:
   static constexpr unsigned kMost = 1'000'000;  ///< longer ones are not counted to their end
+  static constexpr unsigned kShare = 24;        ///< the part of any swing that a magazine may hold
+  static constexpr unsigned kSteady = 16;       ///< so many in a row are alike: no accident
 
-  /// Counts the blocks of a miss; the longer of this swing and the last.
-  [[gnu::noinline]] unsigned count(std::int32_t moved) noexcept {
-    std::int32_t now = now_.load(Order::relaxed), before = before_.load(Order::relaxed);
+  /// Counts the blocks of a miss.
+  [[gnu::noinline]] void count(std::int32_t moved) noexcept {
+    std::int32_t now = now_.load(Order::relaxed);
     if ((now < 0) != (moved < 0)) {
-      before_.store(before = now, Order::relaxed);
+      compare(magnitude(now), magnitude(earlier_.load(Order::relaxed)), magnitude(moved));
+      earlier_.store(before_.load(Order::relaxed), Order::relaxed);
+      before_.store(now, Order::relaxed);
       now = 0;
     }
     if (magnitude(now) < kMost) now += moved;
     now_.store(now, Order::relaxed);
-    return magnitude(now) > magnitude(before) ? magnitude(now) : magnitude(before);
+  }
+  /// How many blocks a magazine that holds `limit` may hold for the longer of this swing and the last; 0 if it is short. Of steady swings
+  /// up to `most`: all of one, with what does not miss since the magazine has it, or a quarter if it is much more.
+  unsigned wish(unsigned limit, unsigned most) const noexcept {
+    const unsigned now = magnitude(now_.load(Order::relaxed)), before = magnitude(before_.load(Order::relaxed));
+    const unsigned swung = now > before ? now : before;
+    if (swung < kShare) return 0;
+    unsigned part = swung / kShare < kLeast ? kLeast : swung / kShare;
+    if (alike_.load(Order::relaxed) >= kSteady) {
+      const unsigned all = swung + limit, steady = all <= 2 * most ? all : all / 4, may = steady < most ? steady : most;
+      if (may > part) part = may;
+    }
+    return part;
   }
   void forget() noexcept {
     now_.store(0, Order::relaxed);
     before_.store(0, Order::relaxed);
+    earlier_.store(0, Order::relaxed);
+    alike_.store(0, Order::relaxed);
   }
 
  private:
-  static unsigned magnitude(std::int32_t n) noexcept { return static_cast<unsigned>(n < 0 ? -n : n); }
+  static constexpr unsigned kLeast = 4, kTolerance = 8, kTrust = 4 * kSteady;
 
-  Atomic<std::int32_t> now_, before_;
+  static unsigned magnitude(std::int32_t n) noexcept { return static_cast<unsigned>(n < 0 ? -n : n); }
+  /// With the last one that went the same way: alike to an eighth and a miss. One of a single miss says nothing, any program has many;
+  /// and what was steady is so for some more, since swings seem shorter once a magazine holds more.
+  void compare(unsigned swing, unsigned last, unsigned a_miss) noexcept {
+    const unsigned apart = swing > last ? swing - last : last - swing, alike = alike_.load(Order::relaxed);
+    if (apart > last / kTolerance + a_miss) alike_.store(alike / 2, Order::relaxed);
+    else if (swing >= 2 * a_miss && alike < kTrust) alike_.store(alike + 1 == kSteady ? kTrust : alike + 1, Order::relaxed);
+  }
+
+  Atomic<std::int32_t> now_, before_, earlier_;
+  Atomic<std::uint32_t> alike_;
 };
 
 }  // namespace mortise

@@ -11,10 +11,10 @@ namespace mortise {
 inline void write_strided(std::byte** out, std::byte* first, std::size_t step, unsigned n) noexcept {
   using Pair [[gnu::vector_size(2 * sizeof(std::uintptr_t))]] = std::uintptr_t;
   const auto at = reinterpret_cast<std::uintptr_t>(first);
-  std::byte** const end = out + n;
+  std::byte** const last = out + n / 2 * 2;
   Pair pair = {at, at + step};
-  for (const Pair skip = {2 * step, 2 * step}; end - out >= 2; out += 2, pair += skip) std::memcpy(out, &pair, sizeof pair);
-  if (out != end) *out = reinterpret_cast<std::byte*>(pair[0]);
+  for (const Pair skip = {2 * step, 2 * step}; out != last; out += 2, pair += skip) std::memcpy(out, &pair, sizeof pair);
+  if (n % 2) *out = reinterpret_cast<std::byte*>(pair[0]);
 }
 
 }  // namespace mortise
