@@ -5,6 +5,7 @@
 #include "mortise/cache/core_cache.hpp"
 #include "mortise/cache/elimination_array.hpp"
 #include "mortise/cache/huge_advice.hpp"
+#include "mortise/cache/magazine_slots.hpp"
 #include "mortise/cache/map_cache.hpp"
 #include "mortise/cache/slab_array_cache.hpp"
 #include "mortise/cache/span_bins.hpp"

@@ -217,7 +217,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       return set && bytes < own_gate_ ? own_part(set, os::rseq_index(area_)) : set;
     }
     static std::byte* own_part(std::byte* set, std::uint32_t i) noexcept {
-      if constexpr (kOneColour) return set; else return Rack::entry(set, Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
+      if constexpr (kOneColour) return set;
+      else return Rack::entry(set, Classes::offset_of(Distribution::spread(i, colours_of<Classes>())));
     }
 
     MORTISE_HOT std::byte* const* table() noexcept { return table_[0].address(); }
@@ -227,8 +228,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     /// The class that a request of this core is served from. The core may change meanwhile: then a block of another colour is
     /// taken, which costs a shared line and nothing else.
     unsigned own_class_of(std::size_t size) noexcept {
-      const unsigned c = Classes::class_of(size);
-      if constexpr (kOneColour) return c; else return Classes::in_colour(c, own_colour());
+      if constexpr (kOneColour) return Classes::class_of(size); else return Classes::in_colour(Classes::class_of(size), own_colour());
     }
     unsigned own_colour() noexcept { return Distribution::spread(os::rseq_index(area_), colours_of<Classes>()); }
     bool is_foreign(unsigned c) noexcept {
