@@ -31,17 +31,14 @@ class Swing {
     now_.store(now, Order::relaxed);
   }
   /// How many blocks a magazine that holds `limit` may hold for the longer of this swing and the last; 0 if it is short. Of steady swings
-  /// up to `most`: all of one, with what does not miss since the magazine has it, or a quarter if it is much more.
+  /// all of one, with what does not miss since the magazine has it, up to `most`.
   unsigned wish(unsigned limit, unsigned most) const noexcept {
     const unsigned now = magnitude(now_.load(Order::relaxed)), before = magnitude(before_.load(Order::relaxed));
     const unsigned swung = now > before ? now : before;
-    if (swung < kShare) return 0;
-    unsigned part = swung / kShare < kLeast ? kLeast : swung / kShare;
-    if (alike_.load(Order::relaxed) >= kSteady) {
-      const unsigned all = swung + limit, steady = all <= 2 * most ? all : all / 4, may = steady < most ? steady : most;
-      if (may > part) part = may;
-    }
-    return part;
+    const unsigned part = swung < kShare ? 0 : swung / kShare < kLeast ? kLeast : swung / kShare;
+    if (alike_.load(Order::relaxed) < kSteady) return part;
+    const unsigned all = swung + limit < most ? swung + limit : most;
+    return all > part ? all : part;
   }
   void forget() noexcept {
     now_.store(0, Order::relaxed);
