@@ -120,7 +120,7 @@ template <unsigned kSlots = 64, std::size_t kGranuleBytes = 64_KiB> class Shared
     std::size_t mapped = 0;
   };
 
-  // As MmapHeap's window: a random multiple of 4 GiB in a range that kernels with 47-bit user addresses leave empty.
+  // Where MmapHeap's window lies, too, but a random multiple of 4 GiB: a slot's gigabytes are files of their own.
   bool start_locked() noexcept {
     if (origin_) return true;
     constexpr std::uintptr_t kLowest = 16_TiB;
