@@ -1,4 +1,4 @@
-// A bin of free blocks under a lock: what the lock-free one is compared with, and right where its two-word exchange is not to be had.
+// A bin of free blocks under a lock: what the lock-free one is compared with, and right where its two-word exchange is not to be had
 //
 //   lock ── first ──▶ [block] ──▶ [block] ──▶ null
 //
