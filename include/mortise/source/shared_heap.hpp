@@ -5,9 +5,10 @@
 //   │ mapped │ not yet     │ mapped   │ not yet    │ ...           a pointer's slot is its place divided by kSlotBytes
 //   └────────┴─────────────┴──────────┴────────────┴───────────
 //
-// 1. Each request is mapped at the end of its slot, at an exact address. 2. Under isolated threads the runtime turns every
-// gigabyte of a slot into one file in memory, mapped by all threads: slots do not meet in one file's locks. 3. Without them it
-// is private memory like any other.
+// 1. Each request is mapped at the end of its slot, at an exact address.
+// 2. Under isolated threads the runtime turns every gigabyte of a slot into one file in memory, mapped by all threads: slots
+//    do not meet in one file's locks.
+// 3. Without them it is private memory like any other.
 // Progress: as the kernel's mmap (blocking). Placement: a source; stands at the bottom, below SubHeaps.
 #pragma once
 
