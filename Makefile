@@ -63,10 +63,8 @@ demo:  ## compare allocators on a real program: the table here, the page in buil
 	@$(MAKE) --no-print-directory _build
 	@cli/demo/demo.sh
 
-tidy:  ## format, lint, folder ranks, self-contained headers, links
-	@$(SETUP) build test
-	@$(MAKE) --no-print-directory _build TESTS=-DMORTISE_TESTS=ON
-	ctest --test-dir build --output-on-failure -L tidy
+tidy:  ## the style, in a minute: lengths, names, folder ranks, self-contained headers, links, the catalogue
+	@$(SETUP) build
 	$(PYTEST) tests/tidy
 
 bench:  ## side by side with the peers: tables here, JSON and plots in build/bench

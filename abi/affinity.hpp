@@ -45,7 +45,6 @@ void* malloc_in_pool(std::size_t size, std::uint32_t pool) noexcept;
 template <class H> constinit inline typename H::ChooserType::OptionsType affinity_options{};
 
 template <class H> struct AffinitySettings {
-  static constexpr bool kAny = false;
   /// What the setting takes, where it was not that; null where it was taken.
   template <class Text> static const char* take(Text, Text) noexcept { return "an allocator with affinity pools, such as hslab+affinity"; }
   static void hand_over(H&) noexcept {}
@@ -54,7 +53,6 @@ template <class H> struct AffinitySettings {
 };
 
 template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
-  static constexpr bool kAny = true;
   using Options = typename H::ChooserType::OptionsType;
 
   template <class Text> static const char* take(Text key, Text value) noexcept {

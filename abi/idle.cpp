@@ -39,14 +39,13 @@ constexpr std::size_t kEnoughBytes = 1_MiB;      // less is not worth a thread
 constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much in the caches
 constexpr std::uint64_t kRefusedMs = 1000;       // so long nobody asks for a thread that was refused
 constexpr std::uint64_t kReliefMs = 5000;        // a thread offers its place that often
+constexpr std::uint64_t kYieldEveryMs = 100;     // above the soft limit a release empties the caches that often at most
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
 #else
 constexpr bool kMayClone = true;
 #endif
-constexpr std::uint64_t kYieldEveryMs = 100;
-constinit Atomic<std::uint64_t> yielded_ms{0};
 constexpr unsigned kQuietRounds = 6;             // rounds without a miss after which the caches are emptied
 
 constinit OneHelper helper{};                    // who is at work, who is being started, who is leaving
@@ -54,6 +53,7 @@ constinit Atomic<std::uint32_t> misses{0};       // counts note_release: two loo
 constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it ended
 constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
 constinit Atomic<std::uint64_t> asks_again_ms{0}; // when a thread that was refused is asked for again
+constinit Atomic<std::uint64_t> yielded_ms{0};   // when a release last emptied the caches
 constinit Atomic<std::uint32_t> last_call{0}, left_out{0}; // of the thread; by those after it
 constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever is at work, or is starting one, uses it
 
@@ -270,10 +270,7 @@ class SignalsBlocked {
   helper.refuse();
 }
 
-}  // namespace
-
-namespace {
-/// Above the soft limit caches are emptied too, as often as memory is purged.
+/// Above the soft limit caches are emptied too.
 void yield_caches() noexcept {
   if (!pressed_below(heap)) return;
   const std::uint64_t now = os::now_ms();
@@ -283,6 +280,7 @@ void yield_caches() noexcept {
   trim_below(heap, thread());
   leave_if_ended();
 }
+
 }  // namespace
 
 void note_release() noexcept {

@@ -1,5 +1,7 @@
 // The heap profile as text in the form that pprof and jeprof read ("heap_v2"): sums, a line for each call stack, and what
 // is mapped where. `mortise profile` makes files and pages of it.
+#include <fcntl.h>
+
 #include "abi/heap.hpp"
 #include "mortise/os/console.hpp"
 
@@ -15,8 +17,7 @@ void write_sums(os::Line<2048>& line, const Sums& s) noexcept {
 }
 
 void copy_file(const char* path, os::Output& out) noexcept {
-  constexpr long kAtCwd = -100, kReadOnlyCloexec = 02000000;
-  const long from = os::syscall(SYS_openat, kAtCwd, path, kReadOnlyCloexec, 0L);
+  const long from = os::syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0L);
   if (from < 0) return;
   char piece[4096];
   for (long n; (n = os::syscall(SYS_read, from, piece, sizeof piece)) > 0;) out.write(piece, static_cast<std::size_t>(n));

@@ -1,4 +1,6 @@
 // How much of a range of addresses is in memory: what the kernel says in /proc/self/smaps.
+#include <fcntl.h>
+
 #include "abi/snapshot.hpp"
 #include "mortise/os/control_group.hpp"
 
@@ -8,8 +10,7 @@ namespace {
 /// A file read piece by piece, line by line, without memory of our own.
 class Lines {
  public:
-  explicit Lines(const char* path) noexcept
-      : fd_(os::syscall(SYS_openat, kAtCwd, path, kReadOnlyCloexec, 0L)) {}
+  explicit Lines(const char* path) noexcept : fd_(os::syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0L)) {}
   ~Lines() {
     if (fd_ >= 0) os::syscall(SYS_close, fd_);
   }
@@ -25,7 +26,6 @@ class Lines {
   }
 
  private:
-  static constexpr long kAtCwd = -100, kReadOnlyCloexec = 02000000;
   int get() noexcept {
     if (at_ == filled_) {
       const long n = os::syscall(SYS_read, fd_, piece_, sizeof piece_);

@@ -75,7 +75,7 @@ template <class T> bool gave_back(ThreadRecord<T>& record, T* t) noexcept {
   return true;
 }
 
-// Records of threads, for stacks that have thread state; overloads for those that have none do nothing.
+// Records of threads, for stacks that have thread state; for those that have none there is nothing to do.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
   if constexpr (LiesInRecord<T>) {
     record.state = {};

@@ -2,7 +2,6 @@
 #include "children.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <pthread.h>
 

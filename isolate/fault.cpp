@@ -1,8 +1,9 @@
 // fault.cpp: the SIGSEGV handler.
 //
-// 1. A write to a file mapping that was only read so far: the block becomes shared memory. 2. A fault on shared memory
-// whose record allows the access: this address space is behind; it catches up, and the
-//    instruction runs again. 3. Anything else is the program's: its handler, or the default end by SIGSEGV.
+// 1. A write to a file mapping that was only read so far: the block becomes shared memory.
+// 2. A fault on shared memory whose record allows the access: this address space is behind; it catches up, and the
+//    instruction runs again.
+// 3. Anything else is the program's: its handler, or the default end by SIGSEGV.
 #include "fault.hpp"
 
 #include <csignal>

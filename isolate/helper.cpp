@@ -7,7 +7,6 @@
 #include "helper.hpp"
 
 #include <cstring>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 

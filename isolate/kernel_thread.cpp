@@ -1,7 +1,6 @@
 // kernel_thread.cpp: starting one with a plain clone.
 #include "kernel_thread.hpp"
 
-#include <cstring>
 #include <sched.h>
 
 #include "raw.hpp"

@@ -1,8 +1,7 @@
 // memory.cpp: mmap and its relatives once threads live apart.
 //
 //   anonymous, private         a range of the shared region: no kernel call, and every thread sees it
-//   files, anonymous shared    mapped here, recorded, mapped by another thread when it first touches them
-// (file_maps.hpp)
+//   files, anonymous shared    mapped here, recorded, mapped by another thread when it first touches them (file_maps.hpp)
 //   munmap, MADV_DONTNEED      pages of the region are punched out of their file: they read as zeros again, everywhere
 //   mprotect                   done here, recorded, caught up with by others when they fault (protection.hpp)
 //   brk, sbrk                  refused with ENOMEM: the break belongs to one address space; malloc falls back to mmap

@@ -1,10 +1,8 @@
 // region.hpp: the address range that every thread maps alike, from which memory is given out after the first create.
 //
-//   10 TiB (0xa0000000000)                                                                each arena: one file in
-// memory
-//   | arena 0, 64 GB | arena 1 | ...                                   | arena 15 |    (threads take turns, so that
-// they
-//   | given | free | given |  never touched ...                                        do not meet in one file's locks)
+//   10 TiB (0xa0000000000)                                     each arena: one file in memory
+//   | arena 0, 64 GB | arena 1 | ...          | arena 15 |     (threads take turns, so that they
+//   | given | free | given |  never touched ...                do not meet in one file's locks)
 //
 // Taking a range is a user-space operation: the pages are mapped in all address spaces from the start and come into
 // being when touched. Nothing here enters the kernel but giving pages back.
@@ -54,7 +52,7 @@ bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept;
 /// Takes [low, low + bytes) itself, whatever of it was taken before: MAP_FIXED.
 void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept;
 
-/// The end of what was ever given out in the arena at `index`; fork copies up to here.
+/// Where the arena at `index` begins, and the end of what was ever given out in it: what fork copies.
 std::uintptr_t arena_low(int index) noexcept;
 std::uintptr_t arena_touched_end(int index) noexcept;
 

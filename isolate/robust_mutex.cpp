@@ -1,11 +1,8 @@
-// robust_mutex.cpp: mutexes whose word the kernel reads: robust ones (their holder may die) and those of priority
-// protocols.
+// robust_mutex.cpp: mutexes whose word the kernel reads: robust ones (their holder may die) and those of priority protocols.
 //
-//   robust:    | waiters 31 | owner died 30 | kernel id of the owner 29..0 |   and each one held is on its owner's
-// list,
+//   robust:    | waiters 31 | owner died 30 | kernel id of the owner 29..0 |   and each one held is on its owner's list,
 //              which the kernel walks when the owner's process ends
-//   inherit:   the same word; waiting and waking happen in the kernel (FUTEX_LOCK_PI), which lends the waiter's
-// priority
+//   inherit:   the same word; waiting and waking happen in the kernel (FUTEX_LOCK_PI), which lends the waiter's priority
 //   protect:   | ceiling 31..19 | 0, 1 or 2 |; the ceiling is kept but the owner's priority is not raised
 #include <cerrno>
 #include <climits>

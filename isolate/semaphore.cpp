@@ -1,7 +1,6 @@
 // semaphore.cpp: counting semaphores.
 //
-//   32 bytes:  | value 31..0 | sleepers 63..32 | ... |     one 64-bit word, so a post learns of sleepers in the same
-// step
+//   32 bytes:  | value 31..0 | sleepers 63..32 | ... |     one 64-bit word, so a post learns of sleepers in the same step
 //                                                          and never touches the semaphore again
 #include "semaphore.hpp"
 

@@ -3,7 +3,6 @@
 // userfaultfd marks pages write-protected without anybody handling faults: the kernel clears the mark when the page is
 // written, by the program or by a system call. PAGEMAP_SCAN reports the unmarked pages and marks them again, in one
 // pass.
-#include <cerrno>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>

@@ -2,7 +2,6 @@
 #include "watchdog.hpp"
 
 #include <cstring>
-#include <sched.h>
 
 #include "end.hpp"
 #include "kernel_thread.hpp"

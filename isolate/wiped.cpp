@@ -1,7 +1,6 @@
 // wiped.cpp: the table; and /proc/self/smaps, where "VmFlags: ... wf" tells of memory that the kernel was asked to empty.
 #include "wiped.hpp"
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>

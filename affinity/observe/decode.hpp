@@ -8,8 +8,6 @@
 
 namespace mortise::affinity {
 
-inline constexpr std::size_t kInstructionBytesMax = ZYDIS_MAX_INSTRUCTION_LENGTH;
-
 struct Instruction {
   ZydisDecodedInstruction info;
   ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];

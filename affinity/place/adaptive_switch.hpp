@@ -64,13 +64,12 @@ class AdaptiveSwitch {
  public:
   static constexpr unsigned kClasses = 256;
 
-  /// A node of `size_class` has become heavy. True if it is the first group's, so that the class's objects still lie together.
-  bool heavy(AffinityRules& rules, NodeId node, std::uint32_t size_class) noexcept {
-    if (size_class >= kClasses) return false;
+  /// A node of `size_class` has become heavy. The class is divided once that is so of a second group.
+  void heavy(AffinityRules& rules, NodeId node, std::uint32_t size_class) noexcept {
+    if (size_class >= kClasses) return;
     First& first = first_[size_class];
     if (first.node == kNoNode) first.node = node;
     if (!rules.together(first.node, node)) first.divided = true;
-    return !first.divided;
   }
   /// How many classes have two heavy groups or more.
   unsigned divided() const noexcept {

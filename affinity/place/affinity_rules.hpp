@@ -33,7 +33,7 @@ class Classes {
 
 class AffinityRules {
  public:
-  /// Objects larger than this are not pooled and never merged.
+  /// Larger objects are never merged by these rules, and pooled only where `affinity_bytes` says so.
   static constexpr std::uint32_t kSizeMax = 128;
   static constexpr std::uint32_t kVaries = ~0u;
 

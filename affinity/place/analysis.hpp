@@ -48,7 +48,6 @@ class Analysis {
   /// Code is gone, and other code may come to lie there.
   void forget_code() noexcept { code_.forget(); }
   void dump(os::Output& out) noexcept;
-  const Counts& counts() const noexcept { return counts_; }
 
  private:
   // Turns stores into edges; bits: 1 into the heap, 2 into a global, 4 into a stack slot.

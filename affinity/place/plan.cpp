@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "mortise/os/console.hpp"
@@ -132,10 +131,9 @@ bool Plan::read(const char* text, std::size_t length, const char* path) noexcept
 }
 
 bool Plan::load(const char* path) noexcept {
-  constexpr long kAtCwd = -100;
   struct stat facts {};
   path_ = path;
-  const long fd = os::syscall(SYS_openat, kAtCwd, path, long{O_RDONLY | O_CLOEXEC}, 0L);
+  const long fd = os::syscall(SYS_openat, long{AT_FDCWD}, path, long{O_RDONLY | O_CLOEXEC}, 0L);
   const bool is_there = fd >= 0 && os::syscall(SYS_fstat, fd, &facts) == 0 && facts.st_size > 0;
   const auto bytes = static_cast<std::size_t>(facts.st_size);
   std::byte* const copy = is_there && bytes <= kFileBytesMax ? os::map(round_up(bytes, std::size_t{4096})) : nullptr;

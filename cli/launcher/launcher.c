@@ -6,7 +6,7 @@
 //
 //   mortise-launcher [option...] -- PATH ARG0 [ARG...]
 //     --result FD         where the line goes (3);  a line {"pid":N} precedes it as soon as the program runs
-//     --stdin/--stdout/--stderr FILE   (/dev/null)     --chdir DIR     --set K=V     --unset K
+//     --stdin/--stdout/--stderr FILE   (/dev/null)     --set K=V
 //     --memory MS         a memory run: sample the resident size every MS milliseconds, and read each process's own
 //                         peak (VmHWM) at its exit stop; follows forks.  A time run does neither and only waits.
 //     --count 1           count instructions and cycles in user mode
@@ -40,7 +40,7 @@ static const double kDutyMax = 0.005;  // share of the time that sampling may ta
 
 struct Options {
   int result;
-  const char *input, *output, *errors, *folder, *series, *unreached;
+  const char *input, *output, *errors, *series, *unreached;
   double sample_seconds;  // 0: a time run
   int is_counted;
   const char* path;
@@ -98,13 +98,11 @@ static struct Options parse(int count, char** values) {
     else if (strcmp(key, "--stdin") == 0) o.input = value;
     else if (strcmp(key, "--stdout") == 0) o.output = value;
     else if (strcmp(key, "--stderr") == 0) o.errors = value;
-    else if (strcmp(key, "--chdir") == 0) o.folder = value;
     else if (strcmp(key, "--series") == 0) o.series = value;
     else if (strcmp(key, "--unreached") == 0) o.unreached = value;
     else if (strcmp(key, "--memory") == 0) o.sample_seconds = atof(value) / 1e3;
     else if (strcmp(key, "--count") == 0) o.is_counted = atoi(value);
     else if (strcmp(key, "--set") == 0) putenv(value);
-    else if (strcmp(key, "--unset") == 0) unsetenv(value);
     else usage("an unknown option");
   }
   if (i + 2 >= count) usage("no program");
@@ -127,7 +125,6 @@ static void become(const struct Options* o, const int gate[2]) {
   sigset_t none;
   sigemptyset(&none);
   setpgid(0, 0);
-  if (o->folder != NULL && chdir(o->folder) != 0) die("cannot enter", o->folder);
   redirect(o->input, O_RDONLY, 0);
   redirect(o->output, O_WRONLY | O_CREAT | O_TRUNC, 1);
   int complaints = fcntl(2, F_DUPFD_CLOEXEC, 10);

@@ -129,7 +129,7 @@ def merged(old: AffinityPlan, new: AffinityPlan) -> AffinityPlan:
     paths = {path: build_id for build_id, path in new.modules.items()}
     gone = {b for b, path in old.modules.items() if path in paths and paths[path] != b}
     kept = {k: n for k, n in old.nodes.items() if not any(b in gone for b, _ in k[1])}
-    together = {n.pool: n.pool for n in [*kept.values()] if n.pool}
+    together = {n.pool: n.pool for n in kept.values() if n.pool}
     shift = max(together, default=0)
     together |= {n.pool + shift: n.pool + shift for n in new.nodes.values() if n.pool}
 

@@ -10,7 +10,8 @@ from rich.table import Table
 from mortise import formats, screen, symbols
 
 LISTS = {"module": "modules", "caller": "callers", "node": "nodes"}  # other kinds are the analysis's own
-WHY = ["", "type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure", "own part"]
+RULES = ("type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure", "own part")  # by which a pool is chosen
+WHY = ("", *RULES)  # as affinity/seam.hpp counts them
 SHOWN = 20
 
 
@@ -64,6 +65,7 @@ def assembled(program: list[str], mode: str, found: list[dict[str, Any]]) -> dic
 
 
 def short(where: dict[str, Any]) -> str:
+    """The function alone, or the module and how far into it."""
     if where["symbol"]:
         return str(where["symbol"]).replace("(anonymous namespace)::", "").split("(")[0]
     return "unknown" if where["module"] == "?" else f"{Path(where['module']).name}+{where['offset']:#x}"

@@ -1,5 +1,6 @@
-"""How plots look, wherever they stand."""
+"""How plots look, wherever they stand, and the pages around them."""
 
+import jinja2
 import plotly.graph_objects as go
 
 COLOURS = [
@@ -21,6 +22,12 @@ LAYOUT = {
     "hovermode": "closest",
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
 }
+
+
+def template(name: str) -> jinja2.Template:
+    """A page of this package; what is put into it is text, whatever it looks like."""
+    loader = jinja2.PackageLoader("mortise")
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(name)
 
 
 def html_of(name: str, figure: go.Figure) -> str:

@@ -29,28 +29,12 @@ class Image:
     needed: list[str] = field(default_factory=list)
     search: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
-    own: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)  # of the names in WATCHED
 
 
 DF_1_PIE = 0x08000000
-WATCHED = (
-    "malloc",
-    "mortise_descriptor",
-    "free",
-    "calloc",
-    "realloc",
-    "_Znwm",
-    "mallctl",
-    "mallocx",
-    "mi_malloc",
-    "je_malloc",
-    "tc_malloc",
-    "__asan_init",
-    "__tsan_init",
-    "__msan_init",
-    "__hwasan_init",
-    "MallocExtension_ReleaseFreeMemory",
-)
+# Exports that somebody asks for.
+WATCHED = ("malloc", "free", "mortise_descriptor", "__asan_init", "__tsan_init", "__msan_init", "__hwasan_init")
 
 
 def resolve(program: str) -> Path:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,8 +133,6 @@ def percent(value: float) -> str:
 
 def span(text: str) -> float:
     """A length of time as users write it: 90, 90s, 5m, 1h, 250ms."""
-    import re
-
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|)\s*", text)
     if not match:
         raise WrongUse(f"'{text}' is not a length of time: expected for example 90s, 5m or 1h")
@@ -144,8 +143,6 @@ def span(text: str) -> float:
 
 def share(text: str, below: float = 1.0) -> float:
     """A share as users write it: 2%, 0.5 %, 0.02; for what may be more than the whole, `below` is larger."""
-    import re
-
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
     if not 0 < value < (below if match and match[2] else 1):  # 3 may have been meant as 3%

@@ -3,20 +3,16 @@
 import shlex
 from typing import Any
 
-import jinja2
 from plotly.offline import get_plotlyjs
 
 from mortise import formats, latency_plot, latency_table
-from mortise.drawing import html_of
+from mortise.drawing import html_of, template
 
 HEADINGS = {"free": "free", "empty": "Nothing, timed in the same way: what clock and machine add to every figure"}
 
 
 def render(document: dict[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mortise"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("latency.html.j2").render(
+    return template("latency.html.j2").render(
         title="mortise latency -- " + shlex.join(document["argv"]),
         sections=sections(document),
         slow=[(name, [latency_table.slow_cells(c) for c in entry["slow"]], [latency_table.slow_cells(c) for c in entry["torn"]])

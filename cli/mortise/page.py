@@ -3,21 +3,16 @@
 import shlex
 from typing import Any
 
-import jinja2
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from mortise import curve_report, formats, latency_plot, latency_table, table
-from mortise.drawing import COLOURS, LAYOUT, html_of
+from mortise.drawing import COLOURS, LAYOUT, html_of, template
 from mortise.figures import memory_base, memory_key, memory_of, more_is_better, peaks_are_exact, runs_of, time_of
 from mortise.session import Settings
 
 
 def render(document: dict[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mortise"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.get_template("report.html.j2")
     plots = [
         ("front", "Space and time, every run", front(document)),
         ("runs", "Every run, in the order of the rounds", strip(document)),
@@ -34,7 +29,7 @@ def render(document: dict[str, Any]) -> str:
             plots.append((f"latency-{kind}", heading, latency_plot.curves(document["latency"], kind)))
     if series := over_time(document):
         plots.append(("memory", "Memory over time (one memory run of each arm)", series))
-    return template.render(
+    return template("report.html.j2").render(
         title=table.title(document),
         verdict=document["conclusion"]["sentence"],
         notes=table.notes(document)[:-1],

@@ -1,17 +1,16 @@
 """The storage shape graph of a run, from its dump: what to draw of it, and where."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mortise import symbols
+from mortise.chains import short
 
 NODES_SHOWN, VARIABLES_SHOWN = 120, 60
 FIRST_VARIABLE = 1 << 16
 SEEN = {1: "interpreter", 2: "data flow", 3: "interpreter and data flow"}
-RULES = ("type I", "type II", "co-allocated", "plan", "part", "same chain", "one structure", "own part")
 
 
 def graph(process: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def variable_name(variable: dict[str, Any], process: dict[str, Any]) -> str:
             if variable["type"] == "global" and (name := symbols.variable(module["path"], variable["place"] - module["first"])):
                 return name
             place = symbols.place(module["path"], variable["place"] - module["bias"])
-            where = (place["symbol"] or "").split("(")[0] or f"{Path(module['path']).name}+{place['offset']:#x}"
+            where = short(place)
     if variable["type"] == "stack":
         return f"{where}: stack{variable['offset']:+d}"
     return where if where != "?" else f"{variable['place']:#x}"
@@ -66,12 +65,6 @@ def variable_name(variable: dict[str, Any], process: dict[str, Any]) -> str:
 
 def chain_words(node: dict[str, Any]) -> str:
     return " < ".join(short(place) for place in node["chain"])
-
-
-def short(place: dict[str, Any]) -> str:
-    if place.get("symbol"):
-        return str(place["symbol"]).split("(")[0]
-    return "unknown" if place["module"] == "?" else f"{Path(place['module']).name}+{place['offset']:#x}"
 
 
 def shown(whole: dict[str, Any]) -> dict[str, Any]:

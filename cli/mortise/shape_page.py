@@ -3,20 +3,15 @@
 import shlex
 from typing import Any
 
-import jinja2
-
-from mortise import formats, shape
-from mortise.drawing import COLOURS
+from mortise import chains, formats, shape
+from mortise.drawing import COLOURS, template
 
 WIDTH, HEIGHT, MARGIN = 1100, 760, 60
 
 
 def render(document: dict[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mortise"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     processes = [one_process(p, i) for i, p in enumerate(document["processes"])]
-    return environment.get_template("shape.html.j2").render(
+    return template("shape.html.j2").render(
         title=f"Affinity of {shlex.join(document['program'])[:120]}",
         mode=document["mode"],
         processes=processes,
@@ -45,7 +40,7 @@ def one_process(process: dict[str, Any], number: int) -> dict[str, Any]:
             "r": shape.radius(n),
             "colour": colour(n),
             "words": shape.chain_words(n),
-            "name": shape.short(n["chain"][-1]),  # who asks: before it in the chain are wrappers
+            "name": chains.short(n["chain"][-1]),  # who asks: before it in the chain are wrappers
             "glow": n["heat"] / hottest if hottest else 0,
         }
         for n in part["nodes"]
@@ -61,7 +56,7 @@ def one_process(process: dict[str, Any], number: int) -> dict[str, Any]:
         "variables": [{**v, "x": at[v["id"]][0], "y": at[v["id"]][1]} for v in part["variables"]],
         "edges": [line(e, e["from"], e["to"], at, radii) | {"label": label(e)} for e in part["edges"]],
         "merges": [line(m, m["a"], m["b"], at, radii) for m in part["merges"]],
-        "reasons": [(rule, sum(m["why"] == rule for m in whole["merges"])) for rule in shape.RULES],
+        "reasons": [(rule, sum(m["why"] == rule for m in whole["merges"])) for rule in chains.RULES],
         "stops": sorted(whole["analysis"].get("stops", {}).items(), key=lambda kv: -kv[1]),
         "rows": rows(whole, colour),
         "all_merges": all_merges(whole),

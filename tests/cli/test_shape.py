@@ -96,6 +96,13 @@ def test_dot_holds_the_same_graph(process):
     assert text.count("fillcolor") == 6 and text.startswith("digraph")
 
 
+def test_a_function_of_no_name_space_is_called_by_its_own(process):
+    """What stands before the first parenthesis of "(anonymous namespace)::grow(int)" is nothing."""
+    process["nodes"][0]["chain"][0]["symbol"] = "(anonymous namespace)::grow(int)"
+    assert '[label="grow < main\\n24 B, 100 objects"' in shape.dot(process)
+    assert "grow &lt; main" in shape_page.render(document(process))
+
+
 def test_large_graphs_show_the_heaviest_and_say_how_many_are_left(process):
     many = process | {"nodes": [node(n, n % 7, f"f{n}") for n in range(1, 400)]}
     part = shape.shown(shape.graph(many))

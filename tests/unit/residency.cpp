@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "mortise/core/units.hpp"
 #include "mortise/os/pages.hpp"
 
 namespace mortise::test {

@@ -27,7 +27,7 @@ struct iamalloc {
   static constexpr const char* kName = "iamalloc";
   static constexpr const char* kSummary = "one sub-heap per thread over memory that isolated threads share";
   static constexpr const char* kUse = "isolated threads; programs that suffer from false sharing";
-  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< no hit path: every call takes the sub-heap's own lock
+  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< no hit path: every call takes the long way
 };
 }  // namespace allocators
 

@@ -38,7 +38,7 @@ struct tlsfccsd {
   static constexpr const char* kName = "tlsfccsd";
   static constexpr const char* kSummary = "tlsfcc with tail checksum, a 64 KiB quarantine and header magic";
   static constexpr const char* kUse = "tlsfcc, hardened";
-  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< no hit path: every call enters the queue
+  static constexpr unsigned kMallocBudget = 0, kFreeBudget = 0;  ///< a hit reads a tag, a mark and a checksum, and moves the quarantine on
 };
 }  // namespace allocators
 

@@ -9,9 +9,9 @@
 //             └───────┴───────┘
 //   marks     [D]  .  [E]  .   [C]  .   .   .        a byte for each 32 bytes of heap, beside the heap: order, and in use or free or purged
 //
-// 1. allocate: the smallest free block of at least the order asked for, halved until it is of that order. 2. release: while the
-// buddy is free and whole, both become their parent. A mark that is not at the start of a block is stale; nobody asks for it, since
-// a buddy is only looked for when its parent is split.
+// 1. allocate: the smallest free block of at least the order asked for, halved until it is of that order.
+// 2. release: while the buddy is free and whole, both become their parent. A mark that is not at the start of a block is
+//    stale; nobody asks for it, since a buddy is only looked for when its parent is split.
 //
 // Where a limit is set (LimitedTo below), a block ends with the page that was asked for: the rest of it, its tail, is given back to the
 // system, does not count, and is told by the marks behind the block's first one, which nobody asks for either.

@@ -76,7 +76,7 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
     return facts;
   }
   static constexpr auto kFacts = make_facts();
-  static_assert(kFacts[Classes::kCount].granules * kGranule <= kInside, 
+  static_assert(kFacts[Classes::kCount].granules * kGranule <= kInside,
                 "slabs of so large blocks would be too long: take a smaller largest class (max_bytes), or smaller granules");
 };
 

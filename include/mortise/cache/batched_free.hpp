@@ -3,7 +3,7 @@
 // A producer and a consumer on different cores would otherwise send every block through the slabs. Here a drained magazine is
 // copied to a bounded stack of its class and copied out again by the next core that runs dry.
 //
-// Progress: blocking, one lock a class, held for a copy of at most kBatch pointers. Source: transfer cache [Ghemawat05].
+// Progress: blocking, one lock a class, held for a copy of a batch's pointers. Source: transfer cache [Ghemawat05].
 // Placement: below a cache that works in batches, above a backbone that does.
 #pragma once
 

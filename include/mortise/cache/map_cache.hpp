@@ -4,9 +4,10 @@
 //            │ low, pages   │ low, pages   │ ... │    because its lines are the likeliest to be in the core's cache
 //            └──────────────┴──────────────┴─────┘
 //
-// 1. take: the newest entry of this size, whose contents are whatever they were: the caller clears it. 2. put: remembers a
-// mapping, and hands back the oldest one when there are too many, for the caller to unmap. Clearing a warm megabyte costs a
-// tenth of faulting it in again page by page, so mappings up to kMappingBytesMax are worth keeping; larger ones are not.
+// 1. take: the newest entry of this size, whose contents are whatever they were: the caller clears it.
+// 2. put: remembers a mapping, and hands back the oldest one when there are too many, for the caller to unmap. Clearing a
+//    warm megabyte costs a tenth of faulting it in again page by page, so mappings up to kMappingBytesMax are worth keeping;
+//    larger ones are not.
 //
 // Bound: O(entries kept), at most kEntriesMax. Progress: none of its own - not synchronised; whoever owns it has the lock.
 // Placement: not a layer; used where mmap and munmap themselves are served (isolate/, libmortise-mapcache.so).

@@ -2,7 +2,7 @@
 //
 //   MORTISE_CHECK   always on: corruption that would otherwise go on silently. Reports a fault with the block it concerns.
 //   MORTISE_ASSERT  debug builds: pre- and postconditions.
-//   MORTISE_AUDIT   debug builds, inside audits that walk a whole structure.
+//   MORTISE_AUDIT   on demand: inside audits that walk a whole structure.
 #pragma once
 
 #include "mortise/core/fault.hpp"

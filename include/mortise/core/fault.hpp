@@ -9,7 +9,7 @@
 
 namespace mortise {
 
-/// What the program did. docs/5-faults.md has a paragraph for each.
+/// What the program did. docs/5-faults.md has a line for each.
 enum class Fault : std::uint8_t {
   double_free,          ///< a block was released twice
   invalid_free,         ///< the pointer never came from this allocator, or lies inside a block

@@ -61,7 +61,7 @@ template <class H> concept Locates = Heap<H> && requires(H& h, std::byte* p, Blo
   { h.measure(b) } noexcept -> std::same_as<Block>;
 };
 
-/// Many blocks of one size class at once. Both return how many they served.
+/// Many blocks of one size class at once. `allocate_batch` returns how many it gave; `release_batch` takes all.
 template <class H> concept Batches = Heap<H> && requires(H& h, typename H::Thread& t, unsigned c, std::byte** p, unsigned n) {
   { h.allocate_batch(t, c, p, n) } noexcept -> std::same_as<unsigned>;
   { h.release_batch(t, c, p, n) } noexcept -> std::same_as<void>;

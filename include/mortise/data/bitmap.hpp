@@ -22,16 +22,13 @@ inline unsigned top_bit(std::uint64_t word) noexcept { return 63U ^ static_cast<
 /// Whether there are bits and all lie side by side.
 inline bool is_one_run(std::uint64_t word) noexcept { return word && !(word & (word + (word & -word))); }
 
-/// A view of `bits` bits. Not synchronised. Bits beyond the end are never set.
+/// Reads the bits of some words. Not synchronised. Bits beyond the end are never set.
 class Bitmap {
  public:
   static constexpr unsigned kWordBits = 64;
-  explicit Bitmap(std::uint64_t* words) noexcept : words_(words) {}
+  explicit Bitmap(const std::uint64_t* words) noexcept : words_(words) {}
 
   bool test(unsigned i) const noexcept { return words_[i / kWordBits] >> (i % kWordBits) & 1; }
-  void set(unsigned i) noexcept { words_[i / kWordBits] |= std::uint64_t{1} << (i % kWordBits); }
-  void clear(unsigned i) noexcept { words_[i / kWordBits] &= ~(std::uint64_t{1} << (i % kWordBits)); }
-  std::uint64_t& word(unsigned w) noexcept { return words_[w]; }
 
   /// Calls see(first, end) for each run of set bits among the first `bits`. O(bits).
   template <class See> void each_run(unsigned bits, See see) const noexcept {
@@ -50,7 +47,7 @@ class Bitmap {
   }
 
  private:
-  std::uint64_t* words_;
+  const std::uint64_t* words_;
 };
 
 }  // namespace mortise

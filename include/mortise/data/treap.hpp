@@ -24,8 +24,6 @@ template <class Traits> class Treap {
   using Node = typename Traits::Node;
 
  public:
-  Node* root() const noexcept { return root_; }
-
   void insert(Node* n) noexcept { insert(root_, n); }
   void remove(Node* n) noexcept { remove(root_, n); }
 

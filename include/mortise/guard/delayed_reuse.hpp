@@ -4,9 +4,9 @@
 //                    │ in the list of its size                  │ has waited kBytes
 //                    └──────────────────────────────────────────┴──► malloc of its size ── done
 //
-//   Entry   ┌───────┬──────────┬──────────────┬──────┬───────┐     list of a size: oldest ──► ... ──► newest,
-//           │ block │ freed at │ clock then   │ next │ units │                     through `next`
-//           └───────┴──────────┴──────────────┴──────┴───────┘
+//   Entry   ┌───────┬──────────┬────────────┬───────┬───────┐     list of a size: oldest ──► ... ──► newest,
+//           │ block │ freed at │ clock then │ units │ class │                     through `after`, a word for each entry
+//           └───────┴──────────┴────────────┴───────┴───────┘
 //
 // DelayedFree over a cache moves each block twice, and its malloc finds what the cache has left; here a block that has waited long
 // enough lies where the next malloc looks. Whoever waits longest is at the ring's end, and first in the list of its size: both are one

@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "mortise/core/bits.hpp"
-#include "mortise/core/units.hpp"
 #include "mortise/os/syscall.hpp"
 
 namespace mortise::os {

@@ -1,8 +1,8 @@
 // The Checks slot: does the pool watch over its users?
 //
 //   unchecked      nothing is there
-//   checked_pool   a word and a site a slot; finds: an object returned twice, one that never came from here, leaks and
-//   who has them
+//   checked_pool   a word and a site a slot; finds: an object returned twice, one that never came from here, leaks
+//                  and who has them
 //
 // A site is the address of the code that acquired or returned, printed as file+offset, which addr2line reads.
 //

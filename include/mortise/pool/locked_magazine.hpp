@@ -2,7 +2,8 @@
 // on to the shared part. One exchange a call, cheaper than a lock-free stack's, and whoever wants to empty it simply
 // takes it.
 //
-// Progress: pop and push are wait-free. shut and open wait for a holder, which is inside a handful of instructions.
+// Progress: pop, push, take and give are wait-free. set_limit (shutting and opening) and count_now wait for a holder, which
+// is inside a handful of instructions.
 #pragma once
 
 #include <sched.h>

@@ -4,8 +4,8 @@
 // that lie idle in front of other cores, and how a release finds out that somebody waits, without a look at anything on
 // the hit path.
 //
-//   shut_all   cores: point every table entry at the closed set, restart running sections (membarrier); the sets are
-//   now ours
+//   shut_all   cores: point every table entry at the closed set, restart running sections (membarrier, or visits);
+//                     the sets are now ours
 //              locked: take each lock and set the limit to 0
 //   open_all   the reverse
 //

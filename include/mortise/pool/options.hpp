@@ -32,8 +32,8 @@ struct pool_statistics {
   std::uint32_t in_use = 0;   ///< acquired and not released
   std::uint32_t idle = 0;     ///< ready to be acquired
   std::uint32_t bare = 0;     ///< slots whose object was destroyed by trim(), or could not be made
-  std::uint32_t high_water =
-      0;  ///< the most that were in use, counting what magazines held: at most capacity_slack() too high
+  /// The most that were in use, counting what magazines held: at most capacity_slack() too high.
+  std::uint32_t high_water = 0;
   std::uint32_t capacity_slack = 0;  ///< what magazines may hold beyond the reach of other cores without a steal
   std::uint64_t refills = 0;         ///< acquisitions that went to the shared part
   std::uint64_t spills = 0;          ///< releases that did

@@ -4,8 +4,8 @@
 //   ┌─────────┬───────┬──────────────┬────────┬────────────────────┬──────────────────────────────────┐
 //   │ control │ table │ magazines    │ shards │ node node node ... │ slot    slot    slot    ...      │
 //   └─────────┴───────┴──────────────┴────────┴────────────────────┴──────────────────────────────────┘
-//     wiped in the child of a fork              32 bytes a slot       stride bytes each, never unmapped while the pool
-//     lives
+//     wiped in the child of a fork              32 bytes a slot       stride bytes each, never unmapped
+//                                                                     while the pool lives
 //
 // The range is reserved for the maximum at once and costs memory only where it has been touched. So an index and a
 // pointer are the same thing, a pointer that is not ours is seen by comparing, and a slow pop may read a node at any

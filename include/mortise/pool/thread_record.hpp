@@ -1,5 +1,5 @@
-// What pools keep for each thread: its numbers, and its stand-in for the kernel's rseq area. One of the two places
-// outside abi/ that hold a thread_local, because pools are used without an allocator that could hand them a record.
+// What pools keep for each thread: its numbers, and its stand-in for the kernel's rseq area. The one thread_local among
+// the headers, because pools are used without an allocator that could hand them a record.
 //
 // 24 bytes of static TLS, reached without a call from executables and from shared objects, also from those opened by
 // dlopen. Nothing runs when a thread ends: what a pool keeps, it keeps by core or by thread number, and the next thread

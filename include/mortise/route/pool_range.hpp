@@ -48,7 +48,6 @@ template <std::size_t kSegmentBytes> class PoolRange {
   static constexpr unsigned kSegmentLog2 = log2_floor(kSegmentBytes);
   static constexpr std::uint32_t kPerChunk = kChunk / kSegmentBytes;
   static constexpr std::uint32_t kExtentMax = 256_KiB / kSegmentBytes;
-  static constexpr std::uint32_t kNone = 0xffffffff;
 
   /// True for any address in what is mapped. From any thread; O(1).
   MORTISE_HOT bool holds(const std::byte* p) const noexcept { return static_cast<std::size_t>(p - origin_) < glance(mapped_); }

@@ -103,7 +103,6 @@ template <unsigned kPlanes = 1> struct BlockMarks {
       clear_marks(&mark<kPlane>(p), n / kMinAlign);
     }
 
-
    private:
     static constexpr std::size_t kPlaneBytes = kReach / kMinAlign;
     static constexpr std::size_t kLargeBytes = round_up(kReach / kGranule, 64_KiB);

@@ -5,9 +5,10 @@
 //   │ mapped │ not yet     │ mapped   │ not yet    │ ...           a pointer's slot is its place divided by kSlotBytes
 //   └────────┴─────────────┴──────────┴────────────┴───────────
 //
-// 1. Each request is mapped at the end of its slot, at an exact address. 2. Under isolated threads the runtime turns every
-// gigabyte of a slot into one file in memory, mapped by all threads: slots do not meet in one file's locks. 3. Without them it
-// is private memory like any other.
+// 1. Each request is mapped at the end of its slot, at an exact address.
+// 2. Under isolated threads the runtime turns every gigabyte of a slot into one file in memory, mapped by all threads: slots
+//    do not meet in one file's locks.
+// 3. Without them it is private memory like any other.
 // Progress: as the kernel's mmap (blocking). Placement: a source; stands at the bottom, below SubHeaps.
 #pragma once
 
@@ -120,7 +121,7 @@ template <unsigned kSlots = 64, std::size_t kGranuleBytes = 64_KiB> class Shared
     std::size_t mapped = 0;
   };
 
-  // As MmapHeap's window: a random multiple of 4 GiB in a range that kernels with 47-bit user addresses leave empty.
+  // Where MmapHeap's window lies, too, but a random multiple of 4 GiB: a slot's gigabytes are files of their own.
   bool start_locked() noexcept {
     if (origin_) return true;
     constexpr std::uintptr_t kLowest = 16_TiB;

@@ -4,9 +4,10 @@
 //   ...     [node] ─────▶ [node] ───▶ [node: request] ───▶ ... [node: empty] ◀── tail
 //                                      does its own, then those behind it, up to kServedMax or to the empty one
 //
-// 1. Bring an empty node, exchange the tail for it: the node that was the tail is yours. 2. Write the request into it, then link it to the
-// one you brought. 3. Wait on your node: done - somebody has done the request; turn - do it yourself, then those that are linked behind,
-// telling each that it is done, and give the turn to the first one not done, be it empty: then whoever gets it has the turn at once.
+// 1. Bring an empty node, exchange the tail for it: the node that was the tail is yours.
+// 2. Write the request into it, then link it to the one you brought.
+// 3. Wait on your node: done - somebody has done the request; turn - do it yourself, then those that are linked behind, telling each that
+//    it is done, and give the turn to the first one not done, be it empty: then whoever gets it has the turn at once.
 // 4. The node that was yours is the one to bring next time.
 //
 // Each waits on a node that only its server writes to. A node is read no more once its waiter was told, and its link was read before;

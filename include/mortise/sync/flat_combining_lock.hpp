@@ -4,9 +4,10 @@
 //   pending:  ▶ [request] ▶ [request] ▶ null                        pushed by whoever found it held; requests lie on the waiters' stacks
 //
 // 1. Open: take it, do the work, look at `pending`; whatever is there is taken as a whole and done, oldest first. Then open it.
-// 2. Held: look kTries times whether it opens: most holders are gone before a request has reached them. 3. Push the request, and look for a
-// while whether it is done; who finds the lock open meanwhile takes it as in 1, with all that is pending, its own as well. 4. Not done
-// after kSpins looks: say that the request sleeps, put 2 into `held`, and sleep until it is done.
+// 2. Held: look kTries times whether it opens: most holders are gone before a request has reached them.
+// 3. Push the request, and look for a while whether it is done; who finds the lock open meanwhile takes it as in 1, with all that is
+//    pending, its own as well.
+// 4. Not done after kSpins looks: say that the request sleeps, put 2 into `held`, and sleep until it is done.
 //
 // Nobody sleeps unseen. The request is pushed before the 2 is put there. If the exchange that puts it finds 0, the sleeper has the
 // lock and does what is pending itself. If not, whoever holds the lock opens it by an exchange that brings back the 2: then it looks at

@@ -5,8 +5,8 @@
 //             └──────┘     └──────┘     └──────┘
 //
 // 1. push_chain: the chain ends in null; exchange the tail for its last block; link the block that was the tail to its
-// first. 2. pop (owner only): the front, if something is linked behind it. The last block cannot go while the tail
-// points to it, so
+//    first.
+// 2. pop (owner only): the front, if something is linked behind it. The last block cannot go while the tail points to it:
 //    then the queue's own stub is pushed behind it.
 //
 // Between its two steps a pusher hides what is appended behind it: pop says null although blocks are there. It never

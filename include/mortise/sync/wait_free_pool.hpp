@@ -4,11 +4,12 @@
 //   words  ┌ 0110... ┐┌ 0000... ┐┌ 1111... ┐     1: the number is in the pool
 //                ▲ take clears the lowest bit it sees; whoever's fetch-and found it set has the number
 //
-// 1. put: set the bit, then the word's mark. 2. take: from a word that is marked, a few such words at most; if none of them has one, from
-// each word once round. A bit that another thread claimed in between is one try lost, and after kTries lost tries the call gives up.
-// Only the claimed bit of what the fetch-and returns is looked at: that is one instruction of the machine, the whole word would be a loop
-// (sync/wait_free_bin.hpp). 3. Who takes the last number that he sees in a word clears its mark, and sets it again if there is one after
-// all: whoever puts one in later sets the mark later, too. A thread that stops in between hides the word from the first look only.
+// 1. put: set the bit, then the word's mark.
+// 2. take: from a word that is marked, a few such words at most; if none of them has one, from each word once round. A bit that another
+//    thread claimed in between is one try lost, and after kTries lost tries the call gives up. Only the claimed bit of what the fetch-and
+//    returns is looked at: that is one instruction of the machine, the whole word would be a loop (sync/wait_free_bin.hpp).
+// 3. Who takes the last number that he sees in a word clears its mark, and sets it again if there is one after all: whoever puts one in
+//    later sets the mark later, too. A thread that stops in between hides the word from the first look only.
 // 4. take_this: a number by its name, if it is there: the same fetch-and, once.
 //
 // A take costs the same however many numbers the pool has room for, as long as it has some.
