@@ -26,7 +26,7 @@ namespace mortise::isolate {
 namespace {
 
 constexpr long kMaskBytes = 8;
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond / 2;
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 
@@ -82,8 +82,9 @@ void await_signals(void* set) noexcept {
 int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeout) {
   std::uint64_t wanted;
   std::memcpy(&wanted, set, sizeof wanted);
-  if (timeout && (timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
-  const std::int64_t deadline = timeout ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
+  if (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
+  const bool ends = timeout && timeout->tv_sec < kForEver;
+  const std::int64_t deadline = ends ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   siginfo_t info{};
   const auto take = [&] {

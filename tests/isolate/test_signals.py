@@ -37,6 +37,11 @@ def test_a_handler_from_before_that_blocks_all_signals(program, same_both_ways):
     assert same_both_ways([program("full_mask")]).out == "in a handler: x\n"
 
 
+def test_handlers_that_block_what_libc_keeps_for_itself(program, same_both_ways):
+    """Others wait for such a thread, and it for them."""
+    assert same_both_ways([program("own_masks")]).out == "done\n"
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
@@ -65,6 +70,10 @@ def test_main_blocks_what_ends_the_program(program, same_both_ways):
 def test_signals_that_come_at_once(program, same_both_ways):
     """One of them would be blocked for ever, or queued ones handled in another order."""
     assert same_both_ways([program("signals_at_once")]).out == "blocked: 0, wrong: 0\n"
+
+
+def test_queued_signals_of_two_kinds_at_once(program, same_both_ways):
+    assert same_both_ways([program("two_kinds")]).out == "wrong: 0\n"
 
 
 def test_signals_let_in_by_a_call(program, same_both_ways):

@@ -22,6 +22,11 @@ def test_synchronisation_objects(program, same_both_ways):
     assert done.status == 0 and not done.said
 
 
+def test_deadlines_out_of_all_bounds(program, same_both_ways):
+    """A thread would spin until what it waits for comes, or not wait at all."""
+    same_both_ways([program("deadlines")])
+
+
 def test_threads_made_by_several_threads_at_once(program, same_both_ways):
     """The first thread may make others while main does: what the runtime starts once must not be started twice."""
     assert same_both_ways([program("creators")], times=40).out == "made 80 failed 0\n"
@@ -289,6 +294,10 @@ def test_any_child_of_any_thread(program, same_both_ways):
 
 def test_children_that_outlive_their_thread(program, same_both_ways):
     assert same_both_ways([program("orphans")], times=10).out.endswith("none left: 1, told: 1\n")
+
+
+def test_who_takes_in_orphans_is_said_for_the_program(program, same_both_ways):
+    same_both_ways([program("adopts")])
 
 
 def test_children_that_the_program_traces(program, same_both_ways):
