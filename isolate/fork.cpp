@@ -22,6 +22,7 @@
 #include "file_maps.hpp"
 #include "helper.hpp"
 #include "leader_call.hpp"
+#include "left_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "orphans.hpp"

@@ -213,6 +213,11 @@ def test_mappings_of_files_that_change(program, same_both_ways):
     same_both_ways([program("file_views")])
 
 
+def test_mappings_at_addresses_of_the_programs_choosing(program, same_both_ways, tmp_path):
+    """Another thread saw the file that was there before, or zeros; memory was mapped over."""
+    assert same_both_ways([program("chosen"), tmp_path]).status == 0
+
+
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
     done = same_both_ways([program("record_locks"), tmp_path], times=5)
