@@ -10,6 +10,7 @@
 #include "helper.hpp"
 #include "orphans.hpp"
 #include "raw.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
@@ -33,6 +34,7 @@ void wait_for_other_threads() {
     end_tracking();
   }
   hand_children_on(t);
+  give_signals_back();
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
   live_threads.fetch_sub(1);

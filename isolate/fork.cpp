@@ -32,6 +32,7 @@
 #include "record_locks.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
 #include "tables.hpp"
 #include "thread.hpp"
@@ -107,6 +108,7 @@ void become_program() noexcept {
   forget_watchdog();
   forget_leader_call();
   forget_orphans();
+  forget_passing();
   forget_timers();
   forget_watch();
   take_terminal_signals_back();

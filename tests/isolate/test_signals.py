@@ -95,6 +95,11 @@ def test_threads_wait_in_epoll_for_the_signals_of_the_program(program, same_both
     same_both_ways([program("epoll_signals"), how], times=10)
 
 
+def test_a_signal_that_comes_when_the_time_is_over(program, same_both_ways):
+    """It would be lost with the thread that has given up."""
+    assert same_both_ways([program("late_signals")]).out == "lost: 0\n"
+
+
 @pytest.mark.parametrize("how", ["sigwait", "read", "poll", "epoll"])
 def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
     """They would be lost while it cleans up."""
