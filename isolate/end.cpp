@@ -12,6 +12,7 @@
 #include "raw.hpp"
 #include "signal_wait.hpp"
 #include "signals.hpp"
+#include "stack.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
 #include "watch.hpp"
@@ -35,6 +36,7 @@ void wait_for_other_threads() {
   }
   hand_children_on(t);
   give_signals_back();
+  drop_deep_stack(t);
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
   live_threads.fetch_sub(1);

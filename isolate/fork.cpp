@@ -131,7 +131,7 @@ long fork_on_private_stack(void* wanted) {
   constexpr long kTold = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
   const Child c = *static_cast<const Child*>(wanted);
   int ends[2];
-  if (const long error = raw_syscall(SYS_pipe2, as_long(ends), O_CLOEXEC); failed(error)) return error;
+  if (const long error = open_beyond_limit(SYS_pipe2, as_long(ends), O_CLOEXEC); failed(error)) return error;
   rseq_off();
   const long pid = raw_syscall(SYS_clone, c.flags & ~kTold, 0, c.parent_number, 0, c.tls);
   if (pid == 0) {

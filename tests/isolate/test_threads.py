@@ -44,6 +44,11 @@ def test_stacks_of_the_program(program, same_both_ways):
     same_both_ways([program("stacks")])
 
 
+def test_what_is_kept_of_deep_stacks(program, same_both_ways):
+    """A program whose threads come and go would keep the most that each of them ever used."""
+    assert same_both_ways([program("deep_stacks")]).out == ""
+
+
 def test_identity_of_threads(program, same_both_ways):
     same_both_ways([program("identity")], times=5)
 
@@ -299,6 +304,10 @@ def test_any_child_of_any_thread(program, same_both_ways):
 
 def test_children_that_outlive_their_thread(program, same_both_ways):
     assert same_both_ways([program("orphans")], times=10).out.endswith("none left: 1, told: 1\n")
+
+
+def test_forking_without_a_descriptor_to_spare(program, same_both_ways):
+    assert same_both_ways([program("no_descriptors")]).out == "1 7\n1 4\n1 3\n"
 
 
 def test_who_takes_in_orphans_is_said_for_the_program(program, same_both_ways):
