@@ -36,9 +36,9 @@ void wait_for_other_threads() {
   }
   hand_children_on(t);
   give_signals_back();
-  drop_deep_stack(t);
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
+  if (!t.held_robust) drop_deep_stack(t);  // they may lie there
   live_threads.fetch_sub(1);
   futex_wake(&live_threads, kEveryone);
   t.ended.store(1, std::memory_order_release);
