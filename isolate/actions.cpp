@@ -103,7 +103,7 @@ KernelAction to_kernel(const struct sigaction& a) noexcept {
   k.handler = reinterpret_cast<void*>(a.sa_handler);
   k.flags = static_cast<unsigned long>(a.sa_flags);
   std::memcpy(&k.mask, &a.sa_mask, sizeof k.mask);
-  k.mask = without_faults(k.mask);
+  k.mask = blockable(k.mask);
   return k;
 }
 
@@ -148,7 +148,7 @@ void take_over_actions() noexcept {
     KernelAction now{};
     const bool is_taken = signal == SIGSEGV || signal == 32 || signal == 33;
     if (is_taken || failed(set_action(signal, nullptr, &now))) continue;
-    now.mask = without_faults(now.mask);
+    now.mask = blockable(now.mask);
     table[signal] = now;
     if (is_handler(now.handler)) set_here(signal, now);
   }

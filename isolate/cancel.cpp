@@ -118,7 +118,7 @@ long cancellable_call(long number, long a, long b, long c, long d, long e, long 
 }
 
 long cancellable_wait(const void* word, unsigned expected, const timespec* deadline, clockid_t clock) noexcept {
-  if (!self) return futex_wait(word, expected, deadline, clock);
+  if (!self || is_over(deadline)) return futex_wait(word, expected, deadline, clock);
   const long op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
   const auto* bits = static_cast<const std::byte*>(self->tcb);
   return mortise_isolate_futex_cancellable(word, op, static_cast<long>(expected), deadline, bits + glibc.cancel);

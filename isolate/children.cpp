@@ -7,6 +7,7 @@
 
 #include "actions.hpp"
 #include "cancel.hpp"
+#include "descriptors.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
@@ -18,7 +19,7 @@ long open_children_of(int pid) noexcept {
   char path[64], end[40];
   format_path(end, "/task/", pid, "/children");
   format_path(path, "/proc/", pid, end);
-  return raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
+  return open_beyond_limit(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
 }
 
 template <class Visit>
@@ -50,7 +51,7 @@ void close_all(void* ends) { static_cast<Ends*>(ends)->close(); }
 
 void Ends::add(int pid) noexcept {
   any_ = true;
-  const long pidfd = raw_syscall(SYS_pidfd_open, pid, 0);
+  const long pidfd = open_beyond_limit(SYS_pidfd_open, pid);
   if (pidfd == -ESRCH) ended_ = pid;  // whoever waited for it as well was quicker
   if (failed(pidfd)) return;
   if (count_ < kMost) {

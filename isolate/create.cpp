@@ -94,7 +94,7 @@ void read_attributes(Thread& t, const pthread_attr_t* attributes) noexcept {
   if (attributes) {
     pthread_attr_getdetachstate(attributes, &detach_state);
     sigset_t mask;
-    if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = without_faults(*reinterpret_cast<std::uint64_t*>(&mask));
+    if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = blockable(*reinterpret_cast<std::uint64_t*>(&mask));
     // Without an affinity of its own the attribute answers "every CPU there could be".
     cpu_set_t cpus;
     if (pthread_attr_getaffinity_np(attributes, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < CPU_SETSIZE) {
@@ -155,7 +155,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
     *out = handle_of(t);
     live_threads.fetch_add(1);
     const std::uint64_t own_mask = block_signals();
-    t.mask = without_faults(own_mask);  // libc blocks all by itself around some threads of its own
+    t.mask = blockable(own_mask);  // libc blocks all by itself around some threads of its own
     read_attributes(t, attributes);
     t.applied.store(self->applied.load());
     t.creators = self->stack;

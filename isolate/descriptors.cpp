@@ -273,12 +273,15 @@ void keep_locks_over_exec(bool keep) noexcept {
       raw_syscall(SYS_fcntl, files[i].fd, F_SETFD, keep ? 0 : FD_CLOEXEC);
 }
 
+long open_beyond_limit(long number, long a, long b, long c) noexcept {
+  const long opened = raw_syscall(number, a, b, c);
+  if (opened != -EMFILE || !self) return opened;  // the runtime's own threads are in main's process, where the program runs
+  const BeyondLimit beyond;
+  return raw_syscall(number, a, b, c);
+}
+
 long open_memory_file(const char* name, std::size_t bytes) noexcept {
-  long file = raw_syscall(SYS_memfd_create, as_long(name), 1 /* MFD_CLOEXEC */);
-  if (file == -EMFILE) {  // the program would need no descriptor for this
-    const BeyondLimit beyond;
-    file = raw_syscall(SYS_memfd_create, as_long(name), 1);
-  }
+  const long file = open_beyond_limit(SYS_memfd_create, as_long(name), 1 /* MFD_CLOEXEC */);
   if (failed(file)) return file;
   const long sized = raw_syscall(SYS_ftruncate, file, static_cast<long>(bytes));
   if (!failed(sized)) return file;

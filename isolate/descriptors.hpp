@@ -42,6 +42,10 @@ void clear_up_before_lock() noexcept;
 /// Before an exec: what must not be closed for a lock's sake stays open in the new program. `false`: the exec failed.
 void keep_locks_over_exec(bool keep) noexcept;
 
+/// A system call that opens something for the runtime. Where the program may have no more descriptors it goes past its limit: with ordinary
+/// threads it would need none for this. The kernel's answer.
+long open_beyond_limit(long number, long a, long b = 0, long c = 0) noexcept;
+
 /// A file in memory of `bytes`, or -errno.
 long open_memory_file(const char* name, std::size_t bytes) noexcept;
 

@@ -10,7 +10,9 @@
 #include "helper.hpp"
 #include "orphans.hpp"
 #include "raw.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
+#include "stack.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
 #include "watch.hpp"
@@ -33,8 +35,10 @@ void wait_for_other_threads() {
     end_tracking();
   }
   hand_children_on(t);
+  give_signals_back();
   last_status.store(status);
   t.held_robust = *static_cast<void**>(robust_head_of(t.tcb)) != robust_head_of(t.tcb);
+  if (!t.held_robust) drop_deep_stack(t);  // they may lie there
   live_threads.fetch_sub(1);
   futex_wake(&live_threads, kEveryone);
   t.ended.store(1, std::memory_order_release);

@@ -65,7 +65,7 @@ struct sigaction take_program_action() noexcept {
 void block_in_handler(const sigset_t& set) noexcept {
   std::uint64_t mask;
   std::memcpy(&mask, &set, sizeof mask);
-  mask = without_faults(mask);
+  mask = blockable(mask);
   raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&mask), 0, sizeof mask);
 }
 

@@ -14,7 +14,9 @@
 
 #include "descriptors.hpp"
 #include "lazy_files.hpp"
+#include "left_files.hpp"
 #include "lock.hpp"
+#include "maps.hpp"
 #include "memory.hpp"
 #include "quiet.hpp"
 #include "raw.hpp"
@@ -52,13 +54,6 @@ constinit std::size_t top = 0;  // records above were never used
 constinit std::atomic<int> files_in_region{0};  // ever: where memory was mapped over by a file
 constinit std::uintptr_t window_next = kWindowLow;
 
-// Unmapped by one thread, still mapped by others, which nobody notices: they lose them together, before they have more mappings than
-// the kernel allows.
-constexpr std::size_t kLeftMax = 1024;
-constinit Range left[kLeftMax]{};
-constinit std::size_t left_count = 0;
-constinit std::atomic<bool> dropping{false};
-
 Record* find(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < top; ++i)
     if (records[i].low <= address && address < records[i].high) return &records[i];
@@ -85,6 +80,16 @@ long make(const Record& r) noexcept {
                      (r.flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED, fd, r.offset);
 }
 
+/// From `low` on, past what the program has put there at addresses of its own choosing. The lock is held.
+std::uintptr_t free_place(std::uintptr_t low, std::size_t bytes) noexcept {
+  for (;;) {
+    const Record* const r = meets(low, low + bytes);
+    const std::uintptr_t past = r ? r->high : end_of_shared_in(low, low + bytes);
+    if (past == 0) return low;
+    low = past + kPage;
+  }
+}
+
 bool is_elsewhere(const Record& r) noexcept { return r.owner != self || r.made != address_spaces.load(); }
 
 /// Takes [from, high) out of the record. Returns what must be unmapped in every address space. The lock is held.
@@ -96,8 +101,8 @@ Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
     } else if (is_noticed(r->held)) {
       if (low < everywhere.low) everywhere.low = low;
       if (end > everywhere.high) everywhere.high = end;
-    } else if (left_count < kLeftMax) {
-      left[left_count++] = {low, end};
+    } else {
+      note_left(low, end);
     }
     if (r->low == low && r->high == end) {
       let_go_descriptor(r->held);
@@ -137,12 +142,6 @@ Record* split(std::uintptr_t low, std::uintptr_t high) noexcept {
   return find(low);
 }
 
-/// Something new lies there.
-void forget_left(std::uintptr_t low, std::uintptr_t high) noexcept {
-  for (std::size_t i = 0; i < left_count; ++i)
-    if (left[i].low < high && low < left[i].high) left[i] = {};
-}
-
 void unmap_here(std::uintptr_t low, std::uintptr_t high) noexcept {
   raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(high - low));
 }
@@ -152,41 +151,30 @@ void unmap_range(void* argument) {
   unmap_here(r.low, r.high);
 }
 
-/// In every address space: what was left up to a moment ago.
-void unmap_left(void* argument) {
-  const std::size_t count = *static_cast<const std::size_t*>(argument);
-  Quiet held(lock);
-  for (std::size_t i = 0; i < count; ++i)
-    if (left[i].low < left[i].high) unmap_here(left[i].low, left[i].high);
-}
-
-void drop_left() noexcept {
-  if (dropping.exchange(true)) return;
-  std::size_t count = left_count;
-  everywhere(&unmap_left, &count);
-  Quiet held(lock);
-  left_count -= count;
-  std::memmove(left, left + count, left_count * sizeof left[0]);
-  dropping.store(false);
+/// Whether memory lies there already. The region is mapped all over.
+bool is_occupied(std::uintptr_t low, std::uintptr_t high) noexcept {
+  return in_region(low) ? !take_pages_at(low, high - low) : is_mapped_here(low, high - low);
 }
 
 /// Makes the mapping here and records it; one without a place of its own gets it. 0, or -errno and nothing has changed.
 long put(Record& r) noexcept {
   Quiet held(lock);
   if (!(r.flags & kFixed)) {
-    if (r.high > kWindowHigh - window_next) return -ENOMEM;
-    r.high += window_next, r.low = window_next;
+    const std::uintptr_t place = free_place(window_next, r.high);
+    if (r.high > kWindowHigh - place) return -ENOMEM;
+    r.high += place, r.low = place;
   }
-  if ((r.flags & kFixed) == MAP_FIXED_NOREPLACE && meets(r.low, r.high)) return -EEXIST;
+  const bool replaces = !(r.flags & MAP_FIXED_NOREPLACE);
+  if (!replaces && (meets(r.low, r.high) || is_occupied(r.low, r.high))) return -EEXIST;
   if (const long mapped = make(r); failed(mapped)) return mapped;
-  if (r.flags & MAP_FIXED) {  // replaced everywhere next
+  if (r.flags & kFixed) {  // replaced everywhere next: others may have left there what is nobody's any more
     cut_records(r.low, r.high);
     forget_left(r.low, r.high);
     forget_shared_range(r.low, r.high);
   }
   Record* const place = unused();
   if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
-  r.owner = r.flags & MAP_FIXED ? nullptr : self;
+  r.owner = r.flags & kFixed ? nullptr : self;
   r.made = address_spaces.load();
   *place = r;
   if (in_region(r.low)) files_in_region.fetch_add(1);
@@ -266,7 +254,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
     unmap_file(r.low, r.high - r.low);
     return copy_private(nullptr, bytes, protection, 0, fd, offset);
   }
-  if (flags & MAP_FIXED) {  // others may have what lay there before
+  if (fixed) {  // others may have what lay there before
     forget_lazy_file(r.low, r.high);
     if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
     everywhere(&make_what_is_recorded, &r);
@@ -318,10 +306,15 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
 
 std::uintptr_t take_file_place(std::size_t bytes) noexcept {
   Quiet held(lock);
-  const std::uintptr_t low = window_next;
+  const std::uintptr_t low = free_place(window_next, page_ceil(bytes));
   if (bytes > kWindowHigh - low) return 0;
-  window_next += page_ceil(bytes) + kPage;
+  window_next = low + page_ceil(bytes) + kPage;
   return low;
+}
+
+bool lies_among_files(std::uintptr_t address) noexcept {
+  constexpr std::uintptr_t kNear = 1ull << 30;
+  return address >= kWindowLow && address < shared(window_next).load(std::memory_order_relaxed) + kNear;
 }
 
 bool in_file_window(std::uintptr_t address) noexcept {
@@ -359,7 +352,7 @@ long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
     if (was_last && all.low >= all.high && !failed(result)) window_next = low;  // nobody else has ever seen it
   }
   if (all.low < all.high && !failed(result) && is_thread()) everywhere(&unmap_range, &all);
-  if (left_count == kLeftMax && is_thread()) drop_left();
+  if (is_left_full() && is_thread()) drop_left();
   return result;
 }
 
@@ -391,7 +384,5 @@ bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept {
 }
 
 Lock& file_lock() noexcept { return lock; }
-
-void forget_droppers() noexcept { dropping.store(false); }
 
 }  // namespace mortise::isolate

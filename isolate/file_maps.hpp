@@ -20,6 +20,9 @@ std::uintptr_t take_file_place(std::size_t bytes) noexcept;
 /// Whether mappings that were given no place of their own may lie there. Cheap.
 bool in_file_window(std::uintptr_t address) noexcept;
 
+/// Whether mappings of files lie near, or the next ones would.
+bool lies_among_files(std::uintptr_t address) noexcept;
+
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
@@ -47,8 +50,5 @@ bool catch_up_file(std::uintptr_t address) noexcept;
 bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept;
 
 Lock& file_lock() noexcept;  // for tables.hpp
-
-/// In the child of a fork: whoever was dropping what others had left is not there.
-void forget_droppers() noexcept;
 
 }  // namespace mortise::isolate

@@ -22,6 +22,7 @@
 #include "file_maps.hpp"
 #include "helper.hpp"
 #include "leader_call.hpp"
+#include "left_files.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "orphans.hpp"
@@ -31,6 +32,7 @@
 #include "record_locks.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
 #include "tables.hpp"
 #include "thread.hpp"
@@ -106,6 +108,7 @@ void become_program() noexcept {
   forget_watchdog();
   forget_leader_call();
   forget_orphans();
+  forget_passing();
   forget_timers();
   forget_watch();
   take_terminal_signals_back();
@@ -128,7 +131,7 @@ long fork_on_private_stack(void* wanted) {
   constexpr long kTold = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
   const Child c = *static_cast<const Child*>(wanted);
   int ends[2];
-  if (const long error = raw_syscall(SYS_pipe2, as_long(ends), O_CLOEXEC); failed(error)) return error;
+  if (const long error = open_beyond_limit(SYS_pipe2, as_long(ends), O_CLOEXEC); failed(error)) return error;
   rseq_off();
   const long pid = raw_syscall(SYS_clone, c.flags & ~kTold, 0, c.parent_number, 0, c.tls);
   if (pid == 0) {

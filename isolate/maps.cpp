@@ -27,6 +27,14 @@ long open_pagemap() noexcept {
   return again;
 }
 
+bool is_mapped_here(std::uintptr_t low, std::size_t bytes) noexcept {
+  constexpr long kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;  // refused where anything is
+  const long nothing = raw_syscall(SYS_mmap, static_cast<long>(low), static_cast<long>(bytes), PROT_NONE, kFlags, -1, 0);
+  if (failed(nothing)) return true;
+  raw_syscall(SYS_munmap, nothing, static_cast<long>(bytes));
+  return static_cast<std::uintptr_t>(nothing) != low;
+}
+
 int Mapping::protection() const noexcept {
   return (read ? PROT_READ : 0) | (write ? PROT_WRITE : 0) | (execute ? PROT_EXEC : 0);
 }

@@ -10,19 +10,19 @@ namespace mortise::isolate {
 namespace {
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
-constexpr std::uint64_t kRuntime = bit(32) | bit(33);  // cancellation and rendezvous, which glibc keeps out as well
+constexpr std::uint64_t kRuntime = bit(32) | bit(33);  // cancellation and rendezvous, which glibc's own sets leave out as well
 constexpr long kMaskBytes = 8;
 
-constinit std::uint64_t never_blocked = bit(SIGSEGV);
+constinit std::uint64_t never_blocked = bit(SIGSEGV) | kRuntime;
 
 }  // namespace
 
-std::uint64_t without_faults(std::uint64_t mask) noexcept { return mask & ~never_blocked; }
+std::uint64_t blockable(std::uint64_t mask) noexcept { return mask & ~never_blocked; }
 
 std::uint64_t mask_of_program(const sigset_t& set) noexcept {
   std::uint64_t mask;
   std::memcpy(&mask, &set, sizeof mask);
-  return without_faults(mask & ~kRuntime);
+  return blockable(mask);
 }
 
 void let_faults_through() noexcept {

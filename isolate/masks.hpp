@@ -1,4 +1,4 @@
-// masks.hpp: SIGSEGV is never blocked, nor SIGSYS where calls are trapped (trap.hpp).
+// masks.hpp: SIGSEGV is never blocked, nor are the two signals of the runtime, nor SIGSYS where calls are trapped (trap.hpp).
 //
 // An address space that is behind another one learns so by a fault (fault.hpp). The kernel does not deliver a fault to a
 // thread that blocks SIGSEGV: it ends the process. Programs block "all signals" in their workers; they mean those sent.
@@ -9,12 +9,11 @@
 
 namespace mortise::isolate {
 
-std::uint64_t without_faults(std::uint64_t mask) noexcept;
-
-/// What of `set` a thread may block: not the signals of the runtime either.
+/// What of a mask a thread may block, while a handler runs as well: others wait for it to answer the runtime's own signals.
+std::uint64_t blockable(std::uint64_t mask) noexcept;
 std::uint64_t mask_of_program(const sigset_t& set) noexcept;
 
-/// Unblocks SIGSEGV in the calling thread.
+/// Unblocks what is never blocked in the calling thread.
 void let_faults_through() noexcept;
 
 /// The same for SIGSYS from now on, which a trapped call raises.

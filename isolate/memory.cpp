@@ -18,6 +18,7 @@
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
+#include "maps.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
@@ -63,11 +64,7 @@ void map_fresh(void* argument) noexcept {
 bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
   if (has_mapped_file(low, low + bytes)) return true;
   if (in_region(low) || find_shared_range(low)) return false;
-  constexpr long kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;  // refused where anything is
-  const long nothing = raw_syscall(SYS_mmap, static_cast<long>(low), static_cast<long>(bytes), PROT_NONE, kFlags, -1, 0);
-  if (failed(nothing)) return true;
-  raw_syscall(SYS_munmap, nothing, static_cast<long>(bytes));
-  return static_cast<std::uintptr_t>(nothing) != low;
+  return is_mapped_here(low, bytes);
 }
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes), self};
@@ -239,8 +236,13 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
   bytes = page_ceil(bytes);
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   if (!fixed && !(flags & MAP_32BIT)) return map_anonymous(bytes, protection, flags);
-  if ((flags & MAP_FIXED) && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
-  if ((flags & MAP_FIXED) && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
+  const bool replaces = fixed && !(flags & MAP_FIXED_NOREPLACE);
+  if (fixed && lies_among_files(at)) {  // which others may have left there, or map there next: no window of shared memory
+    if (!replaces && (is_shared(at) || is_foreign(at, bytes))) return fail_map(EEXIST);
+    if (!is_shared(at)) return replace_everywhere(at, bytes, protection);
+  }
+  if (replaces && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
+  if (replaces && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
   const long mapped = fixed ? map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE) : map_low(bytes);
   if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
   const auto low = static_cast<std::uintptr_t>(mapped);

@@ -1,4 +1,4 @@
-// orphans.cpp: begun and ended by the watchdog alone, so that neither overtakes the other.
+// orphans.cpp: begun and ended under a lock, so that neither overtakes the other, nor the program's own wish.
 #include "orphans.hpp"
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "leader_call.hpp"
+#include "quiet.hpp"
 #include "raw.hpp"
 #include "thread.hpp"
 #include "watchdog.hpp"
@@ -14,8 +15,9 @@
 namespace mortise::isolate {
 namespace {
 
+constinit Lock lock;  // of Brief: main asks by itself, the watchdog for all others
 constinit std::atomic<int> handing{0};  // threads
-constinit std::atomic<bool> takes_in{false};  // and did not before: a program may by itself
+constinit std::atomic<bool> takes_in{false};  // and would not without them: a program may by itself
 constinit std::atomic<std::uint32_t> times{0};
 
 bool has_children() noexcept {
@@ -25,11 +27,28 @@ bool has_children() noexcept {
 
 long take_in(void*) noexcept {
   int already = 0;
+  Brief held(lock);
   handing.fetch_add(1);
   raw_syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, as_long(&already));
   if (already) return 0;
   takes_in.store(true);
   return raw_syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
+}
+
+struct Wish {
+  bool is_question;
+  int takes_in;
+};
+
+long do_as_wished(void* argument) noexcept {
+  Wish& w = *static_cast<Wish*>(argument);
+  Brief held(lock);
+  if (w.is_question) {
+    const long result = raw_syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, as_long(&w.takes_in));
+    return w.takes_in &= !takes_in.load(), result;
+  }
+  takes_in.store(!w.takes_in && handing.load() > 0);
+  return raw_syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, w.takes_in || takes_in.load());
 }
 
 }  // namespace
@@ -59,10 +78,24 @@ bool are_handed_on_since(std::uint32_t before) noexcept {
 }
 
 void end_taking_in() noexcept {
-  if (takes_in.load() && handing.load() == 0 && takes_in.exchange(false)) raw_syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 0);
+  if (!takes_in.load() || handing.load() > 0) return;
+  Brief held(lock);
+  if (takes_in.exchange(false)) raw_syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 0);
+}
+
+long wish_to_take_in(bool wanted) noexcept {
+  Wish w{false, wanted};
+  return in_leader(&do_as_wished, w);
+}
+
+long ask_to_take_in(int& wanted) noexcept {
+  Wish w{true, 0};
+  const long result = in_leader(&do_as_wished, w);
+  return wanted = w.takes_in, result;
 }
 
 void forget_orphans() noexcept {
+  lock.reset();
   handing.store(0);
   takes_in.store(false);
 }

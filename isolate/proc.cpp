@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fcntl.h>
 
+#include "descriptors.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
@@ -23,7 +24,7 @@ bool read_of_process(int pid, const char* name, char* text, std::size_t room) no
   char path[64], after[40] = "/";
   std::strcpy(after + 1, name);
   format_path(path, "/proc/", pid, after);
-  const long fd = raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
+  const long fd = open_beyond_limit(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC);
   if (failed(fd)) return false;
   const long got = raw_syscall(SYS_read, fd, as_long(text), static_cast<long>(room - 1));
   raw_syscall(SYS_close, fd);

@@ -5,6 +5,7 @@
 // -errno.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -36,11 +37,15 @@ long as_long(T* p) noexcept {
 inline int raw_getpid() noexcept { return static_cast<int>(raw_syscall(SYS_getpid)); }
 inline int raw_gettid() noexcept { return static_cast<int>(raw_syscall(SYS_gettid)); }
 
+/// A deadline before the clock's beginning is over; the kernel would take it for a mistake.
+inline bool is_over(const timespec* deadline) noexcept { return deadline && deadline->tv_sec < 0; }
+
 /// Sleeps while `*word == expected`, at most until the absolute `deadline` on `clock`. Shared form: the key is the file
 /// and offset behind the page, so threads in different address spaces meet. Returns 0 or -errno (EAGAIN, EINTR,
 /// ETIMEDOUT).
 inline long futex_wait(const void* word, std::uint32_t expected, const timespec* deadline = nullptr,
                        clockid_t clock = CLOCK_MONOTONIC) noexcept {
+  if (is_over(deadline)) return -ETIMEDOUT;
   const int op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
   return raw_syscall(SYS_futex, as_long(word), op, expected, as_long(deadline), 0, FUTEX_BITSET_MATCH_ANY);
 }

@@ -65,6 +65,14 @@ std::uintptr_t shared_range_end(std::uintptr_t low, std::uintptr_t high) noexcep
   return high;
 }
 
+std::uintptr_t end_of_shared_in(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Quiet held(ranges_lock);
+  std::uintptr_t end = 0;
+  for (std::size_t i = 0; i < shared_range_count; ++i)
+    if (const SharedRange& r = shared_ranges[i]; r.low < high && low < r.high && r.high > end) end = r.high;
+  return end;
+}
+
 namespace {
 
 constexpr std::size_t kStackUnlimited = 64u << 20;  // given to a main stack without limit

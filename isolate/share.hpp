@@ -32,6 +32,9 @@ SharedRange find_shared_range(std::uintptr_t address) noexcept;
 /// [low, the answer) is all of one shared range, or of none.
 std::uintptr_t shared_range_end(std::uintptr_t low, std::uintptr_t high) noexcept;
 
+/// The end of the highest range that has a part in [low, high); 0: none has.
+std::uintptr_t end_of_shared_in(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// Replaces every private mapping that is or may become writable (data and bss of the program and all libraries, the
 /// heap, anonymous memory, the main stack) by a shared one with the same contents at the same address. Single-threaded
 /// only; must run on a stack that is itself a shared mapping. Returns null, or what went wrong.

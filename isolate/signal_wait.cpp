@@ -6,6 +6,9 @@
 //
 // A signal to the whole process group (a terminal's) reaches every thread's process by itself, and main's copy is
 // passed on besides: a copy that did not come by way of main is dropped.
+//
+// A thread whose time is over may be passed one at that moment. It says first that it awaits no more, then waits until the watchdog is not
+// passing one on to it, and looks once more. What it has not taken when it ends goes back to main.
 #include "signal_wait.hpp"
 
 #include <cerrno>
@@ -26,9 +29,13 @@ namespace mortise::isolate {
 namespace {
 
 constexpr long kMaskBytes = 8;
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond / 2;
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
+
+constinit std::atomic<std::uint32_t> passing{0};  // the index of the thread that one is passed on to; 0: none, for that is main
+
+long at_once(long number, long a, long b, long c, long d, long e, long f) noexcept { return raw_syscall(number, a, b, c, d, e, f); }
 
 /// The kernel's sigtimedwait until `deadline` (a negative one: for ever).
 template <class Make>
@@ -48,11 +55,19 @@ bool send(const Thread& t, siginfo_t& info) noexcept {
   return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)));
 }
 
+bool pass_to(const Thread& t, siginfo_t& info) noexcept {
+  passing.store(static_cast<std::uint32_t>(t.index));  // before what it awaits is read, which pairs with await_signals()
+  const bool is_sent = awaits_it(t, info.si_signo) && send(t, info);
+  passing.store(0);
+  futex_wake(&passing, kEveryone);
+  return is_sent;
+}
+
 /// False: nobody would have it any more, and it waits where it was sent to.
 bool pass_on(siginfo_t& info) noexcept {
   mark_as_passed_on(info);
   for (const Thread& t : threads)
-    if (awaits_it(t, info.si_signo) && send(t, info)) return true;
+    if (awaits_it(t, info.si_signo) && pass_to(t, info)) return true;
   for (const Thread& t : threads)
     if (lets_in(t, info.si_signo) && send(t, info)) return true;
   raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
@@ -68,22 +83,26 @@ void mark_as_passed_on(siginfo_t& info) noexcept {
   info.si_value.sival_ptr = threads;
 }
 
+bool is_passed_on(const siginfo_t& info) noexcept { return info.si_code == SI_QUEUE && info.si_value.sival_ptr == threads; }
+
 void unmark_passed_on(siginfo_t& info) noexcept {
-  if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
+  if (!is_passed_on(info)) return;
   info.si_code = SI_USER;
   info.si_value = {};
 }
 
 void await_signals(void* set) noexcept {
   self->awaits.store(*static_cast<const std::uint64_t*>(set));
+  for (const auto own = static_cast<std::uint32_t>(self->index); passing.load() == own;) futex_wait(&passing, own);
   poke_watchdog();  // also where fewer come: it must not take another, since to give it back would change the order
 }
 
 int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeout) {
   std::uint64_t wanted;
   std::memcpy(&wanted, set, sizeof wanted);
-  if (timeout && (timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
-  const std::int64_t deadline = timeout ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
+  if (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
+  const bool ends = timeout && timeout->tv_sec < kForEver;
+  const std::int64_t deadline = ends ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   siginfo_t info{};
   const auto take = [&] {
@@ -92,12 +111,26 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
     while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
     return taken;
   };
-  const long taken = by_way_of_main ? while_awaiting(wanted, take) : take();
+  long taken = by_way_of_main ? while_awaiting(wanted, take) : take();
+  while (by_way_of_main && (taken == -EAGAIN || taken == -EINTR)) {
+    const long late = take_signal(&at_once, wanted, &info, 0);
+    if (failed(late)) break;
+    if (!is_sent_to_group(info)) taken = late;
+  }
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
   unmark_passed_on(info);
   if (out) *out = info;
   return static_cast<int>(taken);
 }
+
+void give_signals_back() noexcept {
+  std::uint64_t left = 0;
+  raw_syscall(SYS_rt_sigpending, as_long(&left), kMaskBytes);
+  for (siginfo_t info{}; left && !failed(take_signal(&at_once, left, &info, 0));)
+    if (is_passed_on(info)) raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+}
+
+void forget_passing() noexcept { passing.store(0); }
 
 int wait_signal_info(const sigset_t* set, siginfo_t* info) { return timed_wait_signal(set, info, nullptr); }
 
@@ -118,8 +151,7 @@ void pass_signals_on() noexcept {
     for (const Thread& t : threads)
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
     siginfo_t info{};
-    const auto at_once = [](auto... arguments) { return raw_syscall(arguments...); };
-    const long taken = take_signal(at_once, awaited, &info, end);
+    const long taken = take_signal(&at_once, awaited, &info, end);
     if (taken == kPoke && info.si_code == SI_TIMER) timer_has_expired(info);
     answer_leader_call();
     end_taking_in();

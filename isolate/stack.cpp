@@ -51,6 +51,17 @@ bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   return true;
 }
 
+void drop_deep_stack(const Thread& t) noexcept {
+  constexpr std::size_t kKept = 64u << 10;  // far below here
+  const auto here = page_floor(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
+  const auto low = reinterpret_cast<std::uintptr_t>(t.stack.low) + t.stack.guard_bytes;
+  if (t.stack.from_program || here < low || here >= reinterpret_cast<std::uintptr_t>(stack_top(t))) return;
+  unsigned char is_used = 0;
+  for (std::size_t depth = kKept; depth < here - low && !(is_used & 1); depth *= 4)  // a few looks, for most threads use little
+    raw_syscall(SYS_mincore, static_cast<long>(here - depth), kPage, as_long(&is_used));
+  if (is_used & 1) punch(low, here - kKept + kPage - low);
+}
+
 void guard_stack(const Thread& t) noexcept {
   const auto protect = [](const Stack& s, long protection) {
     if (s.guard_bytes) raw_syscall(SYS_mprotect, as_long(s.low), static_cast<long>(s.guard_bytes), protection);

@@ -14,6 +14,9 @@ bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept;
 /// In the new thread: makes the lowest pages inaccessible, in its own address space only, and those of its creator's stack accessible.
 void guard_stack(const Thread& t) noexcept;
 
+/// In a thread that ends: gives back what it has used deep down of a stack that is kept for the next one.
+void drop_deep_stack(const Thread& t) noexcept;
+
 inline std::byte* stack_top(const Thread& t) noexcept { return t.stack.low + t.stack.bytes; }
 
 }  // namespace mortise::isolate

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <atomic>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <pthread.h>
@@ -66,7 +65,6 @@ struct Thread {
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
   std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
-  siginfo_t put_off{};                   // a queued signal, until the end of a section (unbroken.hpp); si_signo 0: none
   LockCall lock_calls[kLockCalls];
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)

@@ -19,7 +19,11 @@ __thread int deep = 0;
 __thread bool is_put_off = false;
 __thread std::uint64_t mask_before = 0;
 
-constexpr int kFirstQueued = 34, kCarrier = 33;
+constexpr int kFirstQueued = 34, kLast = 64, kCarrier = 33;
+constexpr int kMost = kLast - kFirstQueued + 1;  // one of each number; more come only where the program has them nest
+
+constinit siginfo_t kept[kThreadsMax][kMost]{};
+__thread int kept_count = 0;
 
 void in_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
@@ -29,12 +33,12 @@ bool send_self(const siginfo_t& info) noexcept {
 
 /// False: nothing was kept, or it is pending as others are.
 bool send_carrier() noexcept {
-  if (!self || self->put_off.si_signo == 0) return false;
+  if (kept_count == 0) return false;
   siginfo_t carrier{};
   carrier.si_signo = kCarrier;
   carrier.si_code = SI_QUEUE;
   if (send_self(carrier)) return true;
-  send_self(std::exchange(self->put_off, siginfo_t{}));
+  while (kept_count > 0) send_self(kept[self->index][--kept_count]);
   return false;
 }
 
@@ -49,16 +53,16 @@ Unbroken::~Unbroken() {
   in_order();
   if (--deep > 0) return;
   in_order();
-  if (!is_put_off) return;  // and if it was, nothing has come since
+  if (!is_put_off || send_carrier()) return;  // and if it was, nothing has come since
   is_put_off = false;
-  if (!send_carrier()) restore_signals(mask_before);
+  restore_signals(mask_before);
 }
 
 bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept {
   if (deep == 0) return false;
   std::uint64_t mask;
   std::memcpy(&mask, &context.uc_sigmask, sizeof mask);
-  if (signal >= kFirstQueued && self && self->put_off.si_signo == 0) self->put_off = info;
+  if (signal >= kFirstQueued && self && kept_count < kMost) kept[self->index][kept_count++] = info;
   else if (!send_self(info)) return false;
   mask_before = mask;  // of several that came at once the first to have come is put off last, and it found the section's
   is_put_off = true;
@@ -68,9 +72,10 @@ bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept {
 }
 
 void handle_put_off(ucontext_t& context) {
-  if (!self || self->put_off.si_signo == 0) return;
-  siginfo_t info = std::exchange(self->put_off, siginfo_t{});
-  std::memcpy(&context.uc_sigmask, &mask_before, sizeof mask_before);
+  if (kept_count == 0) return;
+  if (std::exchange(is_put_off, false)) std::memcpy(&context.uc_sigmask, &mask_before, sizeof mask_before);
+  siginfo_t info = kept[self->index][--kept_count];
+  send_carrier();
   deliver_as_kernel(info, context);
 }
 

@@ -5,7 +5,8 @@
 //                        sends itself the signal again
 //
 // One of those that queue would come behind what has been queued meanwhile. It is kept instead, and at the end the thread sends itself the
-// runtime's signal, whose handler is the program's then.
+// runtime's signal, whose handler is the program's then. Of several numbers at once each is, and the last to be put off, which came first,
+// is the first to be handled: another such signal brings the next one into its handler, as the kernel stacks them.
 //
 // Blocking signals takes two system calls, longer than most of what is done inside. Here only a signal that really comes pays.
 #pragma once

@@ -37,6 +37,11 @@ def test_a_handler_from_before_that_blocks_all_signals(program, same_both_ways):
     assert same_both_ways([program("full_mask")]).out == "in a handler: x\n"
 
 
+def test_handlers_that_block_what_libc_keeps_for_itself(program, same_both_ways):
+    """Others wait for such a thread, and it for them."""
+    assert same_both_ways([program("own_masks")]).out == "done\n"
+
+
 def test_signals(program, same_both_ways):
     same_both_ways([program("signals")], times=5)
 
@@ -67,6 +72,10 @@ def test_signals_that_come_at_once(program, same_both_ways):
     assert same_both_ways([program("signals_at_once")]).out == "blocked: 0, wrong: 0\n"
 
 
+def test_queued_signals_of_two_kinds_at_once(program, same_both_ways):
+    assert same_both_ways([program("two_kinds")]).out == "wrong: 0\n"
+
+
 def test_signals_let_in_by_a_call(program, same_both_ways):
     """Their handlers may touch what is new to the thread; and such a call waits for a signalfd."""
     assert same_both_ways([program("masked_waits")], times=5).status == 0
@@ -84,6 +93,11 @@ def test_a_thread_reads_the_signals_of_the_program(program, same_both_ways):
 def test_threads_wait_in_epoll_for_the_signals_of_the_program(program, same_both_ways, how):
     """Whichever of them put the signalfd there, and whatever else is in it."""
     same_both_ways([program("epoll_signals"), how], times=10)
+
+
+def test_a_signal_that_comes_when_the_time_is_over(program, same_both_ways):
+    """It would be lost with the thread that has given up."""
+    assert same_both_ways([program("late_signals")]).out == "lost: 0\n"
 
 
 @pytest.mark.parametrize("how", ["sigwait", "read", "poll", "epoll"])

@@ -22,6 +22,11 @@ def test_synchronisation_objects(program, same_both_ways):
     assert done.status == 0 and not done.said
 
 
+def test_deadlines_out_of_all_bounds(program, same_both_ways):
+    """A thread would spin until what it waits for comes, or not wait at all."""
+    same_both_ways([program("deadlines")])
+
+
 def test_threads_made_by_several_threads_at_once(program, same_both_ways):
     """The first thread may make others while main does: what the runtime starts once must not be started twice."""
     assert same_both_ways([program("creators")], times=40).out == "made 80 failed 0\n"
@@ -37,6 +42,11 @@ def test_threads_made_while_something_is_done_in_all(program, isolated):
 
 def test_stacks_of_the_program(program, same_both_ways):
     same_both_ways([program("stacks")])
+
+
+def test_what_is_kept_of_deep_stacks(program, same_both_ways):
+    """A program whose threads come and go would keep the most that each of them ever used."""
+    assert same_both_ways([program("deep_stacks")]).out == ""
 
 
 def test_identity_of_threads(program, same_both_ways):
@@ -208,6 +218,11 @@ def test_mappings_of_files_that_change(program, same_both_ways):
     same_both_ways([program("file_views")])
 
 
+def test_mappings_at_addresses_of_the_programs_choosing(program, same_both_ways, tmp_path):
+    """Another thread saw the file that was there before, or zeros; memory was mapped over."""
+    assert same_both_ways([program("chosen"), tmp_path]).status == 0
+
+
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
     done = same_both_ways([program("record_locks"), tmp_path], times=5)
@@ -289,6 +304,14 @@ def test_any_child_of_any_thread(program, same_both_ways):
 
 def test_children_that_outlive_their_thread(program, same_both_ways):
     assert same_both_ways([program("orphans")], times=10).out.endswith("none left: 1, told: 1\n")
+
+
+def test_forking_without_a_descriptor_to_spare(program, same_both_ways):
+    assert same_both_ways([program("no_descriptors")]).out == "1 7\n1 4\n1 3\n"
+
+
+def test_who_takes_in_orphans_is_said_for_the_program(program, same_both_ways):
+    same_both_ways([program("adopts")])
 
 
 def test_children_that_the_program_traces(program, same_both_ways):
