@@ -155,7 +155,8 @@ def test_the_last_line_of_the_exceptions_need_not_end_and_may_come_from_elsewher
     assert (done.err, done.status) == ("", 10)
 
 
-@pytest.mark.parametrize("line", ["crime double_fre report", "crime double_free go_on", "crime double_free"])
+@pytest.mark.parametrize("line", ["crime double_fre report", "crime double_free go_on", "crime double_free",
+                                  "crime double_free ignore abort"])
 def test_exceptions_that_make_no_sense_are_told_of_and_change_nothing(tmp_path, line):
     (tmp_path / "exceptions").write_text(f"\n  # comment\n{line}\n")
     done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "exceptions"})
@@ -164,9 +165,11 @@ def test_exceptions_that_make_no_sense_are_told_of_and_change_nothing(tmp_path, 
     assert "fault=double_free" in fault and done.status == -signal.SIGABRT
 
 
-def test_exceptions_that_cannot_be_read_are_told_of_beside_the_fault(tmp_path):
-    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "none"})
-    assert done.err.startswith(f"mortise[hslabd] warning: cannot read {tmp_path}/none") and "fault=double_free" in done.err
+@pytest.mark.parametrize("name", ["none", "folder"])
+def test_exceptions_that_cannot_be_read_are_told_of_beside_the_fault(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / name})
+    assert done.err.startswith(f"mortise[hslabd] warning: cannot read {tmp_path}/{name}") and "fault=double_free" in done.err
     assert done.status == -signal.SIGABRT
 
 
