@@ -137,9 +137,9 @@ template <class H> MORTISE_HOT void* allocate_in_pool(H& h, Request r, std::uint
   return malloc(r.size);
 }
 
-template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
+template <bool kAmongOthers = false, class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
-  if constexpr (ReleasesAt<H>) return finish(h, p, h.release_at(*record_of<H>().state, p));
+  if constexpr (ReleasesAt<H>) return finish<kAmongOthers>(h, p, h.release_at(*record_of<H>().state, p));
   typename H::Thread* const t = thread_if_ready();
   return t && may_hit(h, p) && hit_below(h, *t, p);
 }
@@ -158,7 +158,7 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   return allocate<Miss>(r);
 }
 
-[[gnu::noinline]] void free_slow(void* p) noexcept {
+MORTISE_HOT void free_missed(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
   if (!ptr || hit_away(heap, thread_if_ready(), ptr)) return;
   const int error = errno;  // free leaves errno alone
@@ -177,9 +177,17 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   errno = error;
 }
 
+[[gnu::noinline]] void free_slow(void* p) noexcept { free_missed(p); }
+
 MORTISE_HOT void release(void* p) noexcept {
   if (hit(heap, static_cast<std::byte*>(p))) [[likely]] return;
   free_slow(p);
+}
+
+/// The same in functions that have work left: nothing of it is a call, so that the place of the release is theirs, the program's.
+MORTISE_HOT void release_among_others(void* p) noexcept {
+  if (hit<true>(heap, static_cast<std::byte*>(p))) [[likely]] return;
+  free_missed(p);
 }
 
 template <ChecksSizes H> [[gnu::noinline]] void check_and_release(H& h, void* p, std::size_t size, std::size_t align) noexcept {
@@ -213,14 +221,16 @@ MORTISE_COLD void* resize_foreign(void* p, std::size_t size, [[maybe_unused]] co
 
 /// The next step up when a block is too small or much too large: from hit to hit, in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
-  if (void* const q = moved_by_hit(heap, p, size, [](void* gone) { release(gone); })) return q;
+  if (void* const q = moved_by_hit(heap, p, size, [](void* gone) { release_among_others(gone); })) return q;
   if (!heap.holds(p)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
   if (size > kRequestMax) return fail(ENOMEM);
   const Block old = heap.measure(heap.block_of(p));
+  if (old.is_unsized()) [[unlikely]] return allocate({.size = size});  // not held: that has been told, and it stays as it is
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   const int error = errno;
-  void* const q = resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
+  void* const q = resized(heap, old, size, [](Request r) { return allocate(r); },
+                          [](void* gone) { release_among_others(gone); });
   if (q) errno = error;
   return q;
 }
@@ -232,7 +242,7 @@ MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept 
 }
 
 [[gnu::noinline]] void* release_for_null(void* p) noexcept {
-  release(p);
+  release_among_others(p);
   return nullptr;
 }
 
