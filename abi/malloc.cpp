@@ -81,10 +81,16 @@ template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align,
 /// Whether the card says that a pointer that cannot be another allocator's is a fault; otherwise it is passed on.
 template <class C> constexpr bool kRefusesForeign = requires { requires C::kRefusesForeign; };
 
-MORTISE_COLD void refuse_foreign(std::byte* p, const void* seen_at) noexcept {
-  if (Mappings{}.ground_of(p) == Ground::other) return;
+/// True: nobody is to be asked about it, and the program wants to go on.
+MORTISE_COLD bool refuses_foreign(std::byte* p, const void* seen_at) noexcept {
+  if (Mappings{}.ground_of(p) == Ground::other) return false;
   const Crime crime{.fault = Fault::invalid_free, .block = {p, 0}, .seen_at = seen_at};
   if (!goes_on_after(crime)) abort();
+  return true;
+}
+template <class C> MORTISE_HOT bool refuses(std::byte* p, const void* seen_at) noexcept {
+  if constexpr (kRefusesForeign<C>) return refuses_foreign(p, seen_at);
+  return false;
 }
 
 /// What to do on a miss: at the program's call of malloc or operator new, and within our own functions.
@@ -163,9 +169,10 @@ MORTISE_HOT void free_missed(void* p) noexcept {
   if (!ptr || hit_away(heap, thread_if_ready(), ptr)) return;
   const int error = errno;  // free leaves errno alone
   if (!heap.holds(ptr)) {
-    if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
-    events.foreign_frees.fetch_add(1, Order::relaxed);
-    next_free(p);
+    if (!refuses<Card>(ptr, mortise::call_site())) {
+      events.foreign_frees.fetch_add(1, Order::relaxed);
+      next_free(p);
+    }
   } else if (prepare_thread()) {
     Block b = heap.block_of(ptr);
     if constexpr (!kTakesUnsizedBlocks<Heap>)
@@ -214,9 +221,8 @@ template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size,
   release(p);
 }
 
-MORTISE_COLD void* resize_foreign(void* p, std::size_t size, [[maybe_unused]] const void* site) noexcept {
-  if constexpr (kRefusesForeign<Card>) refuse_foreign(static_cast<std::byte*>(p), site);
-  return next_realloc(p, size);
+MORTISE_COLD void* resize_foreign(std::byte* p, std::size_t size, const void* site) noexcept {
+  return refuses<Card>(p, site) ? allocate({.size = size}) : next_realloc(p, size);
 }
 
 /// The next step up when a block is too small or much too large: from hit to hit, in place, by moving pages, or by copying.
@@ -329,7 +335,7 @@ MORTISE_EXPORT void free_aligned_sized(void* p, std::size_t align, std::size_t n
 MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
   if (!ptr) return 0;
-  if (!heap.holds(ptr)) [[unlikely]] return next_usable_size(p);
+  if (!heap.holds(ptr)) [[unlikely]] return refuses<Card>(ptr, mortise::call_site()) ? 0 : next_usable_size(p);
   return heap.measure(heap.block_of(ptr)).size;
 }
 

@@ -50,8 +50,7 @@ bool split(const char* line, Words& words) noexcept {
 class Exceptions {
  public:
   Wish wish_for(const char* file, Fault fault, Wish otherwise) noexcept {
-    const long n = os::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_, sizeof program_ - 1);
-    program_[n > 0 ? n : 0] = 0;  // without a name: what is said of all programs
+    read_program();
     const long fd = os::syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
     Wish wish = otherwise;
     bool decided = false;
@@ -75,6 +74,15 @@ class Exceptions {
   }
 
  private:
+  /// Nothing where it cannot be told: then what is said of all programs holds.
+  void read_program() noexcept {
+    const long n = os::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_, sizeof program_ - 1);
+    constexpr char kGone[] = " (deleted)";  // by an upgrade, perhaps, while it runs
+    constexpr std::size_t kLength = sizeof kGone - 1;
+    std::size_t length = n > 0 ? static_cast<std::size_t>(n) : 0;
+    if (length > kLength && memcmp(program_ + length - kLength, kGone, kLength) == 0) length -= kLength;
+    program_[length] = 0;
+  }
   bool decides(const char* file, Fault fault, Wish& wish) const noexcept {
     Words words;
     const char* const first = line_ + strspn(line_, " \t\r");

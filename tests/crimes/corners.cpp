@@ -51,6 +51,12 @@ int free_on_a_threads_stack() {
   return 0;
 }
 
+int usable_size_on_the_stack() {
+  alignas(64) char local[256] = {};
+  printf("%zu\n", malloc_usable_size(hidden(as_told(local + 64))));
+  return 0;
+}
+
 /// Whether no two of many blocks overlap one another or `q`, and all keep what was written to them.
 bool is_sound(char* q, std::size_t n) {
   std::vector<char*> all;
@@ -106,6 +112,7 @@ constexpr struct {
     {"sized_delete_of_a_small_block_on_a_large_alignment", sized_delete_of_a_small_block_on_a_large_alignment},
     {"realloc_to_nothing_twice", realloc_to_nothing_twice},
     {"free_on_a_threads_stack", free_on_a_threads_stack},
+    {"usable_size_on_the_stack", usable_size_on_the_stack},
     {"realloc_of_a_released_block_and_on", realloc_of_a_released_block_and_on<100, 90>},
     {"realloc_of_a_released_large_block_and_on", realloc_of_a_released_block_and_on<1 << 20, 900'000>},
     {"realloc_inside_and_on", realloc_inside_and_on<200, 100>},

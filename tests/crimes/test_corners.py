@@ -60,6 +60,19 @@ def test_a_program_that_goes_on_after_a_wrong_realloc_has_a_sound_heap(name, cas
 
 
 @pytest.mark.parametrize("name", BOLD)
+@pytest.mark.parametrize("crime", ["free_global", "free_on_the_stack", "realloc_on_the_stack", "free_wild"])
+def test_a_program_that_goes_on_after_a_pointer_of_nobody_does_not_die_of_it_elsewhere(name, crime):
+    done = run([program("crimes", "crime"), crime], name, env={"MORTISE_ON_FAULT": "report"})
+    assert re.fullmatch(rf"mortise\[{name}\] fault=invalid_free ptr={done.out.split()[0]} .*\n", done.err), done.err
+    assert done.status == 0
+
+
+@pytest.mark.parametrize("name", BOLD)
+def test_the_size_of_a_pointer_of_nobody_is_not_asked_elsewhere(name):
+    assert_told(corner(name, "usable_size_on_the_stack"), name, "invalid_free")
+
+
+@pytest.mark.parametrize("name", BOLD)
 def test_a_pointer_that_cannot_be_looked_up_is_passed_on(name):
     done = corner(name, "foreign_without_descriptors")
     assert (done.status, done.err) == (0, "")

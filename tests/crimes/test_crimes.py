@@ -5,6 +5,7 @@ miss. docs/5-faults.md says the same in prose, `make bench-security` beside the 
 """
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,6 +147,17 @@ def test_exceptions_are_for_the_programs_they_name(tmp_path, line, told, status)
     (tmp_path / "exceptions").write_text(f"# who may do what\n{line}\n")
     done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "exceptions"})
     assert (done.err.count("fault="), done.status) == (told, status)
+
+
+def test_exceptions_are_for_programs_whose_file_is_gone_too(tmp_path):
+    """An upgrade replaces it while they run."""
+    (tmp_path / "exceptions").write_text("crime double_free ignore\n")
+    copy = shutil.copy(program("crimes", "crime"), tmp_path / "crime")
+    with open(copy, "rb") as file:
+        copy.unlink()
+        done = run([f"/proc/self/fd/{file.fileno()}", "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "exceptions"},
+                   pass_fds=[file.fileno()])
+    assert (done.err, done.status) == ("", 10)
 
 
 @pytest.mark.parametrize("text", ["crime double_free ignore", "crime double_free ignore\r\n"])
