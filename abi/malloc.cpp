@@ -11,10 +11,10 @@
 #include <new>
 
 #include "abi/affinity.hpp"
+#include "abi/foreign.hpp"
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
-#include "abi/places.hpp"
 #include "abi/release_at.hpp"
 #include "abi/resize.hpp"
 #include "mortise/os/facts.hpp"
@@ -46,7 +46,8 @@ MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
   return b;
 }
 
-[[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
+/// Inlined where work is left to do afterwards, so that the places of allocations are still the program's.
+MORTISE_HOT static void* allocate_missed(std::size_t size, std::size_t align, bool zeroed) noexcept {
   const Request r = {.size = size, .align = align, .zeroed = zeroed};
   if (std::byte* const p = hit_away(heap, thread_if_ready(), r)) return p;
   if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
@@ -54,6 +55,10 @@ MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
   if (!b && settings.limit && size <= settings.limit) b = allocate_at_limit(r);
   leave_if_ended();
   return b ? b.ptr : fail(ENOMEM);
+}
+
+[[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
+  return allocate_missed(size, align, zeroed);
 }
 
 /// The same for heaps that look at the caller, whose registers lie below `site`.
@@ -70,7 +75,7 @@ namespace {
 
 /// A miss of operator new: what is to be done without memory is decided in new.cpp.
 template <bool kMayThrow> [[gnu::noinline]] void* new_slow(std::size_t size, std::size_t align, bool) {
-  void* p = is_power_of_two(align) ? allocate_slow(size, align, false) : nullptr;
+  void* p = is_power_of_two(align) ? allocate_missed(size, align, false) : nullptr;
   return p ? p : new_failed(size, align, kMayThrow);
 }
 template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align, bool, const void* site) {
@@ -78,24 +83,16 @@ template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align,
   return p ? p : new_failed(size, align, kMayThrow);
 }
 
-/// Whether the card says that a pointer that cannot be another allocator's is a fault; otherwise it is passed on.
-template <class C> constexpr bool kRefusesForeign = requires { requires C::kRefusesForeign; };
-
-/// True: nobody is to be asked about it, and the program wants to go on.
-MORTISE_COLD bool refuses_foreign(std::byte* p, const void* seen_at) noexcept {
-  if (Mappings{}.ground_of(p) == Ground::other) return false;
-  const Crime crime{.fault = Fault::invalid_free, .block = {p, 0}, .seen_at = seen_at};
-  if (!goes_on_after(crime)) abort();
-  return true;
-}
-template <class C> MORTISE_HOT bool refuses(std::byte* p, const void* seen_at) noexcept {
-  if constexpr (kRefusesForeign<C>) return refuses_foreign(p, seen_at);
-  return false;
-}
-
 /// What to do on a miss: at the program's call of malloc or operator new, and within our own functions.
 struct Malloc {
   static constexpr auto kInside = allocate_slow;
+  static constexpr auto kAtCall = allocate_slow_at;
+};
+/// In functions that have work left.
+struct MallocAmongOthers {
+  static constexpr auto kInside = [](std::size_t size, std::size_t align, bool zeroed) noexcept {
+    return allocate_missed(size, align, zeroed);
+  };
   static constexpr auto kAtCall = allocate_slow_at;
 };
 template <bool kMayThrow> struct New {
@@ -235,7 +232,7 @@ MORTISE_COLD void* resize_foreign(std::byte* p, std::size_t size, const void* si
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   const int error = errno;
-  void* const q = resized(heap, old, size, [](Request r) { return allocate(r); },
+  void* const q = resized(heap, old, size, [](Request r) { return allocate<MallocAmongOthers>(r); },
                           [](void* gone) { release_among_others(gone); });
   if (q) errno = error;
   return q;

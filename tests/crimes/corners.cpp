@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -54,6 +55,33 @@ int free_on_a_threads_stack() {
 int usable_size_on_the_stack() {
   alignas(64) char local[256] = {};
   printf("%zu\n", malloc_usable_size(hidden(as_told(local + 64))));
+  return 0;
+}
+
+/// One that lies alone, at its page's end: others have a tail there.
+template <class Make> char* sampled(Make make, void (*give)(void*)) {
+  int ends[2];
+  if (pipe(ends)) return nullptr;
+  const auto is_readable = [&ends](const char* at) {
+    char byte;
+    return write(ends[1], hidden(at), 1) == 1 && read(ends[0], &byte, 1) == 1;
+  };
+  for (int i = 0; i < 20'000'000; ++i) {
+    char* const p = make();
+    if (reinterpret_cast<uintptr_t>(p + 64) % 4096 == 0 && !is_readable(hidden(p) + 64)) return as_told(p);
+    give(p);
+  }
+  return nullptr;
+}
+int new_of_a_sampled_block() {
+  const auto give = [](void* p) { ::operator delete(p); };
+  char* const p = sampled([] { return static_cast<char*>(::operator new(hidden(std::size_t{64}))); }, give);
+  for (int i = 0; i < 2; ++i) give(hidden(p));
+  return 0;
+}
+int realloc_to_a_sampled_block() {
+  char* const p = sampled([] { return static_cast<char*>(realloc(malloc(hidden(std::size_t{16})), hidden(std::size_t{64}))); }, free);
+  for (int i = 0; i < 2; ++i) release(p);
   return 0;
 }
 
@@ -112,6 +140,8 @@ constexpr struct {
     {"sized_delete_of_a_small_block_on_a_large_alignment", sized_delete_of_a_small_block_on_a_large_alignment},
     {"realloc_to_nothing_twice", realloc_to_nothing_twice},
     {"free_on_a_threads_stack", free_on_a_threads_stack},
+    {"new_of_a_sampled_block", new_of_a_sampled_block},
+    {"realloc_to_a_sampled_block", realloc_to_a_sampled_block},
     {"usable_size_on_the_stack", usable_size_on_the_stack},
     {"realloc_of_a_released_block_and_on", realloc_of_a_released_block_and_on<100, 90>},
     {"realloc_of_a_released_large_block_and_on", realloc_of_a_released_block_and_on<1 << 20, 900'000>},

@@ -11,7 +11,7 @@ import pytest
 from support.allocators import NAMES, program, run
 
 GUARDED = [name for name in ("hslabd", "tlsfccsd", "hslab_hardened") if name in NAMES]
-TAILED = [name for name in ("wfslabs", "tlsfccsd", "hslab_hardened") if name in NAMES]
+TAILED = [name for name in ("tlsfccsd", "hslab_hardened") if name in NAMES]
 BOLD = ["hslab_hardened"] if "hslab_hardened" in NAMES else []
 
 
@@ -43,6 +43,15 @@ def test_a_realloc_to_nothing_is_the_programs_own_release(name):
     assert_told(done, name, "double_free")
     places = re.findall(r" (?:freed|seen)_at=(\S+)", done.err)
     assert len(places) == 2 and all(place.rpartition("+")[0].endswith("corners") for place in places), done.err
+
+
+@pytest.mark.parametrize("name", BOLD)
+@pytest.mark.parametrize("case", ["new_of_a_sampled_block", "realloc_to_a_sampled_block"])
+def test_a_sampled_blocks_allocation_is_the_programs_own(name, case):
+    done = corner(name, case)
+    assert_told(done, name, "double_free")
+    places = re.findall(r" (?:allocated|freed|seen)_at=(\S+)", done.err)
+    assert len(places) == 3 and all(place.rpartition("+")[0].endswith("corners") for place in places), done.err
 
 
 @pytest.mark.parametrize("name", BOLD)

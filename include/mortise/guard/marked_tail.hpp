@@ -58,7 +58,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
     static constexpr BlockFacts kFacts = facts_of<Below>().shared();
-    static constexpr bool kExactSizes = true, kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
+    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true;
+    static constexpr bool kHitsAlone = requires { requires Below::kHitsAlone; };
     static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 

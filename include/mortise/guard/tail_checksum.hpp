@@ -9,11 +9,11 @@
 // The block ends where the request ended, to the byte: what its class has beyond is the slack, and the first kWatched bytes of
 // it are a canary. So the first byte past the end is watched, whatever the class.
 //
-// release: 1. the last word, xor the tag of ptr, must be a length in its upper half, no longer than the block, and zero below; 2. the
-// canary must be whole. Miss rate of a write that is not aimed at the secret: 2^-63 when it changes all of the last word; 1/255 when it
-// changes just the byte in its middle, which then may tell of no slack. When it changes only k bytes of the canary it is found unless
-// it writes the very bytes that are there (1/255 for one random byte). Bytes between
-// those and the last word are not watched, nor a block's neighbours before its start.
+// release: 1. the last word, xor the tag of ptr, must be a length in its upper 16 bits, no longer than the block, and zero below; 2. the
+// canary must be whole. Miss rate of a write that is not aimed at the secret: 2^-48 when it reaches the last word; when it changes
+// only k bytes of the canary it is found unless it writes the very bytes that are there (1/255 for one random byte). Bytes between
+// those and the last word are not watched, nor a block's neighbours before its start. A slack of more than 64 KiB counts as that:
+// small blocks on alignments beyond 16 KiB, and large ones that were made smaller in place, end later than their requests.
 //
 // When the OnFault slot goes on, the block is released as if it were whole.
 // Takes 8 bytes a block. Progress: as below. Source: canaries as in [Cowan98]; a checksum at the tail as in [Mortise24].
@@ -192,7 +192,7 @@ struct TailChecksum {
     }
 
    private:
-    static constexpr std::size_t kSlackMax = 0x7fff'ffff;
+    static constexpr std::size_t kSlackMax = 0xffff;
     static constexpr std::uint64_t kMask[9] = {0, 0xff, 0xffff, 0xff'ffff, 0xffff'ffff, 0xff'ffff'ffff, 0xffff'ffff'ffff,
                                                0xff'ffff'ffff'ffff, ~std::uint64_t{0}};
 
@@ -234,13 +234,13 @@ struct TailChecksum {
       std::byte* const end = tail - slack;
       std::memcpy(end, &canary_, sizeof canary_);
       if constexpr (kWatched > 8) std::memcpy(end + 8 < tail ? end + 8 : tail, &canary_, sizeof canary_);
-      const std::uint64_t word = tag_.of(address_of(outer.ptr)) ^ (std::uint64_t{slack} << 32);
+      const std::uint64_t word = tag_.of(address_of(outer.ptr)) ^ (std::uint64_t{slack} << 48);
       std::memcpy(tail, &word, sizeof word);
       return {outer.ptr, static_cast<std::size_t>(tail - outer.ptr) - slack, outer.class_index()};
     }
     /// What the last word says: the slack, or, when it is not whole, more than any block has.
     MORTISE_HOT std::uint64_t slack_told_by(Block outer) const noexcept {
-      return std::rotl(load(outer.end() - kTail) ^ tag_.of(address_of(outer.ptr)), 32);
+      return std::rotl(load(outer.end() - kTail) ^ tag_.of(address_of(outer.ptr)), 16);
     }
     /// No jump depends on how long the slack is: sizes are mixed, and it would be mispredicted.
     MORTISE_HOT bool is_whole(Block outer) const noexcept {
