@@ -11,10 +11,10 @@
 #include <new>
 
 #include "abi/affinity.hpp"
+#include "abi/foreign.hpp"
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
-#include "abi/places.hpp"
 #include "abi/release_at.hpp"
 #include "abi/resize.hpp"
 #include "mortise/os/facts.hpp"
@@ -46,7 +46,8 @@ MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
   return b;
 }
 
-[[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
+/// Inlined where work is left to do afterwards, so that the places of allocations are still the program's.
+MORTISE_HOT static void* allocate_missed(std::size_t size, std::size_t align, bool zeroed) noexcept {
   const Request r = {.size = size, .align = align, .zeroed = zeroed};
   if (std::byte* const p = hit_away(heap, thread_if_ready(), r)) return p;
   if (size > kRequestMax || !prepare_thread()) return fail(ENOMEM);
@@ -54,6 +55,10 @@ MORTISE_COLD static Block allocate_at_limit(Request r) noexcept {
   if (!b && settings.limit && size <= settings.limit) b = allocate_at_limit(r);
   leave_if_ended();
   return b ? b.ptr : fail(ENOMEM);
+}
+
+[[gnu::noinline]] void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept {
+  return allocate_missed(size, align, zeroed);
 }
 
 /// The same for heaps that look at the caller, whose registers lie below `site`.
@@ -70,7 +75,7 @@ namespace {
 
 /// A miss of operator new: what is to be done without memory is decided in new.cpp.
 template <bool kMayThrow> [[gnu::noinline]] void* new_slow(std::size_t size, std::size_t align, bool) {
-  void* p = is_power_of_two(align) ? allocate_slow(size, align, false) : nullptr;
+  void* p = is_power_of_two(align) ? allocate_missed(size, align, false) : nullptr;
   return p ? p : new_failed(size, align, kMayThrow);
 }
 template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align, bool, const void* site) {
@@ -78,18 +83,16 @@ template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align,
   return p ? p : new_failed(size, align, kMayThrow);
 }
 
-/// Whether the card says that a pointer that cannot be another allocator's is a fault; otherwise it is passed on.
-template <class C> constexpr bool kRefusesForeign = requires { requires C::kRefusesForeign; };
-
-MORTISE_COLD void refuse_foreign(std::byte* p, const void* seen_at) noexcept {
-  if (Mappings{}.ground_of(p) == Ground::other) return;
-  const Crime crime{.fault = Fault::invalid_free, .block = {p, 0}, .seen_at = seen_at};
-  if (!goes_on_after(crime)) abort();
-}
-
 /// What to do on a miss: at the program's call of malloc or operator new, and within our own functions.
 struct Malloc {
   static constexpr auto kInside = allocate_slow;
+  static constexpr auto kAtCall = allocate_slow_at;
+};
+/// In functions that have work left.
+struct MallocAmongOthers {
+  static constexpr auto kInside = [](std::size_t size, std::size_t align, bool zeroed) noexcept {
+    return allocate_missed(size, align, zeroed);
+  };
   static constexpr auto kAtCall = allocate_slow_at;
 };
 template <bool kMayThrow> struct New {
@@ -137,9 +140,9 @@ template <class H> MORTISE_HOT void* allocate_in_pool(H& h, Request r, std::uint
   return malloc(r.size);
 }
 
-template <class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
+template <bool kAmongOthers = false, class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
-  if constexpr (ReleasesAt<H>) return finish(h, p, h.release_at(*record_of<H>().state, p));
+  if constexpr (ReleasesAt<H>) return finish<kAmongOthers>(h, p, h.release_at(*record_of<H>().state, p));
   typename H::Thread* const t = thread_if_ready();
   return t && may_hit(h, p) && hit_below(h, *t, p);
 }
@@ -158,14 +161,15 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   return allocate<Miss>(r);
 }
 
-[[gnu::noinline]] void free_slow(void* p) noexcept {
+MORTISE_HOT void free_missed(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
   if (!ptr || hit_away(heap, thread_if_ready(), ptr)) return;
   const int error = errno;  // free leaves errno alone
   if (!heap.holds(ptr)) {
-    if constexpr (kRefusesForeign<Card>) refuse_foreign(ptr, mortise::call_site());
-    events.foreign_frees.fetch_add(1, Order::relaxed);
-    next_free(p);
+    if (!refuses<Card>(ptr, mortise::call_site())) {
+      events.foreign_frees.fetch_add(1, Order::relaxed);
+      next_free(p);
+    }
   } else if (prepare_thread()) {
     Block b = heap.block_of(ptr);
     if constexpr (!kTakesUnsizedBlocks<Heap>)
@@ -177,9 +181,17 @@ template <class Miss = Malloc> MORTISE_HOT void* allocate_here(Request r) noexce
   errno = error;
 }
 
+[[gnu::noinline]] void free_slow(void* p) noexcept { free_missed(p); }
+
 MORTISE_HOT void release(void* p) noexcept {
   if (hit(heap, static_cast<std::byte*>(p))) [[likely]] return;
   free_slow(p);
+}
+
+/// The same in functions that have work left: nothing of it is a call, so that the place of the release is theirs, the program's.
+MORTISE_HOT void release_among_others(void* p) noexcept {
+  if (hit<true>(heap, static_cast<std::byte*>(p))) [[likely]] return;
+  free_missed(p);
 }
 
 template <ChecksSizes H> [[gnu::noinline]] void check_and_release(H& h, void* p, std::size_t size, std::size_t align) noexcept {
@@ -206,21 +218,22 @@ template <class H = Heap> MORTISE_HOT void release_as(void* p, std::size_t size,
   release(p);
 }
 
-MORTISE_COLD void* resize_foreign(void* p, std::size_t size, [[maybe_unused]] const void* site) noexcept {
-  if constexpr (kRefusesForeign<Card>) refuse_foreign(static_cast<std::byte*>(p), site);
-  return next_realloc(p, size);
+MORTISE_COLD void* resize_foreign(std::byte* p, std::size_t size, const void* site) noexcept {
+  return refuses<Card>(p, site) ? allocate({.size = size}) : next_realloc(p, size);
 }
 
 /// The next step up when a block is too small or much too large: from hit to hit, in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
-  if (void* const q = moved_by_hit(heap, p, size, [](void* gone) { release(gone); })) return q;
+  if (void* const q = moved_by_hit(heap, p, size, [](void* gone) { release_among_others(gone); })) return q;
   if (!heap.holds(p)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
   if (size > kRequestMax) return fail(ENOMEM);
   const Block old = heap.measure(heap.block_of(p));
+  if (old.is_unsized()) [[unlikely]] return allocate({.size = size});  // not held: that has been told, and it stays as it is
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   const int error = errno;
-  void* const q = resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
+  void* const q = resized(heap, old, size, [](Request r) { return allocate<MallocAmongOthers>(r); },
+                          [](void* gone) { release_among_others(gone); });
   if (q) errno = error;
   return q;
 }
@@ -232,7 +245,7 @@ MORTISE_HOT void* allocate_zeroed(std::size_t count, std::size_t size) noexcept 
 }
 
 [[gnu::noinline]] void* release_for_null(void* p) noexcept {
-  release(p);
+  release_among_others(p);
   return nullptr;
 }
 
@@ -319,7 +332,7 @@ MORTISE_EXPORT void free_aligned_sized(void* p, std::size_t align, std::size_t n
 MORTISE_EXPORT std::size_t malloc_usable_size(void* p) noexcept {
   auto* ptr = static_cast<std::byte*>(p);
   if (!ptr) return 0;
-  if (!heap.holds(ptr)) [[unlikely]] return next_usable_size(p);
+  if (!heap.holds(ptr)) [[unlikely]] return refuses<Card>(ptr, mortise::call_site()) ? 0 : next_usable_size(p);
   return heap.measure(heap.block_of(ptr)).size;
 }
 

@@ -19,7 +19,7 @@ struct Place {
 };
 
 /// What lies at an address that is none of the heap's.
-enum class Ground { nothing, file, stack, other };
+enum class Ground { nothing, file, stack, other };  // `other` where nobody can tell
 
 /// Looks up `n` places at once. One pass over the file; never allocates, async-signal-safe. O(mappings).
 class Mappings {
@@ -28,27 +28,34 @@ class Mappings {
     each_line([&] { consider(places, n); });
   }
 
-  /// Where a pointer lies: in a file's mapping or the zeroed data behind it, on the main thread's stack, in other memory, or in none.
+  /// Where a pointer lies: in a file's mapping or the zeroed data behind it, on the stack of the main thread or of the one that asks,
+  /// in other memory, or in none.
   Ground ground_of(const void* p) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(p);
+    // What a thread has on its stack now lies between these two, when one mapping holds both.
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    const auto top = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
     Ground found = Ground::nothing;
     std::uintptr_t file_end = 0;
-    each_line([&] {
+    const bool is_told = each_line([&] {
       const char* at = line_;
       const std::uintptr_t begin = number(at);
       ++at;
       const std::uintptr_t end = number(at);
       const bool is_file = strchr(at, '/') || (begin == file_end && !strchr(at, '['));
       if (is_file) file_end = end;
-      if (address >= begin && address < end) found = is_file ? Ground::file : strstr(at, "[stack]") ? Ground::stack : Ground::other;
+      if (address < begin || address >= end) return;
+      const bool is_stack = strstr(at, "[stack]") || (begin <= here && here <= address && address < top && top <= end);
+      found = is_file ? Ground::file : is_stack ? Ground::stack : Ground::other;
     });
-    return found;
+    return is_told ? found : Ground::other;
   }
 
  private:
-  template <class Each> void each_line(Each&& each) noexcept {
+  /// False when the system does not let the file be read to its end.
+  template <class Each> bool each_line(Each&& each) noexcept {
     const long fd = os::syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
+    if (fd < 0) return false;
     long got;
     while ((got = os::syscall(SYS_read, fd, buffer_, sizeof buffer_)) > 0) {
       for (long i = 0; i < got; ++i) {
@@ -62,6 +69,7 @@ class Mappings {
       }
     }
     os::syscall(SYS_close, fd);
+    return got == 0;
   }
   static std::uintptr_t number(const char*& at) noexcept {
     std::uintptr_t value = 0;

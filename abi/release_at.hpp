@@ -20,7 +20,7 @@ template <class H> concept ReleasesAtBySize = ReleasesAt<H> && requires(H& h, ty
   { h.release_at_of_size(t, p, n) } noexcept -> std::same_as<Tried>;
 };
 
-template <ReleasesAt H> [[gnu::noinline]] void release_checked(H& h, std::byte* p) noexcept {
+template <ReleasesAt H> MORTISE_HOT void release_checked_inline(H& h, std::byte* p) noexcept {
   const int error = errno;  // free leaves errno alone
   if (prepare_thread()) {
     h.release_checked(thread(), p);
@@ -30,9 +30,15 @@ template <ReleasesAt H> [[gnu::noinline]] void release_checked(H& h, std::byte* 
   errno = error;
 }
 
-/// False: nothing has happened to the block.
-template <ReleasesAt H> MORTISE_HOT bool finish(H& h, std::byte* p, Tried tried) noexcept {
-  if (tried == Tried::checked) [[unlikely]] release_checked(h, p);
+template <ReleasesAt H> [[gnu::noinline]] void release_checked(H& h, std::byte* p) noexcept { release_checked_inline(h, p); }
+
+/// False: nothing has happened to the block. `kAmongOthers`: in functions that have work left, of which a call would be the place that a
+/// report names.
+template <bool kAmongOthers = false, ReleasesAt H> MORTISE_HOT bool finish(H& h, std::byte* p, Tried tried) noexcept {
+  if (tried == Tried::checked) [[unlikely]] {
+    if constexpr (kAmongOthers) release_checked_inline(h, p);
+    else release_checked(h, p);
+  }
   return tried != Tried::refused;
 }
 

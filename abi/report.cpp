@@ -42,39 +42,47 @@ bool split(const char* line, Words& words) noexcept {
     line += words.length[i] = strcspn(line, " \t\r#");
     if (!words.length[i]) return false;
   }
-  return true;
+  line += strspn(line, " \t\r");
+  return !*line || *line == '#';
 }
 
 /// The first line of the file that names this program and this fault decides.
 class Exceptions {
  public:
   Wish wish_for(const char* file, Fault fault, Wish otherwise) noexcept {
-    const long n = os::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_, sizeof program_ - 1);
+    read_program();
     const long fd = os::syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && abi::settings.exceptions[0]) abi::warn_of_file("cannot read ", file);
-    if (fd < 0 || n <= 0) return otherwise;
-    program_[n] = 0;
     Wish wish = otherwise;
     bool decided = false;
     std::size_t length = 0;
-    long got;
+    long got = fd;
     const auto end_line = [&] {
       line_[length] = 0;
       length = 0;
       return decides(file, fault, wish);
     };
-    while (!decided && (got = os::syscall(SYS_read, fd, buffer_, sizeof buffer_)) > 0) {
+    while (fd >= 0 && !decided && (got = os::syscall(SYS_read, fd, buffer_, sizeof buffer_)) > 0) {
       for (long i = 0; i < got && !decided; ++i) {
         if (buffer_[i] == '\n') decided = end_line();
         else if (length < sizeof line_ - 1) line_[length++] = buffer_[i];
       }
     }
-    if (!decided) end_line();  // the last line need not end
-    os::syscall(SYS_close, fd);
+    if (got < 0 && abi::settings.exceptions[0]) abi::warn_of_file("cannot read ", file);
+    if (got == 0) end_line();  // the last line need not end
+    if (fd >= 0) os::syscall(SYS_close, fd);
     return wish;
   }
 
  private:
+  /// Nothing where it cannot be told: then what is said of all programs holds.
+  void read_program() noexcept {
+    const long n = os::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_, sizeof program_ - 1);
+    constexpr char kGone[] = " (deleted)";  // by an upgrade, perhaps, while it runs
+    constexpr std::size_t kLength = sizeof kGone - 1;
+    std::size_t length = n > 0 ? static_cast<std::size_t>(n) : 0;
+    if (length > kLength && memcmp(program_ + length - kLength, kGone, kLength) == 0) length -= kLength;
+    program_[length] = 0;
+  }
   bool decides(const char* file, Fault fault, Wish& wish) const noexcept {
     Words words;
     const char* const first = line_ + strspn(line_, " \t\r");

@@ -29,16 +29,17 @@ template <class H> MORTISE_HOT void* moved_by_hit(H& h, std::byte* p, std::size_
   if (kSizesExactly<H> || size > kGrowingBytesOf<H> || !near.holds(p)) return nullptr;
   Block old = near.block_of(p);
   if (old.size_class == kNoClass) return nullptr;
-  old = near.measure(old);
   const Block b = hit_with_thread(h, {.size = size});
   if (!b) [[unlikely]] return nullptr;
+  old = near.measure(old);  // after all else that may fail: what it tells of is told once
+  if (old.is_unsized()) [[unlikely]] return b.ptr;  // not held: that has been told, and it stays as it is
   memcpy(b.ptr, p, size < old.size ? size : old.size);
   release(p);
   return b.ptr;
 }
 
 /// After `prepare_thread`. Null without memory for more, and the block stays; there is always room for less. O(bytes) where it is copied.
-template <class H> void* resized(H& h, Block old, std::size_t size, auto allocate, auto release) noexcept {
+template <class H> MORTISE_HOT void* resized(H& h, Block old, std::size_t size, auto allocate, auto release) noexcept {
   const bool is_larger = size > old.size;
   Block b{}, fresh{};
   if (kSizesExactly<H> || old.size_class == kNoClass) b = resize_below(h, thread(), old, size);

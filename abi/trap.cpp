@@ -4,6 +4,7 @@
 #include <ucontext.h>
 
 #include "abi/heap.hpp"
+#include "mortise/os/syscall.hpp"
 
 namespace mortise::abi {
 namespace {
@@ -25,7 +26,8 @@ template <class H> bool is_explained(H& h, const void* at, Crime& crime) noexcep
 [[maybe_unused]] void on_trap(int signal, siginfo_t* info, void* context) noexcept {
   Crime crime{};
   const struct sigaction& old = before[signal == SIGBUS];
-  if (is_explained(heap, info->si_addr, crime)) {
+  const bool is_sent = info->si_code <= 0;  // by raise or kill: no access, and no instruction that would run again
+  if (!is_sent && is_explained(heap, info->si_addr, crime)) {
     // Places are return addresses, behind the instruction.
     crime.seen_at = static_cast<const char*>(program_counter(static_cast<ucontext_t*>(context))) + 1;
     tell(crime);
@@ -33,11 +35,14 @@ template <class H> bool is_explained(H& h, const void* at, Crime& crime) noexcep
     return old.sa_sigaction(signal, info, context);
   } else if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) {
     return old.sa_handler(signal);
+  } else if (is_sent && old.sa_handler == SIG_IGN) {
+    return;
   }
   // The instruction runs again and ends the program, where a core file and a debugger see it.
   struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   sigaction(signal, &standard, nullptr);
+  if (is_sent) os::syscall(SYS_tgkill, os::syscall(SYS_getpid), os::syscall(SYS_gettid), signal);
 }
 
 [[gnu::constructor(102)]] void watch_traps() noexcept {
@@ -75,7 +80,7 @@ using namespace mortise;
 using namespace mortise::abi;
 
 /// Checks every block that the program holds, reports each that is damaged, and returns how many there are; -1 where the
-/// allocator has no checksums. The program's other threads must not allocate or free meanwhile.
+/// allocator has no checksums, or cannot walk (wfslabs). The program's other threads must not allocate or free meanwhile.
 extern "C" MORTISE_EXPORT long mortise_check_heap() noexcept {
   return check_all(heap);
 }

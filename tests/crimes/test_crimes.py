@@ -5,6 +5,7 @@ miss. docs/5-faults.md says the same in prose, `make bench-security` beside the 
 """
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,6 +149,17 @@ def test_exceptions_are_for_the_programs_they_name(tmp_path, line, told, status)
     assert (done.err.count("fault="), done.status) == (told, status)
 
 
+def test_exceptions_are_for_programs_whose_file_is_gone_too(tmp_path):
+    """An upgrade replaces it while they run."""
+    (tmp_path / "exceptions").write_text("crime double_free ignore\n")
+    copy = shutil.copy(program("crimes", "crime"), tmp_path / "crime")
+    with open(copy, "rb") as file:
+        copy.unlink()
+        done = run([f"/proc/self/fd/{file.fileno()}", "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "exceptions"},
+                   pass_fds=[file.fileno()])
+    assert (done.err, done.status) == ("", 10)
+
+
 @pytest.mark.parametrize("text", ["crime double_free ignore", "crime double_free ignore\r\n"])
 def test_the_last_line_of_the_exceptions_need_not_end_and_may_come_from_elsewhere(tmp_path, text):
     (tmp_path / "exceptions").write_bytes(text.encode())
@@ -155,7 +167,8 @@ def test_the_last_line_of_the_exceptions_need_not_end_and_may_come_from_elsewher
     assert (done.err, done.status) == ("", 10)
 
 
-@pytest.mark.parametrize("line", ["crime double_fre report", "crime double_free go_on", "crime double_free"])
+@pytest.mark.parametrize("line", ["crime double_fre report", "crime double_free go_on", "crime double_free",
+                                  "crime double_free ignore abort"])
 def test_exceptions_that_make_no_sense_are_told_of_and_change_nothing(tmp_path, line):
     (tmp_path / "exceptions").write_text(f"\n  # comment\n{line}\n")
     done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "exceptions"})
@@ -164,9 +177,11 @@ def test_exceptions_that_make_no_sense_are_told_of_and_change_nothing(tmp_path, 
     assert "fault=double_free" in fault and done.status == -signal.SIGABRT
 
 
-def test_exceptions_that_cannot_be_read_are_told_of_beside_the_fault(tmp_path):
-    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / "none"})
-    assert done.err.startswith(f"mortise[hslabd] warning: cannot read {tmp_path}/none") and "fault=double_free" in done.err
+@pytest.mark.parametrize("name", ["none", "folder"])
+def test_exceptions_that_cannot_be_read_are_told_of_beside_the_fault(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    done = run([program("crimes", "crime"), "double_free"], "hslabd", env={"MORTISE_EXCEPTIONS": tmp_path / name})
+    assert done.err.startswith(f"mortise[hslabd] warning: cannot read {tmp_path}/{name}") and "fault=double_free" in done.err
     assert done.status == -signal.SIGABRT
 
 

@@ -5,8 +5,12 @@
 
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/size_check.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -59,6 +63,65 @@ TEST(SampledGuards, AFaultIsAnsweredWithoutTheLock) {
     Crime crime{};
     EXPECT_TRUE(h.explain(b.ptr, crime));
     EXPECT_EQ(crime.fault, Fault::use_after_free);
+  });
+}
+
+std::optional<Crime> told;
+void note(const Crime& crime) noexcept { told = crime; }
+using Noting = SampledGuards<1, 8, 0, on_fault::CallBack<note>>;
+using Walked = Stack<Join<Layers<Noting, SizeCheck<>, MarkedTail<>>, HslabOver<BlockMarks<>, MmapHeap<>>>>;
+
+/// One alone at its page's start lies on every alignment that there is.
+TEST(SampledGuards, ADeleteNamesTheAlignmentThatWasAskedFor) {
+  Stage<Walked> stage;
+  stage.as(0, [](Walked& h, auto& t) {
+    for (const std::size_t align : {16, 64, 256}) {
+      const Block b = h.allocate(t, {.size = 100, .align = align});
+      Crime crime{};
+      ASSERT_TRUE(h.explain(b.ptr, crime)) << "a sampled one";
+      told.reset();
+      for (const std::size_t right : {std::size_t{1}, std::size_t{16}, align}) h.check_size(b.ptr, 100, right);
+      EXPECT_FALSE(told) << align;
+      h.check_size(b.ptr, 100, 2 * align);
+      ASSERT_TRUE(told) << align;
+      EXPECT_EQ(told->fault, Fault::align_mismatch);
+      EXPECT_NE(told->seen_at, nullptr);
+      h.check_size(b.ptr, 101, align);
+      EXPECT_EQ(told->fault, Fault::size_mismatch);
+      h.release(t, b);
+    }
+  });
+}
+
+TEST(SampledGuards, ACheckOfTheHeapLooksBehindThemToo) {
+  Stage<Walked> stage;
+  stage.as(0, [](Walked& h, auto& t) {
+    std::vector<Block> held;
+    for (int i = 0; i < 8; ++i) held.push_back(h.allocate(t, {.size = 100}));
+    told.reset();
+    EXPECT_EQ(h.check_all(t), 0u);
+    EXPECT_FALSE(told);
+    for (const Block b : held)
+      if (address_of(b.ptr + 100) % 4096) b.ptr[100] ^= std::byte{1};  // where there is a byte to write at all
+    EXPECT_EQ(h.check_all(t), held.size());
+    EXPECT_EQ(told->fault, Fault::tail_overwritten);
+    EXPECT_EQ(told->block.size, 100u);
+    for (const Block b : held) h.release(t, b);
+  });
+}
+
+/// More than half a page behind the end, where the next slot has had no block yet.
+TEST(SampledGuards, AnAccessFarBehindABlockIsExplainedByTheOneThatThereIs) {
+  Stage<Every> stage;
+  stage.as(0, [](Every& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 4096});
+    for (const std::size_t beyond : {0, 2000, 3000, 4095}) {
+      Crime crime{};
+      ASSERT_TRUE(h.explain(b.ptr + 4096 + beyond, crime)) << beyond;
+      EXPECT_EQ(crime.fault, Fault::out_of_bounds);
+      EXPECT_EQ(crime.block.ptr, b.ptr);
+    }
+    h.release(t, b);
   });
 }
 

@@ -53,6 +53,25 @@ TEST(SizeCheck, ASizedHitIsOfThatSizeAndWhole) {
     });
 }
 
+/// Also of what has no class, and of what is larger than its request for its alignment's sake.
+TEST(SizeCheck, LargeBlocksAreComparedToTheByteToo) {
+  using H = Stack<Join<Layers<SizeCheck<on_fault::CallBack<count>>, MarkedTail<>>, HslabOver<BlockMarks<>, MmapHeap<>>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (const std::size_t align : {16, 32768, 1 << 20})
+      for (const std::size_t n : {100, 70'000, 300'000, 5'000'000}) {
+        const Block b = h.allocate(t, {.size = n, .align = align});
+        EXPECT_EQ(b.size, n);
+        accused = 0;
+        h.check_size(b.ptr, n, align);
+        EXPECT_EQ(accused, 0u) << n << " at " << align;
+        for (const std::size_t wrong : {n - 1, n + 1, n / 2, n * 2}) h.check_size(b.ptr, wrong, align);
+        EXPECT_EQ(accused, 4u) << n << " at " << align;
+        h.release(t, b);
+      }
+  });
+}
+
 /// Below a guard that takes a part of each block, or a header, it would compare another block's pointer or size with the program's.
 TEST(SizeCheck, StandsAboveWhatTakesAPartOfEachBlock) {
   using Ground = Layers<SizeCheck<>, Slab<>, SpanCache<>, PageIndex, BlockMarks<>, MmapHeap<>>;

@@ -26,7 +26,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "mortise/core/core.hpp"
@@ -59,7 +58,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
     static constexpr BlockFacts kFacts = facts_of<Below>().shared();
-    static constexpr bool kExactSizes = true, kTakesUnsized = true, kHitsAlone = requires { requires Below::kHitsAlone; };
+    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true;
+    static constexpr bool kHitsAlone = requires { requires Below::kHitsAlone; };
     static constexpr unsigned kPlanesTaken = planes_taken<Below>() | 1u << kPlane;
     static_assert(!(planes_taken<Below>() >> kPlane & 1), "two guards keep marks in one plane of BlockMarks: each needs its own");
 
@@ -257,7 +257,6 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
     }
 
    private:
-    static constexpr std::size_t kGapMax = 0xffff;
     /// Every request up to here has a gap that its mark can tell, and is a hit that asks nothing where there are such.
     static constexpr std::size_t kNear = [] {
       std::size_t before = 0;
@@ -322,14 +321,13 @@ template <OnFaultPolicy OnFault = on_fault::Configured, unsigned kPlane = 0> str
       return {outer.ptr, n, outer.class_index()};
     }
     MORTISE_HOT Block seal_far(Block outer, std::size_t gap, std::uint8_t& mark) const noexcept {
-      if (gap > kGapMax) gap = kGapMax;
       mark = kFar;
       store(outer.end() - gap, canary_);
-      store(outer.end() - kTail, canary_ ^ (std::uint64_t{gap} << 48));
+      store(outer.end() - kTail, canary_ ^ gap);
       return {outer.ptr, outer.size - gap, outer.class_index()};
     }
-    /// What the last word says where the mark cannot: the gap, or, when it is not whole, more than any block has.
-    MORTISE_HOT std::uint64_t told_by(Block outer) const noexcept { return std::rotl(load(outer.end() - kTail) ^ canary_, 16); }
+    /// What the last word says where the mark cannot: the gap; when it is not whole, one with no canary there.
+    MORTISE_HOT std::uint64_t told_by(Block outer) const noexcept { return load(outer.end() - kTail) ^ canary_; }
     MORTISE_HOT std::uint64_t gap_of(Block outer, std::uint8_t mark) const noexcept { return mark == kFar ? told_by(outer) : mark; }
 
     MORTISE_HOT bool is_whole_near(Block outer, std::size_t gap) const noexcept {

@@ -17,6 +17,7 @@
 // Source: [Serebryany23] GWP-ASan. Placement: on top.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "mortise/core/core.hpp"
@@ -121,8 +122,11 @@ struct SampledGuards {
     MORTISE_HOT void check_size(std::byte* p, std::size_t size, std::size_t align) noexcept requires ChecksSizes<Below> {
       if (!is_guarded(p)) return this->below.check_size(p, size, align);
       const Block b = measure({p, 0});
-      if (b.is_unsized() || (size == 0 || size == b.size)) return;
-      OnFault::answer({.fault = Fault::size_mismatch, .block = b, .allocated_at = slots_[slot_of(p)].allocated_at});
+      if (b.is_unsized()) return;
+      const bool is_of_size = size == 0 || size == b.size;
+      if (is_of_size && align <= slots_[slot_of(p)].align) return;
+      OnFault::answer({.fault = is_of_size ? Fault::align_mismatch : Fault::size_mismatch, .block = b,
+                       .allocated_at = slots_[slot_of(p)].allocated_at, .seen_at = call_site()});
     }
 
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
@@ -141,7 +145,21 @@ struct SampledGuards {
     void attach(Thread& t) noexcept { attach_below(this->below, t.below); }
     void detach(Thread& t) noexcept { detach_below(this->below, t.below); }
     void check_waiting(Thread& t) noexcept requires ChecksWaiting<Below> { this->below.check_waiting(t.below); }
-    std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
+    /// Guarded blocks are looked at where they end, as when they are released.
+    std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> {
+      std::size_t broken = this->below.check_all(t.below);
+      for (const Slot& slot : slots_) {
+        Crime crime;
+        {
+          Held held(this->lock_);
+          if (!slot.is_held || is_canary(slot.ptr + slot.size, end_of(slot))) continue;
+          crime = {.fault = Fault::tail_overwritten, .block = {slot.ptr, slot.size}, .allocated_at = slot.allocated_at};
+        }
+        ++broken;
+        OnFault::answer(crime);
+      }
+      return broken;
+    }
 
     bool start(const os::Facts& facts) noexcept {
       page_ = facts.page_bytes;
@@ -162,11 +180,12 @@ struct SampledGuards {
         return false;
       }
       const std::size_t page = static_cast<std::size_t>(p - region_) / page_;
-      // Between two slots the nearer one is meant: behind its end, or before its start.
+      // Between two slots the nearer one is meant, behind its end or before its start; the other one where it has had no block yet.
       const bool is_second_half = static_cast<std::size_t>(p - region_) % page_ >= page_ / 2;
-      std::size_t i = page % 2 ? page / 2 : is_second_half ? page / 2 : page / 2 - (page > 0);
-      if (i >= kSlots) i = kSlots - 1;
-      const Slot& slot = slots_[i];
+      const std::size_t behind = std::min<std::size_t>(page / 2, kSlots - 1);
+      const std::size_t before = page % 2 ? behind : std::min<std::size_t>(page / 2 - (page > 0), kSlots - 1);
+      const std::size_t near = is_second_half ? behind : before;
+      const Slot& slot = slots_[slots_[near].ptr ? near : behind + before - near];
       crime = {.fault = slot.is_held ? Fault::out_of_bounds : Fault::use_after_free, .block = {slot.ptr, slot.size},
                .allocated_at = slot.allocated_at, .freed_at = slot.is_held ? nullptr : slot.freed_at};
       return slot.ptr != nullptr;
@@ -176,6 +195,7 @@ struct SampledGuards {
     struct Slot {
       std::byte* ptr;
       std::size_t size;
+      std::size_t align;
       const void* allocated_at;
       const void* freed_at;
       bool is_held;
@@ -221,7 +241,7 @@ struct SampledGuards {
       std::byte* const p = random >> 32 ? page_of(i) : page_of(i) + (page_ - round_up(n, align));
       if (r.zeroed) std::memset(p, 0, n);  // the first time a slot is what the heap below left there
       std::memset(p + n, static_cast<int>(kCanary), static_cast<std::size_t>(page_of(i) + page_ - (p + n)));
-      slots_[i] = {p, n, site, nullptr, true};
+      slots_[i] = {p, n, align, site, nullptr, true};
       held_bytes_ += n;
       return {p, n};
     }

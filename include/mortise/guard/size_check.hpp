@@ -74,8 +74,9 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
     bool agrees_when_measured(Block found, std::size_t size, std::size_t align) noexcept {
       const Block b = this->below.measure(found);
       if constexpr (kSizesExactly<Below>) {
-        // A large block made for an alignment may be larger than its tail can tell.
-        return b.size == size || (b.size_class == kNoClass && size < b.size);
+        // A large block made for an alignment may be larger than a tail can tell.
+        constexpr bool kTellsEvery = requires { requires Below::kTellsEverySize; };
+        return b.size == size || (!kTellsEvery && b.size_class == kNoClass && size < b.size);
       } else {
         if (b.size_class == kNoClass) return size <= b.size;
         const std::size_t enlarged = align > kMinAlign ? round_up(size, align) : size;

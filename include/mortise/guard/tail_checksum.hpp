@@ -12,7 +12,8 @@
 // release: 1. the last word, xor the tag of ptr, must be a length in its upper 16 bits, no longer than the block, and zero below; 2. the
 // canary must be whole. Miss rate of a write that is not aimed at the secret: 2^-48 when it reaches the last word; when it changes
 // only k bytes of the canary it is found unless it writes the very bytes that are there (1/255 for one random byte). Bytes between
-// those and the last word are not watched, nor a block's neighbours before its start.
+// those and the last word are not watched, nor a block's neighbours before its start. A slack of more than 64 KiB counts as that:
+// small blocks on alignments beyond 16 KiB, and large ones that were made smaller in place, end later than their requests.
 //
 // When the OnFault slot goes on, the block is released as if it were whole.
 // Takes 8 bytes a block. Progress: as below. Source: canaries as in [Cowan98]; a checksum at the tail as in [Mortise24].
