@@ -60,8 +60,8 @@ MORTISE_HOT void release(void* p) noexcept {
 
 void* reallocate(void* p, std::size_t size) noexcept {
   const Block old = found(p);
-  if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   if (serves(old, size)) return p;
+  if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   return resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });
 }
 
