@@ -39,26 +39,28 @@ constinit os::Facts facts{};
 /// Records of threads that have ended, linked through their first word.
 [[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;
 
-// A thread for whose record there is no memory still frees what it has, and may get what comes back: it borrows a record that all such
-// threads share, for one miss, as a thread does that has ended. Under a lock, and without signals, whose handlers would find it half used.
-constinit FutexLock spare_lock{};
-[[maybe_unused]] constinit std::uint64_t signals_before_spare = 0;
-[[maybe_unused]] constinit bool had_ended_before_spare = false;
-template <class T> alignas(T) constinit inline std::byte spare_record[sizeof(T)] = {};
-
+/// No signal handler finds a record half made or half retired, nor one that its thread has for one call only: it would give that back.
 void set_signals(const std::uint64_t* mask, std::uint64_t* before) noexcept {
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, before, sizeof *mask);
 }
+std::uint64_t block_signals() noexcept {
+  const std::uint64_t all = ~std::uint64_t{0};
+  std::uint64_t before = 0;
+  set_signals(&all, &before);
+  return before;
+}
+
+// A thread for whose record there is no memory still frees what it has, and may get what comes back: it borrows a record that all such
+// threads share, under a lock, for one miss, as a thread does that has ended.
+constinit FutexLock spare_lock{};
+[[maybe_unused]] constinit bool had_ended_before_spare = false;
+template <class T> alignas(T) constinit inline std::byte spare_record[sizeof(T)] = {};
 
 template <class T> bool borrow_record(ThreadRecord<T>& record) noexcept {
   if constexpr (kIsReadyAsZero<T> || LiesInRecord<T>) {
     return false;
   } else {
-    const std::uint64_t all = ~std::uint64_t{0};
-    std::uint64_t before = 0;
-    set_signals(&all, &before);
     spare_lock.lock();
-    signals_before_spare = before;
     had_ended_before_spare = record.ended;
     record.ended = true;  // so that it goes back after this call
     record.state = ::new (static_cast<void*>(spare_record<T>)) T{};
@@ -69,26 +71,29 @@ template <class T> bool borrow_record(ThreadRecord<T>& record) noexcept {
 template <class T> bool gave_back(ThreadRecord<T>& record, T* t) noexcept {
   if (static_cast<void*>(t) != spare_record<T>) return false;
   record.ended = had_ended_before_spare;
-  const std::uint64_t before = signals_before_spare;
   spare_lock.unlock();
-  set_signals(&before, nullptr);
   return true;
 }
 
 // Records of threads, for stacks that have thread state; for those that have none there is nothing to do.
 template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
-  if constexpr (LiesInRecord<T>) {
-    record.state = {};
-    record.is_made = false;
-    record.ended = true;
-  } else if constexpr (!kIsReadyAsZero<T>) {
-    T* t = record.state;
-    record.state = record.kNone;
-    if (gave_back(record, t)) return;
-    record.ended = true;
-    Held held(start_lock);
-    memcpy(static_cast<void*>(t), &idle_records, sizeof idle_records);
-    idle_records = t;
+  if constexpr (!kIsReadyAsZero<T>) {
+    const bool was_for_one_call = record.ended;
+    if constexpr (LiesInRecord<T>) {
+      record.state = {};
+      record.is_made = false;
+      record.ended = true;
+    } else {
+      T* t = record.state;
+      record.state = record.kNone;
+      if (!gave_back(record, t)) {
+        record.ended = true;
+        Held held(start_lock);
+        memcpy(static_cast<void*>(t), &idle_records, sizeof idle_records);
+        idle_records = t;
+      }
+    }
+    if (was_for_one_call) set_signals(&record.signals, nullptr);
   }
 }
 
@@ -122,6 +127,19 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
   return true;
 }
 
+/// Of a thread that has ended, and where it is borrowed, for this call: until `leave_if_ended` no signal comes.
+template <class T> MORTISE_COLD bool get_record(ThreadRecord<T>& record) noexcept {
+  if constexpr (kIsReadyAsZero<T>) {
+    return true;
+  } else {
+    const std::uint64_t before = block_signals();
+    const bool has = record.ready() || make_record(record) || borrow_record(record);  // a handler may have made it just now
+    if (has && record.ended) record.signals = before;
+    else set_signals(&before, nullptr);
+    return has;
+  }
+}
+
 // The end of a thread: a key whose destructor detaches it. Destructors of other keys may still allocate afterwards, and
 // libc frees what it kept for the thread last of all, when nobody would tell us of the end any more. So from then on a
 // thread that needs a record has it for one miss only.
@@ -137,7 +155,9 @@ void detach_thread() noexcept {
 
 /// What its caches held may be much, and nobody else may ever free again.
 void end_thread(void*) noexcept {
+  const std::uint64_t before = block_signals();
   detach_thread();
+  set_signals(&before, nullptr);
   note_release();
 }
 
@@ -351,7 +371,7 @@ os::RseqArea core_area() noexcept { return facts.rseq; }
 bool prepare_thread() noexcept {
   if (state.load(Order::acquire) <= 0) [[unlikely]]
     if (!start()) return false;
-  return thread_record.ready() || make_record(thread_record) || borrow_record(thread_record);
+  return thread_record.ready() || get_record(thread_record);
 }
 
 }  // namespace mortise::abi

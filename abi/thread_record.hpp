@@ -24,6 +24,7 @@ template <class T> struct ThreadRecord {
   T* state = kNone;            ///< none before the thread's first miss
   bool ended = false;          ///< its end has been announced: it keeps no state between calls any more
   std::int32_t countdown = 0;  ///< of layers that serve hits without the state but for a count (SampledGuards)
+  std::uint64_t signals = 0;   ///< which were blocked before it got its state for one call
 
   MORTISE_HOT T* ready() noexcept { return kRefusesAsZero<T> && state == kNone ? nullptr : state; }
 };
@@ -47,7 +48,8 @@ template <LiesInRecord T> struct alignas(kRecordAlign) ThreadRecord<T> {
   os::OwnArea area;
   T state;
   bool is_made = false;
-  bool ended = false;  ///< as above
+  bool ended = false;         ///< as above
+  std::uint64_t signals = 0;  ///< as above
 
   MORTISE_HOT T* ready() noexcept { return is_made ? &state : nullptr; }
 };

@@ -178,6 +178,44 @@ def test_a_record_of_a_thread_may_be_a_byte(mortise, tmp_path):
     mortise("run", "--alloc", tmp_path / "byte.toml", "--", program("life", "threads"), "churn").ok()
 
 
+LATE = """
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include "late.h"
+static void* held;
+static pthread_barrier_t full;
+static void* resize(void* unused) {
+  pthread_barrier_wait(&full);
+  const int stayed = late_realloc(held, 500) == held;
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  printf("%d%d", stayed, sigismember(&blocked, SIGUSR1));
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_barrier_init(&full, NULL, 2);
+  pthread_create(&thread, NULL, resize, NULL);
+  held = late_malloc(500);
+  while (late_malloc(500)) {}
+  while (late_malloc(16)) {}
+  pthread_barrier_wait(&full);
+  return pthread_join(thread, NULL);
+}
+"""
+
+
+def test_a_block_that_stays_leaves_a_thread_without_a_record_as_it_was(mortise, tmp_path):
+    """The record that such a thread borrows for a call was kept, with its lock, and signals were blocked from then on."""
+    (tmp_path / "late.c").write_text(LATE)
+    (tmp_path / "late.toml").write_text('layers = [ { layer = "ThreadCache" }, "Slab", "SpanCache", "PageIndex", '
+                                        '{ layer = "StaticHeap", bytes = "4 MiB" } ]')
+    mortise("build", tmp_path / "late.toml", "-o", tmp_path / "late.a").ok()
+    subprocess.run(["cc", "-w", tmp_path / "late.c", tmp_path / "late.a", "-pthread", "-o", tmp_path / "late"], check=True)
+    assert run([tmp_path / "late"]).ok().out == "10"
+
+
 def test_only_self_keeps_children_out(mortise, built):
     """A library finds its own name in LD_PRELOAD, whatever it is called."""
     child = ["sh", "-c", "echo preload=$LD_PRELOAD; exec true"]

@@ -1,5 +1,6 @@
 // Signals between any two instructions: signals rain (one after another in all threads), signals allocate (its
-// handler allocates too, sizes that are hits), signals step (a trap after each single instruction of misses and hits).
+// handler allocates too, sizes that are hits), signals end (it allocates in threads of which the allocator knows that they end), signals step
+// (a trap after each single instruction of misses and hits).
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -85,6 +86,51 @@ int allocate() {
   return 0;
 }
 
+thread_local volatile bool has_ended = false;
+std::atomic<bool> has_gone{false};
+
+/// Behind the allocator's own destructor: it was there when the program's key was made. Until a thousand handlers more have run.
+void go_on(void*) {
+  has_ended = true;
+  for (const unsigned long end = signals + 1000; signals < end;) {
+    unsigned char* p[60];
+    for (unsigned i = 0; i < 60; ++i) {
+      p[i] = static_cast<unsigned char*>(malloc(16 + 40 * i));
+      EXPECT(p[i]);
+      memset(p[i], static_cast<int>(i), 16 + 40 * i);
+    }
+    for (unsigned i = 0; i < 60; ++i) {
+      for (unsigned at = 0; at < 16 + 40 * i; ++at) EXPECT(p[i][at] == i);
+      free(p[i]);
+    }
+  }
+  has_ended = false;
+  has_gone = true;
+}
+
+int end() {
+  struct sigaction action {};
+  action.sa_handler = [](int signal) {
+    if (has_ended) count_and_allocate(signal);
+  };
+  EXPECT(sigaction(SIGUSR1, &action, nullptr) == 0);
+  static pthread_key_t key;
+  EXPECT(pthread_key_create(&key, go_on) == 0);
+  for (int i = 0; i < 20; ++i) {
+    has_gone = false;
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, nullptr, [](void* unused) {
+      free(malloc(100));
+      pthread_setspecific(key, &key);
+      return unused;
+    }, nullptr) == 0);
+    while (!has_gone) pthread_kill(thread, SIGUSR1);
+    pthread_join(thread, nullptr);
+  }
+  printf("%lu signals\n", signals.load());
+  return 0;
+}
+
 #if defined(__x86_64__)
 void set_trap_flag(bool on) {
   if (on) asm volatile("pushfq\n orq $0x100, (%%rsp)\n popfq\n" ::: "cc", "memory");
@@ -114,5 +160,5 @@ int step() {
 
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
-  return what == "rain" ? rain() : what == "allocate" ? allocate() : what == "step" ? step() : 2;
+  return what == "rain" ? rain() : what == "allocate" ? allocate() : what == "end" ? end() : what == "step" ? step() : 2;
 }

@@ -35,6 +35,15 @@ def test_a_signal_handler_may_allocate_what_hits(name):
     run([program("life", "signals"), "allocate"], name).ok()
 
 
+KEEPS_RECORDS = ("DelayedBatches", "DelayedReuse", "WaitFreeSlab", "EliminationArray")
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if any(has_layer(n, layer) for layer in KEEPS_RECORDS)])
+def test_a_signal_handler_may_allocate_where_a_thread_ends(name):
+    """Behind the allocator's own destructor a record is had for one call: a handler in its middle gave it back, to another thread."""
+    run([program("life", "signals"), "end"], name).ok()
+
+
 @pytest.mark.parametrize("name, rseq", [(n, False) for n in NAMES], ids=str)
 def test_a_trap_after_every_instruction(name, rseq):
     run([program("life", "signals"), "step"], name, rseq=rseq).ok()

@@ -21,7 +21,7 @@ class Ledger {
     static constexpr std::size_t size_of(unsigned) { return 64; }
   };
   static constexpr Progress kProgress = Progress::of(Guarantee::wait_free);
-  static constexpr unsigned kBlocks = 16;
+  static constexpr unsigned kBlocks = 18;
 
   Block allocate(Thread&, Request) noexcept { return {}; }
   void release(Thread& t, Block b) noexcept { release_batch(t, 1, &b.ptr, 1); }

@@ -13,6 +13,7 @@
 #include "mortise/backbone/slab.hpp"
 #include "mortise/cache/span_cache.hpp"
 #include "mortise/source/mmap_heap.hpp"
+#include "tests/support/ledger.hpp"
 #include "tests/support/stage.hpp"
 
 namespace mortise::test {
@@ -220,6 +221,52 @@ TEST_F(CoreCacheTest, GivesAThreadsBlocksBackWhenItEnds) {
   EXPECT_EQ(after.live, 0u);
   EXPECT_EQ(after.cached, 0u);
 }
+
+#if defined(__x86_64__)
+
+/// Where another heap hands out the indices a thread that ends keeps its own, and so do its signal handlers: what they took out of a
+/// magazine that was being emptied was given out twice, and what they put there was lost.
+TEST_F(CoreCacheTest, ASignalHandlerMeetsNoMagazineThatItsThreadEmptiesAtItsEnd) {
+  using Cache = CoreCache<>::Over<Ledger>;
+  os::Facts facts = own_facts();
+  facts.numbers_threads = false;
+  constexpr unsigned kHeld = 3;
+  std::unique_ptr<Cache> heap;
+  Cache::Thread t;
+  std::byte* taken = nullptr;
+  bool has_handled = false;
+  const auto release = [&](unsigned i) {
+    if (const Block b = heap->below.block(i); !heap->release_hit(t, b)) heap->release(t, b);
+  };
+  const unsigned instructions = EachInstruction::of(
+      [&] {
+        unsigned left = 0;
+        for (; heap && heap->allocate_hit(t, {.size = 64}); ++left) {}
+        for (unsigned i = 0, back = 0; heap && i <= kHeld; ++i) {
+          back += static_cast<unsigned>(heap->below.returned[i]);
+          if (i < kHeld) EXPECT_EQ(heap->below.returned[i], heap->below.block(i).ptr != taken) << "block " << i;
+          else EXPECT_EQ(back + left + (taken != nullptr), kHeld + has_handled) << "what a handler released";
+        }
+        heap = std::make_unique<Cache>();
+        ASSERT_TRUE(heap->start(facts));
+        own_area.index = 1;
+        heap->attach(t);
+        for (unsigned i = 0; i < kHeld; ++i) release(i);
+        taken = nullptr;
+        has_handled = false;
+      },
+      [&] { heap->detach(t); },
+      [&] {
+        if (heap->below.is_at_work) return;
+        taken = heap->allocate_hit(t, {.size = 64}).ptr;
+        release(kHeld);
+        has_handled = true;
+      });
+  EXPECT_GT(instructions, 30u);
+  own_area.index = 0;
+}
+
+#endif
 
 /// Two such caches use one index of a thread: each that ends gives it back where it was taken.
 TEST_F(CoreCacheTest, AboveAnotherGivesIndicesBack) {

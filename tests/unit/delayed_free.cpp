@@ -2,6 +2,8 @@
 // looks into again.
 #include "mortise/guard/delayed_free.hpp"
 
+#include <cstring>
+
 #include "mortise/backbone/slab.hpp"
 #include "mortise/backbone/tlsf.hpp"
 #include "mortise/cache/span_cache.hpp"
@@ -15,11 +17,80 @@
 namespace mortise::test {
 namespace {
 
+unsigned accused = 0;
+void count(const Crime&) noexcept { ++accused; }
+
 #if defined(__x86_64__)
 
 /// All fit, so that no handler drains what it has interrupted half-way.
 TEST(DelayedFree, AReleaseInASignalHandlerMeetsNothingHalfDone) {
   release_at_each_instruction<DelayedFree<1_KiB, order::Fifo, fills::Untouched, 16>::Over<Ledger>>();
+}
+
+/// What a handler releases may push the oldest out, and who gets that writes to it: an honest program had written after free.
+TEST(DelayedFree, ALookAccusesNobodyWhoseBlocksLeaveInASignalHandler) {
+  using Quarantine = DelayedFree<1_KiB, order::Fifo, fills::Zeroed<>, 16, on_fault::CallBack<count>>::Over<Ledger>;
+  std::unique_ptr<Quarantine> heap;
+  std::unique_ptr<Quarantine::Thread> thread;
+  accused = 0;
+  const unsigned instructions = EachInstruction::of(
+      [&] {
+        heap = std::make_unique<Quarantine>();
+        thread = std::make_unique<Quarantine::Thread>();
+        heap->attach(*thread);
+        for (unsigned i = 0; i < 16; ++i) heap->release(*thread, heap->below.block(i));
+      },
+      [&] { heap->check_waiting(*thread); },
+      [&] {
+        for (unsigned i = 16; i < Ledger::kBlocks; ++i) heap->release(*thread, heap->below.block(i));
+        for (unsigned i = 0; i < Ledger::kBlocks; ++i)
+          if (heap->below.returned[i]) std::memset(heap->below.block(i).ptr, 1, 64);
+      });
+  EXPECT_GT(instructions, 100u);
+  EXPECT_EQ(accused, 0u);
+}
+
+/// What lies below, where no class tells a size: a block of every 16 bytes up to 256, which comes back with its own size.
+class Sized {
+ public:
+  struct Thread {};
+  using Classes = NoClasses;
+  static constexpr Progress kProgress = Progress::of(Guarantee::wait_free);
+  static constexpr unsigned kBlocks = 16;
+
+  Block allocate(Thread&, Request) noexcept { return {}; }
+  void release(Thread&, Block b) noexcept { wrong += b.size != block_of(b.ptr).size; }
+  bool holds(const std::byte*) noexcept { return true; }
+  Block block_of(std::byte* p) noexcept { return block(static_cast<unsigned>((p - memory_) / 256)); }
+  Block measure(Block b) noexcept { return block_of(b.ptr); }
+  Block block(unsigned i) noexcept { return {memory_ + 256 * i, 16 * (i + 1)}; }
+  unsigned wrong = 0;
+
+ private:
+  alignas(64) std::byte memory_[kBlocks * 256] = {};
+};
+
+/// A draw may meet the place that a release was about to write to when its handler came: the block got another one's length.
+TEST(DelayedFree, ADrawInASignalHandlerLeavesWhatIsJustBeingWritten) {
+  using Quarantine = DelayedFree<1_KiB, order::Randomised, fills::Untouched, 16>::Over<Sized>;
+  for (unsigned round = 0; round < 40; ++round) {
+    std::unique_ptr<Quarantine> heap;
+    std::unique_ptr<Quarantine::Thread> thread;
+    const auto release = [&](unsigned i) { heap->release(*thread, heap->below.block(i)); };
+    const unsigned instructions = EachInstruction::of(
+        [&] {
+          if (heap) {
+            heap->trim(*thread);
+            ASSERT_EQ(heap->below.wrong, 0u);
+          }
+          heap = std::make_unique<Quarantine>();
+          thread = std::make_unique<Quarantine::Thread>();
+          heap->attach(*thread);
+          for (unsigned i = 8; i < 14; ++i) release(i);
+        },
+        [&] { release(0); }, [&] { release(15); });
+    EXPECT_GT(instructions, 20u);
+  }
 }
 
 #endif
@@ -37,13 +108,11 @@ TEST(DelayedFree, HasAPlaceForEachThatItHasRoomFor) {
   });
 }
 
-unsigned accused = 0;
-void count(const Crime&) noexcept { ++accused; }
-
 /// Each was looked at for as many bytes as another has: an honest program wrote after free.
 TEST(DelayedFree, DrawsABlockWithItsSize) {
   using H = Stack<Layers<DelayedFree<16_KiB, order::Randomised, fills::Zeroed<>, 64, on_fault::CallBack<count>>, Tlsf<>, MmapHeap<>>>;
   Stage<H> stage;
+  accused = 0;
   stage.as(0, [](H& h, auto& t) {
     for (std::size_t i = 0; i < 5000; ++i) {
       const Block b = h.allocate(t, {.size = i * 37 % 1500});

@@ -173,19 +173,29 @@ TEST(HugeAdvice, InAHeapOfHugePagesOnlyBlocksOfManyAreMoved) {
 // then start no thread and load no library.
 TEST(HugeAdvice, BlocksThatAreSmallBesideTheHeapAreCopied) {
   using Small = Stack<Layers<SpanCache<purge::Never, huge::Never>, PageIndex, MmapHeap<>>>;
-  Stage<Small> stage;
-  stage.as(0, [](Small& h, auto& t) {
-    const Block b = h.allocate(t, {.size = 192_KiB}), quarter = h.allocate(t, {.size = 256_KiB}), one = h.allocate(t, {.size = 1_MiB});
-    EXPECT_FALSE(h.resize_by_moving(t, b, 320_KiB));
-    const Block moved = h.resize_by_moving(t, quarter, 512_KiB);
-    EXPECT_TRUE(moved);
-    const Block most = h.allocate(t, {.size = 8_GiB});
-    ASSERT_TRUE(most);
-    EXPECT_FALSE(h.resize_by_moving(t, moved, 1_MiB)) << "of a heap of 8 GiB there may be more than 16384 of these";
-    EXPECT_TRUE(h.resize_by_moving(t, one, 2_MiB));
-    h.release(t, most);
-    h.audit();
-  });
+  for (const bool is_window_taken : {false, true}) {
+    Stage<Small> stage;
+    stage.as(0, [&](Small& h, auto& t) {
+      const Block b = h.allocate(t, {.size = 192_KiB}), quarter = h.allocate(t, {.size = 256_KiB});
+      EXPECT_FALSE(h.resize_by_moving(t, b, 320_KiB));
+      const Block moved = h.resize_by_moving(t, quarter, 512_KiB);
+      EXPECT_TRUE(moved);
+      // Windows of heaps overlap: in so many steps there may be another one's memory, and the block lies behind that.
+      std::byte* const others = h.page_index().granule_at(0) + 4_GiB;
+      if (is_window_taken) {
+        ASSERT_EQ(os::map_at(others, 64_KiB), os::MapAt::done);
+      }
+      const Block most = h.allocate(t, {.size = 8_GiB});
+      ASSERT_TRUE(most);
+      EXPECT_FALSE(h.resize_by_moving(t, moved, 1_MiB)) << "of a heap of 8 GiB there may be more than 16384 of these";
+      const std::size_t reach = h.page_index().covered() * Small::kGranule, enough = round_up(reach / 8192, Small::kGranule);
+      const Block one = h.allocate(t, {.size = enough});
+      EXPECT_TRUE(h.resize_by_moving(t, one, 2 * enough)) << enough << " of " << reach;
+      h.release(t, most);
+      h.audit();
+      if (is_window_taken) os::unmap(others, 64_KiB);
+    });
+  }
 }
 
 TEST(HugeAdvice, StaysWhereTheUserGaveIt) {

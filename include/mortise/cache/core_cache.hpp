@@ -347,8 +347,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     void give_index(Thread& t) noexcept {
       const auto i = static_cast<std::uint32_t>(own_area().index);
       if (numbers_threads_) own_area().index = kEnded;
-      if (!i || i == kEnded) return;
-      if (std::byte* set = sets_[i].load(Order::acquire)) drain_set(t, set);
+      if (!i || i >= kEnded) return;
+      drain_core(t, i);  // where the index stays the thread's, its signal handlers find it closed
       if (Held held(lock_); numbers_threads_) indices_.give(i);
     }
 
@@ -359,16 +359,16 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       {
         Held held(lock_);
         set = sets_[i].load(Order::acquire);
-        if (!set || table_[i].load(Order::acquire) != set) return;  // none, or somebody else is at it
+        const bool is_open = table_[i].load(Order::acquire) == set;
+        if (!set || (!is_open && (area_.is_kernels || !is_closed_))) return;  // none, or somebody else is at it
         show(i, closed(), Order::release);
       }
       // From here on no new section finds the set; those that run are restarted or have ended when this returns. A set that
       // only this thread uses is out of reach already, for its signal handlers too.
       if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);
-      show(i, set, Order::release);  // pairs with the acquire above: the next drain finds what this one left
+      if (!is_closed_) show(i, set, Order::release);  // pairs with the acquire above: the next drain finds what this one left
     }
     void drain_set(Thread& t, std::byte* set) noexcept {
-      if (!set) return;
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
         Rack& magazines = rack(set);
         if (magazines.limit_now(c)) magazines.set_limit(c, kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));

@@ -154,10 +154,15 @@ struct DelayedFree {
     }
     std::size_t check_all(Thread& t) noexcept requires ChecksAll<Below> { return this->below.check_all(t.below); }
 
-    /// Looks at the blocks that wait here, which stay. O(blocks).
+    /// Looks at the blocks that wait here, which stay: as if it drained, so that no signal handler does meanwhile. O(blocks).
     void check_waiting(Thread& t) noexcept requires(Fill::kFillBytes > 0) {
+      if (t.is_draining) return;
+      t.is_draining = true;
+      compiler_fence();
       for (const Entry& e : t.entry)
         if (e.block) check(this->below.measure(block_in(e.block)), e.freed_at);
+      compiler_fence();
+      t.is_draining = false;
     }
 
    private:
@@ -322,7 +327,7 @@ struct DelayedFree {
     }
     MORTISE_COLD void pass_by(Thread& t, Block b) noexcept { this->below.release(t.below, sized(b)); }
 
-    /// Brings one of the waiting to where the oldest is.
+    /// Brings one of the waiting to where the oldest is. Neither may be one that is not written yet, by what we interrupted.
     static void draw(Thread& t) noexcept {
       t.random ^= t.random << 13;
       t.random ^= t.random >> 7;
@@ -330,6 +335,7 @@ struct DelayedFree {
       const std::uint32_t waiting = t.newest - t.oldest;
       Entry& chosen = t.entry[(t.oldest + static_cast<std::uint32_t>((t.random >> 32) * waiting >> 32)) % kBlocks];
       Entry& oldest = t.entry[t.oldest % kBlocks];
+      if (!chosen.block || !oldest.block) return;
       const Entry other = oldest;
       show(oldest.freed_at, chosen.freed_at);
       show(oldest.block, chosen.block);
