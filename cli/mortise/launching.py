@@ -68,7 +68,9 @@ class Outcome:
 
 
 class Launcher:
-    """Runs requests one at a time, each in a folder of its own that `{tmp}` names."""
+    """Runs requests one at a time, each in a folder of its own. In it lies what is measured, and an empty one that `{tmp}` names: programs
+    may ask for nothing in theirs (initdb), and do with it what they like.
+    """
 
     def __init__(self) -> None:
         self.program = home.helper("mortise-launcher")
@@ -76,10 +78,11 @@ class Launcher:
 
     def run(self, request: Request) -> Outcome:
         with tempfile.TemporaryDirectory(prefix="mortise-") as name:
+            room_of(Path(name)).mkdir()
             return self._run(request, Path(name))
 
     def _run(self, request: Request, folder: Path) -> Outcome:
-        argv = [word.replace("{tmp}", str(folder)) for word in (request.arm.argv or request.argv)]
+        argv = [word.replace("{tmp}", str(room_of(folder))) for word in (request.arm.argv or request.argv)]
         path = elf.resolve(argv[0])
         command = [str(self.program), "--stdout", str(folder / "stdout"), "--stderr", str(folder / "stderr")]
         if request.stdin is not None:
@@ -118,7 +121,7 @@ class Launcher:
         changed = dict(request.arm.env) | request.env
         trace = str(home.helper("mortise-trace.so")) if request.trace else None
         layer = str(home.helper("mortise-latency.so")) if request.latency else None
-        changed["LD_PRELOAD"] = arms_.preload(trace, layer, request.arm.library, str(self.probe))
+        changed["LD_PRELOAD"] = arms_.preload(trace, layer, request.arm.library, str(self.probe), had=changed.get("LD_PRELOAD"))
         changed |= request.latency or {}
         if request.trace:
             changed["MORTISE_TRACE"] = str(request.trace)
@@ -181,7 +184,7 @@ class Launcher:
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
         """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
-        text = ["/bin/sh", "-c", command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))]
+        text = ["/bin/sh", "-c", command.replace("{tmp}", str(room_of(folder))).replace("{pid}", str(pid))]
         pipe = subprocess.PIPE
         with subprocess.Popen(text, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True) as client:
             try:
@@ -225,6 +228,11 @@ class Launcher:
             probed,
             before_main,
         )
+
+
+def room_of(folder: Path) -> Path:
+    """The program's own folder in that of its run."""
+    return folder / "tmp"
 
 
 def ended_early(request: Request, folder: Path, status: int) -> str:

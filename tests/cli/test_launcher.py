@@ -243,6 +243,23 @@ def test_the_environment_is_the_users_plus_the_arm(launch, monkeypatch):
     assert outcome.stdout == b"yes it 77\n"
 
 
+def test_an_arm_may_preload_a_library_by_its_environment(launch, toy, monkeypatch):
+    """Left out, two arms that differ in nothing but that are one, and a tie says nothing of the library."""
+    monkeypatch.setenv("LD_PRELOAD", "/no/such/library.so")
+    outcome = launch("true", arm=Arm("other", "environment", env={"LD_PRELOAD": str(toy)}))
+    assert outcome.facts["malloc_from"] == [str(toy)] and "/no/such" not in outcome.stderr_tail
+    assert launch("true", env={"LD_PRELOAD": str(toy)}).facts["malloc_from"] == [str(toy)]  # as a sweep sets it
+    assert "/no/such" in launch("true").stderr_tail  # the user's own stays where none is set
+
+
+def test_the_folder_of_a_run_is_the_programs_own(launch, churn, toy):
+    """initdb wants an empty one; what another program makes of it must not cost the run its figures."""
+    outcome = launch("sh", "-c", f"ls -A {{tmp}}; mkdir {{tmp}}/stdout {{tmp}}/probe; rm -rf {{tmp}}; {churn}", arm=Arm("toy", "ours", str(toy)))
+    assert outcome.facts["exit_status"] == 0 and outcome.facts["served"] == 1 and len(outcome.stdout.split()) == 1
+    service = Service(load="ls -A {tmp} && touch {tmp}/stderr && chmod 0 {tmp}")
+    assert launch("sleep", "60", service=service).load_output == ""
+
+
 def test_served_is_proven_by_where_malloc_comes_from(launch, toy, churn, static_program):
     ours = Arm("toy", "ours", str(toy))
     outcome = launch(churn, arm=ours)

@@ -57,7 +57,7 @@ def command(
         latency_table.show(document)
     for path, render in ((json_path, formats.dumps), (html_path, latency_page.render)):
         if path == STDOUT:
-            os.write(1, render(document).encode())
+            os.write(1, formats.encoded(render(document)))
         elif path is not None:
             formats.write(path, render(document))
     raise typer.Exit(RUN_FAILED if any(entry["failure"] or entry["killed_by"] for entry in document["arms"].values()) else 0)
