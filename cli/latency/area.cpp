@@ -64,6 +64,20 @@ Header* new_file(void* where) noexcept {
 
 void thread_ended(void*) noexcept { detach(self); }
 
+/// Takes off what is counted ahead: the calls that were to go untimed and did not come.
+void settle_accounts(Thread& t) noexcept {
+  for (unsigned kind = 0; kind < kEmpty; ++kind) {
+    if (t.left[kind] > 0) t.record->sums[kind].calls -= static_cast<std::uint64_t>(t.left[kind]);
+    t.left[kind] = 0;
+    t.drawn[kind] = 0;
+  }
+}
+
+/// The thread that calls exit() is none that ends. Destructors of libraries may still ask for memory, and are counted.
+[[gnu::destructor]] void process_ended() noexcept {
+  if (self.record && area.header) settle_accounts(self);
+}
+
 /// The child of fork counts for itself: its area is fresh, and its only thread has no record yet.
 void child_began() noexcept {
   Header* const header = area.header;
@@ -158,11 +172,7 @@ bool attach(Thread& t) noexcept {
 
 void detach(Thread& t) noexcept {
   if (!t.record || !area.header) return;
-  for (unsigned kind = 0; kind < kEmpty; ++kind) {
-    if (t.left[kind] > 0) t.record->sums[kind].calls -= static_cast<std::uint64_t>(t.left[kind]);  // counted ahead
-    t.left[kind] = 0;
-    t.drawn[kind] = 0;
-  }
+  settle_accounts(t);
   t.record = nullptr;
   __atomic_store_n(&area.header->owner[t.index], 0, __ATOMIC_RELEASE);  // pairs with the acquisition in attach()
 }

@@ -131,7 +131,7 @@ def measure(argv: list[str], requests: list[Request], every: int, rounds: int, s
 
 def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tuple[dict[str, Any], list[Process]]:
     with folder_of_records() as folder:
-        layered = replace(request, latency=measured.variables(every, Path(folder) / "calls"))
+        layered = replace(request, keep_output=False, latency=measured.variables(every, Path(folder) / "calls"))
         facts = launcher.run(layered).facts
         return facts, [process for path in sorted(Path(folder).glob("calls.*")) if (process := latency_file.read(path))]
 

@@ -310,12 +310,11 @@ class Session:
         s = self.settings
         env, argv = applied(place.sweep, place.value, place.arm, self.argv) if place.sweep else ({}, self.argv)
         if baseline:
-            argv = [
-                word for word in argv if not any("{" + k.name[1:] + "}" in word for k in s.sweeps if k.in_arguments)
-            ]
+            argv = [word for word in argv if not any("{" + k.name[1:] + "}" in word for k in s.sweeps if k.in_arguments)]
         return Request(
             argv, place.arm, memory=memory, count=count, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin,
             service=s.service, env=env, baseline=baseline, timeout_s=s.timeout_s, repeat=s.repeat_inside if repeat else 1,
+            keep_output=s.metric_regex is not None or s.check not in ("stdout", "exit"),
         )  # fmt: skip
 
     # ---- when to stop --------------------------------------------------------------

@@ -47,6 +47,8 @@ def command(
     found = doctor.diagnose(program[0])
     found.demand()
     arms = arms_.parse_all(comparing.specs_of(arm_list), found.as_shipped)
+    for finding in [] if stdin else doctor.waiting_input():
+        say(f"{found.program.name} {finding.text}")
     from mortise import latency, latency_page, latency_table
     from mortise.launching import Request
 
