@@ -107,7 +107,12 @@ class Launcher:
         command += ["--result", str(writing), "--", str(path), *argv]
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # what comes while the launcher starts waits until it can be ended
         try:
-            process = subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            try:
+                process = subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            except OSError as e:  # words that just fit behind this command may not behind the launcher
+                os.close(reading)
+                os.close(writing)
+                raise RunFailed(f"'{path}' could not be started: {e.strerror}") from None
             with process, os.fdopen(reading, encoding="utf-8") as result:
                 try:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -252,9 +257,14 @@ def room_of(folder: Path) -> Path:
 
 def demand_room(request: Request, folder: Path) -> None:
     """Where none is left, what it printed is cut off, alike in every arm, and of what was measured something may be gone."""
-    found = os.statvfs(folder)
-    if found.f_blocks and not (found.f_bfree if os.geteuid() == 0 else found.f_bavail):
+    if not has_room(folder, 1):
         raise RunFailed(f"'{request.arm.name}' left no room in '{folder.parent}', where its output goes: name a folder that has room in TMPDIR")
+
+
+def has_room(folder: Path, least_bytes: int) -> bool:
+    """Whether so much can be written there still; yes where the system does not say."""
+    found = os.statvfs(folder)
+    return not found.f_blocks or (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize >= least_bytes
 
 
 def last_of(path: Path) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 from playwright.sync_api import expect
 
-from cli.conftest import compile_c
+from cli.conftest import ROOT, compile_c
 from cli.test_commands import schema
 from cli.test_page import Opened, browser  # noqa: F401
 
@@ -396,6 +397,22 @@ def test_percentiles_of_a_wrapper_are_not_taken_for_those_of_what_it_starts(cli,
 def test_a_process_that_was_ended_before_it_could_count_is_none(tmp_path, size):
     (tmp_path / "calls.1").write_bytes(bytes(size))
     assert latency_file.read(tmp_path / "calls.1") is None
+
+
+@pytest.mark.parametrize("disk, is_measured", (("64M", True), ("400k", False)))
+def test_where_memory_for_counts_is_short_nothing_ends_by_a_signal(cli, program, disk, is_measured):
+    """A container has 64 MiB in /dev/shm or less. Beyond it, a page of a file that is touched is a SIGBUS, in the program and in what reads it."""
+    inside = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("nobody may mount anything here")
+    mount = f"mount -t tmpfs -o size=400k none /dev/shm && mkdir /dev/shm/t && mount -t tmpfs -o size={disk} none /dev/shm/t && TMPDIR=/dev/shm/t exec \"$@\""
+    words = [sys.executable, ROOT / "cli", "latency", "--arms", "glibc", "--", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do {program} pairs 1000 || exit 9; done"]
+    done = subprocess.run([*inside, "sh", "-c", mount, "sh", *words], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    if is_measured:
+        assert done.returncode == 0 and re.search("calls of 9 threads in 9 processes", done.stdout), done.stdout + done.stderr
+    else:
+        assert done.returncode == 1 and "'glibc' left no room in '/dev/shm/t', where " in done.stdout, done.stdout + done.stderr
 
 
 def test_a_crash_before_the_first_call_is_told_with_its_signal(cli, tmp_path):

@@ -315,6 +315,12 @@ def test_a_program_that_cannot_be_executed(launch, tmp_path):
     assert outcome.facts["exit_status"] == 127
 
 
+def test_more_words_than_the_kernel_takes(launch):
+    """With those of the launcher there are too many, where the user's own just fitted: a line, and no run."""
+    with pytest.raises(RunFailed, match="could not be started: Argument list too long"):
+        launch("true", *["x" * 100_000] * 100)
+
+
 def test_a_run_that_never_ends_is_ended(launch, tmp_path):
     mark = tmp_path / "mark"
     for seconds in (0.5, 2.0, 8.0, 32.0):  # where the machine is so busy that the program has not begun by then, once more

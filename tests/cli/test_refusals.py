@@ -327,6 +327,12 @@ def test_documents_that_nobody_could_have_meant(cli, churn, tmp_path):
     assert "is not whole or was changed by hand" in cli.refused(2, "compare", "--replay", str(path))
 
 
+@pytest.mark.parametrize("columns", ("0", "00", ""))
+def test_a_terminal_without_columns_is_shown_something(cli, columns):
+    """A shell without a terminal, or a terminal of size nothing, may say so."""
+    assert "toy" in cli("list", env=os.environ | {"COLUMNS": columns}).stdout
+
+
 def test_words_that_are_no_text(cli, tmp_path):
     """Names of files are bytes: what was measured for minutes is not lost for one that is not UTF-8, and a plan names that very file."""
     name = os.fsdecode(b"caf\xe9")
