@@ -25,6 +25,7 @@ namespace {
 constexpr std::size_t kRecordBytes = (sizeof(Record) + 4095) & ~std::size_t{4095};
 constexpr std::uint64_t kEveryMax = 1 << 22;  // gaps are 32 bits, stretched too
 constexpr std::size_t kAreaBytes = kHeaderBytes + kRecordBytes * kRecordsMax;
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
 constinit pthread_key_t key{};
 constinit bool has_key = false;
 constinit char prefix[3072] = {};
@@ -38,6 +39,15 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) noexcept {
   const char* text = getenv(name);
   const std::uint64_t value = text ? strtoull(text, nullptr, 10) : 0;
   return value ? value : otherwise;
+}
+
+/// Brings pages in now, so that counting does not fault later. False where there is no room for them: who touches one is ended by SIGBUS.
+bool populate(void* where, std::size_t bytes) noexcept {
+  if (madvise(where, bytes, kPopulateWrite) == 0) return true;
+  if (errno != EINVAL) return false;
+  auto* const at = static_cast<volatile char*>(where);
+  for (std::size_t i = 0; i < bytes; i += 4096) at[i] = at[i];
+  return true;
 }
 
 /// A new file of this process, mapped at `where` (over what is there) or anywhere. A process may have several: it may
@@ -56,6 +66,10 @@ Header* new_file(void* where) noexcept {
     mapped = mmap(where, kAreaBytes, PROT_READ | PROT_WRITE, MAP_SHARED | (where ? MAP_FIXED : 0), file, 0);
   close(file);
   if (mapped == MAP_FAILED) return nullptr;
+  if (!populate(mapped, kHeaderBytes)) {
+    munmap(mapped, kAreaBytes);
+    return nullptr;
+  }
   auto* const header = static_cast<Header*>(mapped);
   *header = settings;
   header->pid = static_cast<std::uint64_t>(getpid());
@@ -63,6 +77,20 @@ Header* new_file(void* where) noexcept {
 }
 
 void thread_ended(void*) noexcept { detach(self); }
+
+/// Takes off what is counted ahead: the calls that were to go untimed and did not come.
+void settle_accounts(Thread& t) noexcept {
+  for (unsigned kind = 0; kind < kEmpty; ++kind) {
+    if (t.left[kind] > 0) t.record->sums[kind].calls -= static_cast<std::uint64_t>(t.left[kind]);
+    t.left[kind] = 0;
+    t.drawn[kind] = 0;
+  }
+}
+
+/// The thread that calls exit() is none that ends. Destructors of libraries may still ask for memory, and are counted.
+[[gnu::destructor]] void process_ended() noexcept {
+  if (self.record && area.header) settle_accounts(self);
+}
 
 /// The child of fork counts for itself: its area is fresh, and its only thread has no record yet.
 void child_began() noexcept {
@@ -133,6 +161,11 @@ bool attach(Thread& t) noexcept {
     is_found = __atomic_compare_exchange_n(&h.owner[i], &nobody, static_cast<std::uint32_t>(gettid()), false,
                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     if (!is_found) continue;
+    is_found = populate(record_at(i), kRecordBytes);
+    if (!is_found) {
+      __atomic_store_n(&h.owner[i], 0, __ATOMIC_RELEASE);
+      break;
+    }
     t.index = i;
     t.record = record_at(i);
     std::uint32_t used = h.records_used;
@@ -140,10 +173,7 @@ bool attach(Thread& t) noexcept {
     }
   }
   if (is_found) {
-    // Every page is touched now, so that counting does not fault later; the snapshot is taken at the first timed call.
-    auto* const bytes = reinterpret_cast<volatile char*>(t.record);
-    for (std::size_t at = 0; at < kRecordBytes; at += 4096) bytes[at] = bytes[at];
-    t.record->known.at = 0;
+    t.record->known.at = 0;  // the snapshot is taken at the first timed call
     t.record->paced_at = 0;
     t.random = os::entropy() | 1;
     t.is_inside = true;  // where the key is not among the first, setting it asks for memory
@@ -158,11 +188,7 @@ bool attach(Thread& t) noexcept {
 
 void detach(Thread& t) noexcept {
   if (!t.record || !area.header) return;
-  for (unsigned kind = 0; kind < kEmpty; ++kind) {
-    if (t.left[kind] > 0) t.record->sums[kind].calls -= static_cast<std::uint64_t>(t.left[kind]);  // counted ahead
-    t.left[kind] = 0;
-    t.drawn[kind] = 0;
-  }
+  settle_accounts(t);
   t.record = nullptr;
   __atomic_store_n(&area.header->owner[t.index], 0, __ATOMIC_RELEASE);  // pairs with the acquisition in attach()
 }

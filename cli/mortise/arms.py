@@ -83,7 +83,10 @@ def parse(spec: str, as_shipped: str) -> Arm:
     if what.startswith("env:"):
         return Arm(name or what[4:], "environment", env=environment(what[4:]))
     if what.startswith("cmd:"):
-        argv = shlex.split(what[4:])
+        try:
+            argv = shlex.split(what[4:])
+        except ValueError as e:
+            raise WrongUse(f"arm '{spec}': {str(e).lower()}: expected a program as a shell reads it, for example other=cmd:./build-b/prog") from None
         if not argv:
             raise WrongUse(f"arm '{spec}' names no program: expected for example other=cmd:./build-b/prog")
         elf.resolve(argv[0])
@@ -184,12 +187,16 @@ def environment(text: str) -> dict[str, str]:
         else:
             raise WrongUse(f"'{piece}' is not KEY=VALUE: expected for example env:MALLOC_ARENA_MAX=1")
     conf.checked(found.get("MORTISE_CONF", ""))
+    for name in found.get("LD_PRELOAD", "").replace(":", " ").split():
+        if "/" in name and "$" not in name and not Path(name).is_file():  # else the loader looks for it, in places of its own
+            raise WrongUse(f"no library '{name}' for LD_PRELOAD, which the loader would pass over: expected a path to a .so that exists")
     return found
 
 
-def preload(*libraries: str | None) -> str:
-    """What LD_PRELOAD should be: ours first, then what the user had."""
-    return ":".join([preloadable(lib) for lib in libraries if lib] + [lib for lib in (os.environ.get("LD_PRELOAD"),) if lib])
+def preload(*libraries: str | None, had: str | None = None) -> str:
+    """What LD_PRELOAD should be: ours first, then what the user had, or what an arm or a sweep sets it to instead."""
+    before = os.environ.get("LD_PRELOAD") if had is None else had
+    return ":".join([preloadable(lib) for lib in libraries if lib] + [lib for lib in (before,) if lib])
 
 
 def preloadable(library: str) -> str:

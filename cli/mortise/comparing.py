@@ -35,6 +35,7 @@ def measure(program: list[str], specs: list[str], settings: Settings) -> dict[st
     from mortise.progress import Line
 
     arms, found = prepare(program, specs, settings)
+    found.findings.extend([] if settings.stdin else doctor.waiting_input())
     with Line(settings.budget_s) as line:
         line.preflight(found, len(arms), settings)
         return Session(program, arms, settings, found.document(), line).run()

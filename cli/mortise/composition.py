@@ -85,7 +85,7 @@ class Composition:
 
 def read(path: Path, catalogue: Catalogue) -> Composition:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as e:
         raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
     except UnicodeDecodeError:
@@ -94,6 +94,8 @@ def read(path: Path, catalogue: Catalogue) -> Composition:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise WrongUse(syntax(path, text, str(e))) from None
+    except (ValueError, RecursionError) as e:  # a number of thousands of digits, brackets in brackets in brackets
+        raise WrongUse(f"{path}: no composition has this: {e}") from None
     return Reader(path, catalogue, places(text, document)).composition(document)
 
 
@@ -188,12 +190,12 @@ class Reader:
             raise self.wrong(("headers",), f'headers = {shown(named)}: expected a list of files with layers, such as ["my_layer.hpp"]')
         found = []
         for i, name in enumerate(named):
-            path = (self.path.parent / name).resolve()
             try:
+                path = (self.path.parent / name).resolve()
                 self.catalogue.add(path, path.read_text(encoding="utf-8"))
             except OSError as e:
                 raise self.wrong(("headers", i), f"cannot read '{name}': {e.strerror}; it is looked for beside the composition") from None
-            except (WrongUse, UnicodeDecodeError) as e:
+            except (WrongUse, ValueError) as e:
                 raise self.wrong(("headers", i), f"'{name}': {e}") from None
             found.append(path)
         return found
@@ -387,7 +389,7 @@ def quantity(value: Any) -> int | None:
         return None
     if isinstance(value, int):
         return value
-    match = re.fullmatch(r"\s*(\d+)\s*(KiB|MiB|GiB|TiB)?\s*", value)
+    match = re.fullmatch(r"\s*([0-9]{1,30})\s*(KiB|MiB|GiB|TiB)?\s*", value)
     return int(match[1]) * UNITS[match[2] or ""] if match else None
 
 

@@ -1,5 +1,6 @@
 """The configuration keys of our allocators (`MORTISE_CONF`), as the build lists them, and what their values may be."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -86,7 +87,7 @@ def is_limit(value: str) -> bool:
 
 
 def is_path(value: str) -> bool:
-    return len(value.encode()) <= PATH_BYTES_MAX
+    return len(os.fsencode(value)) <= PATH_BYTES_MAX
 
 
 def names_nodes(value: str) -> bool:

@@ -2,8 +2,12 @@
 anything runs.
 """
 
+import fcntl
 import os
 import platform
+import stat
+import termios
+from array import array
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -190,6 +194,19 @@ def surroundings(image: elf.Image, libraries: list[elf.Image]) -> list[Finding]:
             )
         )
     return found
+
+
+def waiting_input() -> list[Finding]:
+    """Something stands in this process's standard input, a file or what a pipe holds, which no run would read."""
+    try:
+        told, count = os.fstat(0), array("i", [0])
+        there = stat.S_ISREG(told.st_mode) and told.st_size > os.lseek(0, 0, os.SEEK_CUR)
+        if stat.S_ISFIFO(told.st_mode):
+            there = fcntl.ioctl(0, termios.FIONREAD, count) == 0 and count[0] > 0
+    except OSError:  # closed
+        return []
+    text = "reads nothing of the standard input that is there: name a file with --stdin, from which every run begins"
+    return [Finding(WARNS, "stdin", text)] if there else []
 
 
 def habits(runs: Path) -> list[Finding]:

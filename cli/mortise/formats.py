@@ -23,11 +23,17 @@ PLAN = "mortise.plan/1"
 CELL = "mortise.cell/1"
 KIT = "mortise.kit/1"
 LAYERS = "mortise.layers/1"
+SPAN_MAX = 10_000 * 3600  # the kernel's waits and JSON's numbers end somewhere
 
 
 def dumps(document: Any) -> str:
     """JSON as this project writes it: readable, keys in the order they were put, the same bytes for the same."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def encoded(text: str) -> bytes:
+    """As UTF-8. A byte of the command line that was none stands in it as JSON escapes it, and is that byte again when it is read."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def load(path: Path, schema: str | None = None) -> Any:
@@ -36,7 +42,7 @@ def load(path: Path, schema: str | None = None) -> Any:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise WrongUse(f"'{path}' is not JSON: {e}") from None
     got = document.get("schema") if isinstance(document, dict) else None
     if schema is not None and got != schema:
@@ -49,7 +55,7 @@ def whole(where: Path) -> Iterator[None]:
     """Around the use of what was loaded: a document of the right name from which something is gone is refused in one line."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as e:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as e:
         gone = f"it lacks {e}" if isinstance(e, KeyError) else str(e)
         raise WrongUse(f"'{where}' is not whole or was changed by hand ({gone}): expected a file as mortise wrote it") from e
 
@@ -72,7 +78,7 @@ def check_writable(path: Path | None) -> None:
 
 def write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(encoded(text))
     except OSError as e:
         raise WrongUse(
             f"cannot write the report '{path}': {e.strerror}; name a file in a folder that can be written"
@@ -138,7 +144,10 @@ def span(text: str) -> float:
         raise WrongUse(f"'{text}' is not a length of time: expected for example 90s, 5m or 1h")
     if float(match[1]) == 0:
         raise WrongUse(f"'{text}' is no time at all: expected for example 90s, 5m or 1h")
-    return float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+    seconds = float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+    if seconds > SPAN_MAX:
+        raise WrongUse(f"'{text[:40]}' is longer than {SPAN_MAX // 3600} h: expected for example 90s, 5m or 1h")
+    return seconds
 
 
 def share(text: str, below: float = 1.0) -> float:

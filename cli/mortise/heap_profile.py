@@ -9,6 +9,7 @@ import math
 import re
 import shutil
 import subprocess
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -270,15 +271,15 @@ def read(path: Path) -> Profile:
         raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
     except WrongUse as e:
         raise WrongUse(str(e).replace("this is", f"'{path}' is")) from None
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, zlib.error) as e:
+        raise WrongUse(f"'{path}' is no heap profile, or is cut off or damaged: {e}") from None
 
 
 def read_pprof(path: Path) -> Profile:
     """A profile that `write_pprof` or another tool wrote; values are found by their names."""
+    data = path.read_bytes()
     try:
-        data = path.read_bytes()
         fields = protobuf.decode(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except OSError as e:
-        raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
     except (ValueError, EOFError, gzip.BadGzipFile) as e:
         raise WrongUse(f"'{path}' is no pprof profile: {e}") from None
     strings = [value.decode(errors="replace") for value in fields[6]]

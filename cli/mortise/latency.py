@@ -19,12 +19,13 @@ import numpy as np
 from mortise import __version__, arms as arms_, endings, formats, home, latency_file, machine, reach, symbols
 from mortise.errors import Refusal, RunFailed
 from mortise.latency_file import KINDS, Process
-from mortise.launching import Launcher, Request
+from mortise.launching import Launcher, Request, has_room
 
 SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 SLOW_S = 5e-6  # from here on a call may have been torn: no preemption was seen to take less
 WINDOW_S = 10e-6  # what the kernel did in so long before a call may be taken for its doing
 PAIRS = 200_000
+RECORD_BYTES, RECORDS_BYTES = 1 << 20, 256 << 20  # more than a thread's counts take, and those of a thousand threads or processes
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,10 @@ def overhead(measured: Clock, every: int) -> float:
 
 
 def folder_of_records() -> tempfile.TemporaryDirectory:
-    """In memory where possible: a page of a file on disk may fault while it is being written back."""
+    """In memory where possible, which in a container may be little: a page of a file on disk may fault while it is being written back."""
     memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(
-        prefix="mortise-latency-", dir=memory if os.access(memory, os.W_OK) else None, ignore_cleanup_errors=True
-    )
+    fits = os.access(memory, os.W_OK) and has_room(memory, RECORDS_BYTES)
+    return tempfile.TemporaryDirectory(prefix="mortise-latency-", dir=memory if fits else None, ignore_cleanup_errors=True)
 
 
 Say = Callable[[str], None]
@@ -131,8 +131,10 @@ def measure(argv: list[str], requests: list[Request], every: int, rounds: int, s
 
 def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tuple[dict[str, Any], list[Process]]:
     with folder_of_records() as folder:
-        layered = replace(request, latency=measured.variables(every, Path(folder) / "calls"))
+        layered = replace(request, keep_output=False, latency=measured.variables(every, Path(folder) / "calls"))
         facts = launcher.run(layered).facts
+        if not has_room(Path(folder), RECORD_BYTES):
+            raise RunFailed(f"'{request.arm.name}' left no room in '{Path(folder).parent}', where calls are counted: name a folder that has room in TMPDIR")
         return facts, [process for path in sorted(Path(folder).glob("calls.*")) if (process := latency_file.read(path))]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -67,16 +67,20 @@ class Process:
 
 def read(path: Path) -> Process | None:
     """None of a process that was ended before it had a header to count in."""
-    data = np.memmap(path, dtype=np.uint8, mode="r") if path.stat().st_size else np.zeros(0, np.uint8)
-    if not data[: len(MAGIC)].any():
+    with path.open("rb") as file:  # not mapped: a hole of it that is looked at there wants a page, and where none is left a signal ends this process
+        return of(path, file)
+
+
+def of(path: Path, file: BinaryIO) -> Process | None:
+    head = file.read(HEADER.itemsize)
+    if not any(head[: len(MAGIC)]) or len(head) < HEADER.itemsize:
         return None
-    header = data[: HEADER.itemsize].view(HEADER)[0]
+    header = np.frombuffer(head, HEADER)[0]
     if header["magic"] != MAGIC or int(header["kinds"]) != len(KINDS):
         raise RunFailed(f"'{path.name}' was not left by this version's latency layer: run 'make build'")
     layout, first, stride = record_type(header), int(header["header_bytes"]), int(header["record_bytes"])
     used = int(header["records_used"])
-    offsets = [first + stride * n for n in range(used)]
-    rows = [data[at : at + layout.itemsize].view(layout)[0] for at in offsets]
+    rows = [record(file, first + stride * n, layout) for n in range(used)]
     sums = [row["sums"] for row in rows]
     shape = (int(header["buckets"]), len(KINDS))
     process = Process(
@@ -91,6 +95,11 @@ def read(path: Path) -> Process | None:
         process.slow += calls_of(process, row["slow"][: int(row["slow_used"])])
         process.torn_calls += calls_of(process, row["torn_calls"][: int(row["torn_used"])])
     return process
+
+
+def record(file: BinaryIO, at: int, layout: np.dtype) -> Any:
+    file.seek(at)
+    return np.frombuffer(file.read(layout.itemsize), layout)[0]
 
 
 def text(raw: bytes) -> str:

@@ -18,6 +18,7 @@ from mortise import elf, endings, home, reach
 from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
+LAST_BYTES = 2000
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PER_REPEAT = ("wall_s", "user_s", "sys_s", "cpu_s", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches",
               "instructions", "cycles")  # fmt: skip
@@ -31,7 +32,8 @@ class Service:
     load: str | None = None
     stop: str | None = None
     patience_s: float = 30.0
-    farewell_s: float = 60.0  # how long it may take to end when it was told to
+    stop_s: float = 60.0  # how long `stop` may take,
+    farewell_s: float = 60.0  # and how long it itself may take to end when it was told to
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Request:
     env: dict[str, str] = field(default_factory=dict)
     baseline: bool = False
     timeout_s: float = 3600.0
+    keep_output: bool = True  # all that it prints, and not only what tells it from something else: it may be more than there is memory
     trace: Path | None = None  # where the trace goes; such a run is never timed
     calls: Path | None = None  # where the counts of system calls go; such a run is never timed
     latency: dict[str, str] | None = None  # the variables of the latency layer, which then stands in front
@@ -68,7 +71,9 @@ class Outcome:
 
 
 class Launcher:
-    """Runs requests one at a time, each in a folder of its own that `{tmp}` names."""
+    """Runs requests one at a time, each in a folder of its own. In it lies what is measured, and an empty one that `{tmp}` names: programs
+    may ask for nothing in theirs (initdb), and do with it what they like.
+    """
 
     def __init__(self) -> None:
         self.program = home.helper("mortise-launcher")
@@ -76,10 +81,11 @@ class Launcher:
 
     def run(self, request: Request) -> Outcome:
         with tempfile.TemporaryDirectory(prefix="mortise-") as name:
+            room_of(Path(name)).mkdir()
             return self._run(request, Path(name))
 
     def _run(self, request: Request, folder: Path) -> Outcome:
-        argv = [word.replace("{tmp}", str(folder)) for word in (request.arm.argv or request.argv)]
+        argv = [word.replace("{tmp}", str(room_of(folder))) for word in (request.arm.argv or request.argv)]
         path = elf.resolve(argv[0])
         command = [str(self.program), "--stdout", str(folder / "stdout"), "--stderr", str(folder / "stderr")]
         if request.stdin is not None:
@@ -92,7 +98,8 @@ class Launcher:
             command += ["--unreached", str(folder / "unreached")]
         for key, value in self.environment(request, folder).items():
             command += ["--set", f"{key}={value}"]
-        (folder / "probe").touch()
+        for name in ("probe", "stdout", "stderr"):
+            (folder / name).touch()
         reading, writing = os.pipe()
         if request.calls:
             counter = str(home.helper("mortise-calls"))
@@ -100,7 +107,12 @@ class Launcher:
         command += ["--result", str(writing), "--", str(path), *argv]
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # what comes while the launcher starts waits until it can be ended
         try:
-            process = subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            try:
+                process = subprocess.Popen(command, pass_fds=(writing,), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            except OSError as e:  # words that just fit behind this command may not behind the launcher
+                os.close(reading)
+                os.close(writing)
+                raise RunFailed(f"'{path}' could not be started: {e.strerror}") from None
             with process, os.fdopen(reading, encoding="utf-8") as result:
                 try:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -118,7 +130,7 @@ class Launcher:
         changed = dict(request.arm.env) | request.env
         trace = str(home.helper("mortise-trace.so")) if request.trace else None
         layer = str(home.helper("mortise-latency.so")) if request.latency else None
-        changed["LD_PRELOAD"] = arms_.preload(trace, layer, request.arm.library, str(self.probe))
+        changed["LD_PRELOAD"] = arms_.preload(trace, layer, request.arm.library, str(self.probe), had=changed.get("LD_PRELOAD"))
         changed |= request.latency or {}
         if request.trace:
             changed["MORTISE_TRACE"] = str(request.trace)
@@ -158,7 +170,7 @@ class Launcher:
         service = request.service
         assert service is not None
         give_up = time.monotonic() + service.patience_s
-        while service.ready and self._shell(service.ready, folder, pid).returncode != 0:
+        while service.ready and not self._succeeds(service.ready, folder, pid, give_up - time.monotonic()):
             if not Path(f"/proc/{pid}").exists():
                 return None
             if time.monotonic() > give_up:
@@ -173,15 +185,25 @@ class Launcher:
             load = self._shell(service.load, folder, pid, request.timeout_s)
             used = {"wall_s": time.monotonic() - start, "load_status": load.returncode, "load_output": load.stdout}
         if service.stop:
-            self._shell(service.stop, folder, pid)
+            try:
+                self._shell(service.stop, folder, pid, service.stop_s)
+            except subprocess.TimeoutExpired:
+                told = f"'{service.stop}', which is to end '{request.arm.name}', went on for {service.stop_s:.0f} s itself"
+                raise RunFailed(told) from None
         else:
             with contextlib.suppress(ProcessLookupError):  # it ended while it was loaded
                 os.kill(pid, signal.SIGTERM)
         return used
 
-    def _shell(self, command: str, folder: Path, pid: int, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
+    def _succeeds(self, command: str, folder: Path, pid: int, patience_s: float) -> bool:
+        """Whether it does so by then: who asks a server that is not yet there may wait for ever."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._shell(command, folder, pid, max(patience_s, 0.0)).returncode == 0
+        return False
+
+    def _shell(self, command: str, folder: Path, pid: int, timeout_s: float) -> subprocess.CompletedProcess:
         """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
-        text = ["/bin/sh", "-c", command.replace("{tmp}", str(folder)).replace("{pid}", str(pid))]
+        text = ["/bin/sh", "-c", command.replace("{tmp}", str(room_of(folder))).replace("{pid}", str(pid))]
         pipe = subprocess.PIPE
         with subprocess.Popen(text, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True) as client:
             try:
@@ -203,9 +225,10 @@ class Launcher:
         for what in PER_REPEAT if request.repeat > 1 else ():
             if facts[what] is not None:
                 facts[what] = round(facts[what] / request.repeat, 9 if what.endswith("_s") else None)
-        stdout = (folder / "stdout").read_bytes() if (folder / "stdout").exists() else b""
-        stderr = (folder / "stderr").read_bytes() if (folder / "stderr").exists() else b""
-        facts["stdout_sha256"] = hashlib.sha256(stdout).hexdigest()
+        demand_room(request, folder)
+        stdout = (folder / "stdout").read_bytes() if request.keep_output else b""
+        with (folder / "stdout").open("rb") as printed:
+            facts["stdout_sha256"] = hashlib.file_digest(printed, "sha256").hexdigest()
         facts["padding"] = request.padding
         probed, before_main = read_probe(folder / "probe")
         promised = [arms_.served_by(request.arm, library) for _, library in probed]
@@ -219,7 +242,7 @@ class Launcher:
         return Outcome(
             facts,
             stdout,
-            stderr.decode(errors="replace")[-2000:],
+            last_of(folder / "stderr"),
             used.get("load_output", ""),
             read_series(folder / "series"),
             probed,
@@ -227,10 +250,33 @@ class Launcher:
         )
 
 
+def room_of(folder: Path) -> Path:
+    """The program's own folder in that of its run."""
+    return folder / "tmp"
+
+
+def demand_room(request: Request, folder: Path) -> None:
+    """Where none is left, what it printed is cut off, alike in every arm, and of what was measured something may be gone."""
+    if not has_room(folder, 1):
+        raise RunFailed(f"'{request.arm.name}' left no room in '{folder.parent}', where its output goes: name a folder that has room in TMPDIR")
+
+
+def has_room(folder: Path, least_bytes: int) -> bool:
+    """Whether so much can be written there still; yes where the system does not say."""
+    found = os.statvfs(folder)
+    return not found.f_blocks or (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize >= least_bytes
+
+
+def last_of(path: Path) -> str:
+    """The end of a text that may be a long one."""
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_BYTES))
+        return file.read().decode(errors="replace")
+
+
 def ended_early(request: Request, folder: Path, status: int) -> str:
     """Why a server could not be used, with what it said last: on stderr, or on stdout where it said nothing there."""
-    said = [(folder / name).read_text(errors="replace") for name in ("stderr", "stdout") if (folder / name).exists()]
-    last = next((text for text in said if text.strip()), "")
+    last = next((text for text in (last_of(folder / name) for name in ("stderr", "stdout")) if text.strip()), "")
     return f"'{request.arm.name}' {endings.describe(status)} before it was ready{endings.tail(last)}"
 
 

@@ -76,6 +76,8 @@ def start() -> None:
     status, a full disk with a line.
     """
     stopping.heed()
+    if sys.stdout is not None:  # names of files may hold what is no text, and a terminal may lack our letters
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         first = sys.argv[1:2]
         app = gathered(first if set(first) & set(COMMANDS) else COMMANDS)

@@ -34,16 +34,7 @@ KEPT = ("time", "mem", "metric_regex", "metric_less", "resolve", "rounds", "warm
 
 def run_cell(plan: Document, index: int, folder: Path, node: str | None = None) -> Path:
     """Runs one cell and writes what it measured; the same on a laptop, in an array job, or in a container."""
-    cells = {cell["index"]: cell for cell in plan["cells"]}
-    if index not in cells:
-        raise WrongUse(f"no cell {index} in this plan: it has cells 0 to {len(cells) - 1}")
-    given = dict(plan["options"]) | {"seed": cells[index]["seed"]}
-    given["stdin"] = Path(given["stdin"]) if given["stdin"] else None
-    settings = options.settings(given)
-    settings.fixed = True
-    arms, found = comparing.prepare(plan["argv"], plan["arms"], settings)
-    session = Session(plan["argv"], arms, settings, found.document(), lambda *_: None)
-    measured = session.run()
+    measured = session_of(plan, index).run()
     if measured.get("interrupted"):  # half a cell would pass for a whole one when the rest is resumed
         raise KeyboardInterrupt
     document = {"schema": formats.CELL, "index": index, "node": node or socket.gethostname(),
@@ -52,6 +43,20 @@ def run_cell(plan: Document, index: int, folder: Path, node: str | None = None) 
     path = folder / f"cell-{index:05d}.json"
     formats.write(path, formats.dumps(document))
     return path
+
+
+def session_of(plan: Document, index: int) -> Session:
+    """One cell before its first run."""
+    with formats.whole(Path("the plan")):
+        cells = {cell["index"]: cell for cell in plan["cells"]}
+        if index not in cells:
+            raise WrongUse(f"no cell {index} in this plan: it has cells 0 to {len(cells) - 1}")
+        given = dict(plan["options"]) | {"seed": cells[index]["seed"]}
+        given["stdin"] = Path(given["stdin"]) if given["stdin"] else None
+        settings = options.settings(given)
+        settings.fixed = True
+        arms, found = comparing.prepare(plan["argv"], plan["arms"], settings)
+        return Session(plan["argv"], arms, settings, found.document(), lambda *_: None)
 
 
 def merge(cells: list[Document]) -> Document:

@@ -29,7 +29,7 @@ def report(document: dict[str, Any], outputs: dict[str, Path | None]) -> int:
     for kind, render in (("json", formats.dumps), ("markdown", table.markdown), ("html", page.render)):
         path = outputs[kind]
         if path == STDOUT:
-            os.write(1, render(document).encode())
+            os.write(1, formats.encoded(render(document)))
         elif path is not None:
             formats.write(path, render(document))
     return int(document["conclusion"]["exit_status"])

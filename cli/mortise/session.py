@@ -246,9 +246,11 @@ class Session:
         return next(place for place in self.places if place.arm.name == name and place.knob is None)
 
     def round(self, kind: str, number: int) -> None:
-        """Everything that still counts once, in an order nobody chose."""
+        """Everything that still counts once, in an order nobody chose; but what all others must do too, the reference does first."""
         live = self.live(kind)
         self.random.shuffle(live)
+        if self.expects(kind).status is None:
+            live.sort(key=lambda place: place.key != (self.document["reference"], None))
         for position, place in enumerate(live):
             if number > 1 and time.monotonic() - self.started > self.settings.budget_s:
                 return  # what this round has of an arm and of the reference still pairs
@@ -290,13 +292,14 @@ class Session:
         if outcome.series:
             facts["series"] = [[round(t, 4), b] for t, b in outcome.series]
         times = 1 if kind == "memory" else self.settings.repeat_inside
-        reason = faults.find(self.settings, self.expected[times != self.settings.repeat_inside], outcome) or faults.measure_own(
-            self.settings, facts, outcome, times
-        )
+        reason = faults.find(self.settings, self.expects(kind), outcome) or faults.measure_own(self.settings, facts, outcome, times)
         if reason is None or place.knob is None:
             entry["runs"].append(facts)
         if reason is not None:
             self.failed(entry, place, reason)
+
+    def expects(self, kind: str) -> faults.Expected:
+        return self.expected[kind == "memory" and self.settings.repeat_inside > 1]
 
     def failed(self, entry: dict[str, Any], place: Place, reason: str) -> None:
         """An arm that fails is out, with the reason; a value of a knob that fails is a result, and is tried again."""
@@ -310,12 +313,11 @@ class Session:
         s = self.settings
         env, argv = applied(place.sweep, place.value, place.arm, self.argv) if place.sweep else ({}, self.argv)
         if baseline:
-            argv = [
-                word for word in argv if not any("{" + k.name[1:] + "}" in word for k in s.sweeps if k.in_arguments)
-            ]
+            argv = [word for word in argv if not any("{" + k.name[1:] + "}" in word for k in s.sweeps if k.in_arguments)]
         return Request(
             argv, place.arm, memory=memory, count=count, padding=self.random.randrange(PADDING_MAX), stdin=s.stdin,
             service=s.service, env=env, baseline=baseline, timeout_s=s.timeout_s, repeat=s.repeat_inside if repeat else 1,
+            keep_output=s.metric_regex is not None or s.check not in ("stdout", "exit"),
         )  # fmt: skip
 
     # ---- when to stop --------------------------------------------------------------
@@ -373,11 +375,7 @@ class Session:
         """Seconds that a round of this kind takes, from the latest run at each place."""
         total = 0.0
         for place in self.live(kind):
-            known = [
-                self.latest[key]
-                for k in (kind, "time", "memory", "warmup")
-                if (key := (*place.key, k)) in self.latest
-            ]
+            known = [self.latest[key] for k in (kind, "time", "memory", "warmup") if (key := (*place.key, k)) in self.latest]
             total += known[0] if known else 0.0
         return total
 

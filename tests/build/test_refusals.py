@@ -20,6 +20,9 @@ BYPASS = 'layers = [ "Aligned",\n {{ layer = "Bypass", route = {{ policy = "Larg
 BROKEN = {
     "a bracket is missing": ('name = "x"\nlayers = [ "Tlsf",\n"MmapHeap"\nuse = "y"\n', 4, "not TOML"),
     "a text without its end": ('name = "x\n', 1, "not TOML"),
+    "a number of thousands of digits": (f'layers = [\n  {{ layer = "ThreadCache", slots = "{"9" * 5000}" }},\n  "MmapHeap" ]\n', 2, "expected a whole number in 4..1024"),
+    "a header's name with a zero": ('headers = [\n "a\\u0000b" ]\nlayers = [ "Tlsf", "MmapHeap" ]\n', 2, "embedded null byte"),
+    "a mark of Windows before it": ('\ufefflayers = [ "Tlsf",\n "Mmap" ]\n', 2, "unknown layer 'Mmap'"),
     "a key given twice": ('name = "x"\nlayers = [ "Tlsf", "MmapHeap" ]\nname = "y"\n', 3, "a key is given twice"),
     "a parameter given twice": ('layers = [\n { layer = "ThreadCache", slots = 8, slots = 9 },\n "MmapHeap" ]\n', 2, "a key is given twice"),
     "an unknown key": ('name = "x"\nlayer = [ "Tlsf", "MmapHeap" ]\n', 2, "unknown key 'layer': did you mean 'layers'?"),
@@ -197,6 +200,13 @@ def test_wrong_words(mortise, tmp_path, words, said):
     (tmp_path / "good.toml").write_text('layers = [ "Tlsf", "MmapHeap" ]\n')
     done = mortise("build", *words, cwd=tmp_path)
     assert done.status == 2 and said in done.err and done.err.count("\n") == 1, done.err
+
+
+@pytest.mark.parametrize("text", (f"slots = {'9' * 5000}\n", f"layers = {'[' * 3000}{']' * 3000}\n"), ids=("digits", "brackets"))
+def test_what_no_reader_of_toml_takes(mortise, tmp_path, text):
+    (tmp_path / "odd.toml").write_text(text)
+    done = mortise("build", "odd.toml", "-o", "x.so", cwd=tmp_path)
+    assert done.status == 2 and re.fullmatch(r"mortise: odd\.toml: no composition has this: [^\n]+\n", done.err), done.err
 
 
 def test_a_cache_that_cannot_be_used(mortise, tmp_path):

@@ -138,6 +138,20 @@ def test_another_status_and_a_crash_are_rows_with_the_reason(compare):
     assert done.returncode == 1 and document["arms"]["bad"]["failure"].startswith("was ended by SIGSEGV")
 
 
+@pytest.mark.parametrize("warmup", ("0", "1"))
+def test_it_is_the_reference_that_all_others_must_do_as(cli, tmp_path, warmup):
+    """Where another arm, or a value that the program dies of, came first by chance, the reference was called wrong, and everything failed."""
+    path, program = tmp_path / "o.json", ["--", "sh", "-c", "[ $X != 2 ] || exit 3; [ \"$Y\" != 1 ] || exit 4"]
+    for seed in range(4):
+        words = ["compare", "--rounds", "1", "--warmup", warmup, "--seed", str(seed), "--json", str(path)]
+        cli(*words, "--arms", "good=env:X=1,bad=env:X=2", *program)
+        arms = json.loads(path.read_text())["arms"]
+        assert arms["good"]["failure"] is None and arms["bad"]["failure"] == "ended with exit status 3, where the first run ended with exit status 0"
+        cli(*words, "--arms", "good=env:X=1", "--sweep", "Y={1,2}", *program)
+        arm = json.loads(path.read_text())["arms"]["good"]
+        assert arm["failure"] is None and list(arm["died"]) == ["1"]
+
+
 def test_what_ends_otherwise_is_told_with_what_the_first_run_did():
     """'Ended with exit status 0' alone is no reason that anybody would understand."""
     outcome = Outcome({"exit_status": 0}, b"", "", "", [], [], 0)

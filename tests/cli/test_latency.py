@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ from mortise.arms import Arm
 from mortise.launching import Launcher, Request
 from playwright.sync_api import expect
 
-from cli.conftest import compile_c
+from cli.conftest import ROOT, compile_c
 from cli.test_commands import schema
 from cli.test_page import Opened, browser  # noqa: F401
 
@@ -219,6 +220,12 @@ def test_where_calls_are_dense_fewer_are_timed_and_each_counts_for_more(program,
     assert 0.045 < rare < 0.145, "those that come seldom do not gain a share by being timed more often"
 
 
+def test_calls_that_were_expected_and_never_came_are_not_told(program):
+    """They are counted ahead, a gap at a time: of a program of three calls it said some hundred."""
+    whole, sampled = (timed(program, "pairs", 3, every=n)[1] for n in (1, 4000))
+    assert calls(sampled, "malloc") == calls(whole, "malloc") and calls(sampled, "free") == calls(whole, "free")
+
+
 def test_blocks_given_before_the_allocator_was_known_are_resized_and_freed(program, tmp_path):
     (tmp_path / "early.c").write_text(EARLY)
     early = compile_c(tmp_path / "early.c", tmp_path / "libearly.so", "-shared", "-fPIC", "-fno-builtin")
@@ -390,6 +397,22 @@ def test_percentiles_of_a_wrapper_are_not_taken_for_those_of_what_it_starts(cli,
 def test_a_process_that_was_ended_before_it_could_count_is_none(tmp_path, size):
     (tmp_path / "calls.1").write_bytes(bytes(size))
     assert latency_file.read(tmp_path / "calls.1") is None
+
+
+@pytest.mark.parametrize("disk, is_measured", (("64M", True), ("400k", False)))
+def test_where_memory_for_counts_is_short_nothing_ends_by_a_signal(cli, program, disk, is_measured):
+    """A container has 64 MiB in /dev/shm or less. Beyond it, a page of a file that is touched is a SIGBUS, in the program and in what reads it."""
+    inside = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("nobody may mount anything here")
+    mount = f"mount -t tmpfs -o size=400k none /dev/shm && mkdir /dev/shm/t && mount -t tmpfs -o size={disk} none /dev/shm/t && TMPDIR=/dev/shm/t exec \"$@\""
+    words = [sys.executable, ROOT / "cli", "latency", "--arms", "glibc", "--", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do {program} pairs 1000 || exit 9; done"]
+    done = subprocess.run([*inside, "sh", "-c", mount, "sh", *words], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    if is_measured:
+        assert done.returncode == 0 and re.search("calls of 9 threads in 9 processes", done.stdout), done.stdout + done.stderr
+    else:
+        assert done.returncode == 1 and "'glibc' left no room in '/dev/shm/t', where " in done.stdout, done.stdout + done.stderr
 
 
 def test_a_crash_before_the_first_call_is_told_with_its_signal(cli, tmp_path):

@@ -1,12 +1,14 @@
 """The launcher's figures are what every verdict stands on: a wrong peak or status here makes every comparison wrong."""
 
 import ctypes
+import hashlib
 import itertools
 import os
 import re
 import signal
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from mortise.arms import Arm
 from mortise.errors import RunFailed
 from mortise.launching import Launcher, Request, Service, read_series
 
-from cli.conftest import compile_c
+from cli.conftest import ROOT, compile_c
 
 MIB = 1 << 20
 
@@ -243,6 +245,23 @@ def test_the_environment_is_the_users_plus_the_arm(launch, monkeypatch):
     assert outcome.stdout == b"yes it 77\n"
 
 
+def test_an_arm_may_preload_a_library_by_its_environment(launch, toy, monkeypatch):
+    """Left out, two arms that differ in nothing but that are one, and a tie says nothing of the library."""
+    monkeypatch.setenv("LD_PRELOAD", "/no/such/library.so")
+    outcome = launch("true", arm=Arm("other", "environment", env={"LD_PRELOAD": str(toy)}))
+    assert outcome.facts["malloc_from"] == [str(toy)] and "/no/such" not in outcome.stderr_tail
+    assert launch("true", env={"LD_PRELOAD": str(toy)}).facts["malloc_from"] == [str(toy)]  # as a sweep sets it
+    assert "/no/such" in launch("true").stderr_tail  # the user's own stays where none is set
+
+
+def test_the_folder_of_a_run_is_the_programs_own(launch, churn, toy):
+    """initdb wants an empty one; what another program makes of it must not cost the run its figures."""
+    outcome = launch("sh", "-c", f"ls -A {{tmp}}; mkdir {{tmp}}/stdout {{tmp}}/probe; rm -rf {{tmp}}; {churn}", arm=Arm("toy", "ours", str(toy)))
+    assert outcome.facts["exit_status"] == 0 and outcome.facts["served"] == 1 and len(outcome.stdout.split()) == 1
+    service = Service(load="ls -A {tmp} && touch {tmp}/stderr && chmod 0 {tmp}")
+    assert launch("sleep", "60", service=service).load_output == ""
+
+
 def test_served_is_proven_by_where_malloc_comes_from(launch, toy, churn, static_program):
     ours = Arm("toy", "ours", str(toy))
     outcome = launch(churn, arm=ours)
@@ -294,6 +313,12 @@ def test_a_program_that_cannot_be_executed(launch, tmp_path):
     os.chmod(broken, 0o755)
     outcome = launch(broken)
     assert outcome.facts["exit_status"] == 127
+
+
+def test_more_words_than_the_kernel_takes(launch):
+    """With those of the launcher there are too many, where the user's own just fitted: a line, and no run."""
+    with pytest.raises(RunFailed, match="could not be started: Argument list too long"):
+        launch("true", *["x" * 100_000] * 100)
 
 
 def test_a_run_that_never_ends_is_ended(launch, tmp_path):
@@ -356,6 +381,40 @@ def test_a_server_that_dies_before_it_is_ready(launch):
 def test_a_server_that_is_never_ready(launch):
     with pytest.raises(RunFailed, match="was not ready after 0 s: 'false' never succeeded"):
         launch("sleep", "60", service=Service(ready="false", load="true", patience_s=0.1))
+
+
+def test_a_client_that_hangs_is_told_of_and_not_the_server(launch):
+    """Asked whether it is there by something that waits for ever, it was said to have run longer than an hour, after a minute."""
+    with pytest.raises(RunFailed, match="was not ready after 0 s: 'sleep 600' never succeeded"):
+        launch("sleep", "60", service=Service(ready="sleep 600", load="true", patience_s=0.1))
+    with pytest.raises(RunFailed, match="'sleep 600', which is to end 'shipped', went on for 0 s itself"):
+        launch("sleep", "60", service=Service(load="true", stop="sleep 600", stop_s=0.1))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder for temporary files that has two megabytes, for a command that is put behind it."""
+    if subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("nobody may mount anything here")
+    (tmp_path / "small").mkdir()
+    mount = f"mount -t tmpfs -o size=2M none {tmp_path}/small && TMPDIR={tmp_path}/small exec \"$@\""
+    return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+
+
+@pytest.mark.parametrize("what", ("seq 1 1000000 2> /dev/null; true", "dd if=/dev/zero of={tmp}/large bs=1M count=5 2> /dev/null; true"))
+def test_a_run_that_fills_the_disk_is_none(small_disk, what):
+    """What is cut off is the same in every arm, and half a run would pass for one."""
+    words = [sys.executable, ROOT / "cli", "compare", "--arms", "glibc,toy", "--rounds", "1", "--", "sh", "-c", what]
+    done = subprocess.run([*small_disk, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and re.search("'glibc' left no room in '.*/small', where its output goes: name a folder", done.stdout), done.stdout + done.stderr
+
+
+def test_output_larger_than_memory_is_not_read_into_it(launch, monkeypatch):
+    """It is told from another by its digest; where a number is looked for in it, all of it is needed."""
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read as a whole"))
+    one, other = (launch("seq", str(n), keep_output=False) for n in (100_000, 100_001))
+    assert one.facts["stdout_sha256"] != other.facts["stdout_sha256"] and one.stdout == b""
+    assert launch("seq", "3", keep_output=False).facts["stdout_sha256"] == hashlib.sha256(b"1\n2\n3\n").hexdigest()
 
 
 def test_a_server_that_ends_while_it_is_loaded(launch):

@@ -320,6 +320,19 @@ def test_a_knob_is_looked_for_as_the_allocator_spells_it(tmp_path):
     assert knobs.names_of(keys) == ["MALLOC_CONF", "dirty_decay_ms"]
 
 
+@pytest.mark.parametrize("command", ("compare --rounds 1 --warmup 0 --arms glibc,toy", "latency --arms glibc"))
+def test_an_input_that_no_run_reads_is_said(cli, churn, command, tmp_path):
+    """Compared on no input at all, a filter differs in nothing."""
+    (tmp_path / "input").write_text("a\n")
+    ours = f"{sys.executable} {ROOT / 'cli'} {command}"
+    for words, is_said in ((f"-- {churn} < {tmp_path}/input", True), (f"-- {churn} < /dev/null", False), (f"--stdin {tmp_path}/input -- {churn} < {tmp_path}/input", False)):
+        done = subprocess.run(["sh", "-c", f"{ours} {words}"], capture_output=True, text=True, check=False)
+        assert ("reads nothing of the standard input that is there: name a file with --stdin" in done.stdout + done.stderr) == is_said, words
+    reading, writing = os.pipe()
+    os.write(writing, b"a")
+    assert "name a file with --stdin" in cli(*command.split(), "--", str(churn), stdin=reading).stderr
+
+
 def test_memory_that_comes_in_steps_gives_no_law():
     """A heap that grows by 15 % at a time holds the same at several values: those are one point each, not more."""
     steps = [129, 129, 148, 148, 170, 170, 223]

@@ -203,6 +203,10 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--time", "real"], "expected cpu or wall"),
         (["--mem", "all"], "expected peak or avg"),
         (["--budget", "0"], "'0' is no time at all"),
+        (["--budget", "9" * 400 + "h"], "is longer than 10000 h"),
+        (["--timeout", "10001h"], "'10001h' is longer than 10000 h: expected for example 90s, 5m or 1h"),
+        (["--arms", "x=cmd:true 'y"], "no closing quotation: expected a program as a shell reads it"),
+        (["--arms", "x=env:LD_PRELOAD=libc.so.6:./no.so"], "no library './no.so' for LD_PRELOAD, which the loader would pass over"),
         (["--fail-if", "toy slower 3"], "'3' is not a share"),
         (["--check", "no"], "expected stdout, exit, or a command"),
         (["--ready", "true"], "--load must say"),
@@ -300,6 +304,50 @@ def test_documents_that_are_not_whole(cli, churn, tmp_path):
     path.write_text(json.dumps(document))
     assert "it lacks 'cpu_s'" in cli.refused(2, "compare", "--replay", str(path))
     assert "runs nothing: leave out the program" in cli.refused(2, "compare", "--replay", str(path), "--", "true")
+
+
+def test_documents_that_nobody_could_have_meant(cli, churn, tmp_path):
+    """A plan whose options are no options, nesting without an end: no stack trace either."""
+    cli("plan", "-o", str(tmp_path / "plan"), "--arms", "glibc,toy", "--", str(churn))
+    plan = json.loads((tmp_path / "plan").read_text())
+    for key, value in (("options", []), ("arms", [1]), ("argv", [None]), ("options", plan["options"] | {"check": 1})):
+        (tmp_path / "changed").write_text(json.dumps(plan | {key: value}))
+        assert "is not whole or was changed by hand" in cli.refused(2, "cell", str(tmp_path / "changed"), "0")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    assert "is not JSON" in cli.refused(2, "compare", "--replay", str(tmp_path / "deep"))
+    path = tmp_path / "o.json"
+    cli("compare", "--rounds", "1", "--arms", "glibc,toy", "--json", str(path), "--", str(churn))
+    document = json.loads(path.read_text())
+    for value in (10**400, 1e308):
+        document["control"]["runs"][0]["cpu_s"] = value
+        path.write_text(json.dumps(document))
+        cli("compare", "--replay", str(path))
+    document["baseline_bytes"] = 10**400
+    path.write_text(json.dumps(document))
+    assert "is not whole or was changed by hand" in cli.refused(2, "compare", "--replay", str(path))
+
+
+@pytest.mark.parametrize("columns", ("0", "00", ""))
+def test_a_terminal_without_columns_is_shown_something(cli, columns):
+    """A shell without a terminal, or a terminal of size nothing, may say so."""
+    assert "toy" in cli("list", env=os.environ | {"COLUMNS": columns}).stdout
+
+
+def test_words_that_are_no_text(cli, tmp_path):
+    """Names of files are bytes: what was measured for minutes is not lost for one that is not UTF-8, and a plan names that very file."""
+    name = os.fsdecode(b"caf\xe9")
+    program = ["sh", "-c", 'test "$0" = "$(printf "caf\\351")" && cat "$1" < /dev/null', name, "/dev/null"]
+    files = {option: tmp_path / option[2:] for option in ("--json", "--html", "--markdown")}
+    words = [word for pair in files.items() for word in map(str, pair)]
+    done = cli("compare", "--arms", "glibc,toy", "--rounds", "1", *words, "--", *program, env=os.environ | {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "utf-8"})
+    assert done.returncode == 3 and done.stderr.count("Traceback") == 0, done.stderr
+    assert json.loads(files["--json"].read_text())["argv"][3] == name and all("caf\\udce9" in path.read_text() for path in files.values())
+    assert cli("compare", "--replay", str(files["--json"]), env=os.environ | {"PYTHONIOENCODING": "ascii"}).returncode == 3
+    assert cli("plan", "-o", str(tmp_path / "plan"), "--arms", "glibc,toy", "--rounds", "1", "--", *program).returncode == 0
+    cell = cli("cell", str(tmp_path / "plan"), "0", "-o", str(tmp_path))
+    assert json.loads(Path(cell.stdout.strip()).read_text())["measured"]["arms"]["toy"]["runs"][0]["exit_status"] == 0
+    assert cli("run", "--alloc", "toy", "--conf", f"stats_file={name}", "--", "true").returncode == 0
+    assert "no such program './caf" in cli.refused(2, "run", "--alloc", "toy", "--", f"./{name}")
 
 
 def test_a_home_that_is_none(cli, monkeypatch, tmp_path):

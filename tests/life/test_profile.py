@@ -14,6 +14,7 @@ from support.allocators import BUILD, CARDS, ROOT, environment, library, program
 
 sys.path.insert(0, str(ROOT / "cli"))
 from mortise import heap_profile  # noqa: E402
+from mortise.errors import WrongUse  # noqa: E402
 
 PLANTED = {"leak_small": 6_000_000, "leak_objects": 8_000_000, "leak_large": 16_000_000, "leak_by_growing": 6_000_000,
            "leak_in_thread": 9_000_000}
@@ -236,3 +237,27 @@ def test_a_broken_profile_is_refused(tmp_path):
     broken = tmp_path / "broken.pb.gz"
     broken.write_bytes(gzip.compress(b"\x0a\xff"))
     assert "is no pprof profile" in mortise("--read", broken).stderr
+
+
+def damaged(data):
+    """Cut off after each byte; with each bit of it turned over; without each byte."""
+    yield from (data[:end] for end in range(len(data)))
+    yield from (data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :] for at in range(len(data)) for bit in range(8))
+    yield from (data[:at] + data[at + 1 :] for at in range(len(data)))
+
+
+TEXT = b"heap profile: 1: 64 [1: 64] @ heap_v2/1\n1: 64 [1: 64] @ 0x10 0x20\nMAPPED_LIBRARIES:\n00-40 r-xp 00 00:00 0 /none\n"
+
+
+@pytest.mark.parametrize("kind", ("text", "pprof", "packed"))
+def test_a_profile_with_any_byte_damaged_is_read_or_refused(tmp_path, kind):
+    """Copied from a disk that was full, or cut off by a pipe: one line, no stack trace."""
+    path = tmp_path / "profile"
+    heap_profile.write_pprof(heap_profile.parse(TEXT.decode()), path)
+    whole = {"text": TEXT, "packed": path.read_bytes(), "pprof": gzip.decompress(path.read_bytes())}[kind]
+    for data in damaged(whole):
+        path.write_bytes(data)
+        try:
+            heap_profile.read(path)
+        except WrongUse as refused:
+            assert str(path) in str(refused)

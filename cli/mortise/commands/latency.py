@@ -47,6 +47,8 @@ def command(
     found = doctor.diagnose(program[0])
     found.demand()
     arms = arms_.parse_all(comparing.specs_of(arm_list), found.as_shipped)
+    for finding in [] if stdin else doctor.waiting_input():
+        say(f"{found.program.name} {finding.text}")
     from mortise import latency, latency_page, latency_table
     from mortise.launching import Request
 
@@ -57,7 +59,7 @@ def command(
         latency_table.show(document)
     for path, render in ((json_path, formats.dumps), (html_path, latency_page.render)):
         if path == STDOUT:
-            os.write(1, render(document).encode())
+            os.write(1, formats.encoded(render(document)))
         elif path is not None:
             formats.write(path, render(document))
     raise typer.Exit(RUN_FAILED if any(entry["failure"] or entry["killed_by"] for entry in document["arms"].values()) else 0)
