@@ -21,7 +21,7 @@ SEEDS = {
     "a magazine's limit is read twice": (
         CACHE, [("const unsigned now = rack(set).limit_now(c);", "const auto once = [&] { return rack(set).limit_now(c); };"), ("limit = now == 0 ?", "limit = once() == 0 ?"),
                 (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;"),
-                ("int32_t>(now / 2 + 1)", "int32_t>(once() / 2 + 1)")], "has outgrown", "core_cache"),
+                (".wish(now, ", ".wish(once(), ")], "has outgrown", "core_cache"),
     "blocks of a slab that was taken over are freed into the colour they were taken for": (
         SLAB, [("if (index().class_at(*next) != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a slab is taken over without its owner's lock": (
@@ -32,10 +32,10 @@ SEEDS = {
                ("          from.lock.unlock();\n          if (s) return s;", "          if (s) return s;")],
         "lost|handed out twice|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a drain leaves the way to a core's own colour open": (
-        CACHE, [("own_table_[i].store(is_closed ? set : own", "if (!is_closed) own_table_[i].store(own")], "race"),
+        CACHE, [("own_table_[i].store(set == closed() ? set : own", "if (set != closed()) own_table_[i].store(own")], "race"),
     "a set comes back before it is drained": (
-        CACHE, [("if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);\n      show(i, set, Order::release);",
-                 "os::rseq_restart_all();\n      show(i, set, Order::release);\n      drain_set(t, set);\n     ")], "race"),
+        CACHE, [("if (!area_.is_kernels || os::rseq_restart_all()) drain_set(t, set);\n      if (!is_closed_) show(i, set, Order::release);",
+                 "os::rseq_restart_all();\n      if (!is_closed_) show(i, set, Order::release);\n      drain_set(t, set);\n     ")], "race"),
     "a malloc takes a block out of its slot without an exchange": (
         ARRAY, [("t.slot[c][n - 1].exchange(nullptr, Order::relaxed);", "t.slot[c][n - 1].load(Order::relaxed); t.slot[c][n - 1].store(nullptr, Order::relaxed);")],
         "race|twice|free and with the program|lost", "elimination_array"),
