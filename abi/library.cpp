@@ -60,7 +60,7 @@ MORTISE_HOT void release(void* p) noexcept {
 
 void* reallocate(void* p, std::size_t size) noexcept {
   const Block old = found(p);
-  if (old.is_unsized()) [[unlikely]] return allocate({.size = size});  // not held: that has been told, and it stays as it is
+  if (is_refused<Heap>(old)) [[unlikely]] return allocate({.size = size});  // it stays as it is
   if (serves(old, size)) return p;
   if (size > PTRDIFF_MAX || !prepare_thread()) return nullptr;
   return resized(heap, old, size, [](Request r) { return allocate(r); }, [](void* gone) { release(gone); });

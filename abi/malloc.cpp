@@ -228,7 +228,7 @@ MORTISE_COLD void* resize_foreign(std::byte* p, std::size_t size, const void* si
   if (!heap.holds(p)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
   if (size > kRequestMax) return fail(ENOMEM);
   const Block old = heap.measure(heap.block_of(p));
-  if (old.is_unsized()) [[unlikely]] return allocate({.size = size});  // not held: that has been told, and it stays as it is
+  if (is_refused<Heap>(old)) [[unlikely]] return allocate({.size = size});  // it stays as it is
   if (serves(old, size)) return p;
   if (!prepare_thread()) return fail(ENOMEM);
   const int error = errno;

@@ -23,6 +23,13 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
   else return !kSizesExactly<H> && b.size_class != kNoClass && serves(h.measure(b), size);
 }
 
+/// Whether a guard has told of the block that it is not held: that is of no size. Nor is one of no bytes, where a layer says that it tells
+/// those of others, and no guard is there.
+template <class H> MORTISE_HOT bool is_refused(Block measured) noexcept {
+  if constexpr (requires { H::kMeasuresToTheByte; }) return false;
+  return measured.is_unsized();
+}
+
 /// A block of a size class moves to another class, when a hit serves it; otherwise null, and nothing is done. O(bytes).
 template <class H> MORTISE_HOT void* moved_by_hit(H& h, std::byte* p, std::size_t size, auto release) noexcept {
   auto& near = nearest(h);
@@ -32,7 +39,7 @@ template <class H> MORTISE_HOT void* moved_by_hit(H& h, std::byte* p, std::size_
   const Block b = hit_with_thread(h, {.size = size});
   if (!b) [[unlikely]] return nullptr;
   old = near.measure(old);  // after all else that may fail: what it tells of is told once
-  if (old.is_unsized()) [[unlikely]] return b.ptr;  // not held: that has been told, and it stays as it is
+  if (is_refused<H>(old)) [[unlikely]] return b.ptr;  // it stays as it is
   memcpy(b.ptr, p, size < old.size ? size : old.size);
   release(p);
   return b.ptr;

@@ -30,7 +30,7 @@ template <CheckerPolicy Checker> struct Annotated {
     using typename Passthrough<Below>::Thread;
     static constexpr std::size_t kTail = 32;
     using Classes = Shrunk<typename Below::Classes, kTail>;
-    static constexpr bool kExactSizes = true;
+    static constexpr bool kExactSizes = true, kMeasuresToTheByte = true;  ///< a block of no bytes is one of size 0
     static constexpr BlockFacts kFacts = facts_of<Below>().shared();
 
     Block allocate(Thread& t, Request r) noexcept {
