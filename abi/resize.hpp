@@ -23,8 +23,8 @@ template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) 
   else return !kSizesExactly<H> && b.size_class != kNoClass && serves(h.measure(b), size);
 }
 
-/// Whether a guard has told of the block that it is not held: that is of no size. Nor is one of no bytes, where a layer says that it tells
-/// those of others, and no guard is there.
+/// Whether a guard has reported that the block is not held: then it measures 0. Where a layer measures requests to the byte
+/// (kMeasuresToTheByte), that is a block of no bytes, which nobody has refused.
 template <class H> MORTISE_HOT bool is_refused(Block measured) noexcept {
   if constexpr (requires { H::kMeasuresToTheByte; }) return false;
   return measured.is_unsized();

@@ -41,8 +41,8 @@
 
 namespace mortise {
 
-/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing; never more than a magazine's slots or
-/// fewer than 2 blocks.
+/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing, of steady ones up to 16 times that;
+/// never more than a magazine's slots or fewer than 2 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
 /// `kMetered` (0..1): a hit counts its bytes on the core's meter, at two instructions more.
 template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core, unsigned kMetered = 0> struct CoreCache {

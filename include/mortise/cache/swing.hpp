@@ -15,8 +15,8 @@ namespace mortise {
 class Swing {
  public:
   static constexpr unsigned kMost = 1'000'000;  ///< longer ones are not counted to their end
-  static constexpr unsigned kShare = 24;        ///< the part of any swing that a magazine may hold
-  static constexpr unsigned kSteady = 16;       ///< so many in a row are alike: no accident
+  static constexpr unsigned kShare = 24;        ///< a magazine may hold such a part of any swing
+  static constexpr unsigned kSteady = 16;       ///< so many in a row that are alike are no accident
 
   /// Counts the blocks of a miss.
   [[gnu::noinline]] void count(std::int32_t moved) noexcept {
