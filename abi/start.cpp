@@ -39,14 +39,21 @@ constinit os::Facts facts{};
 /// Records of threads that have ended, linked through their first word.
 [[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;
 
+constexpr std::uint64_t bit(int signal) noexcept { return std::uint64_t{1} << (signal - 1); }
+
+/// The kernel ends a process whose fault is blocked, and a filter, a sanitizer or a runtime may have a handler that mends it. With the last
+/// one libc has all threads do something, and whoever waits for them may hold a lock that a thread waits for here.
+constexpr std::uint64_t kNeverBlocked =
+    bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS) | bit(33 /* SIGSETXID */);
+
 /// No signal handler finds a record half made or half retired, nor one that its thread has for one call only: it would give that back.
 void set_signals(const std::uint64_t* mask, std::uint64_t* before) noexcept {
   os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, before, sizeof *mask);
 }
 std::uint64_t block_signals() noexcept {
-  const std::uint64_t all = ~std::uint64_t{0};
+  const std::uint64_t blocked = ~kNeverBlocked;
   std::uint64_t before = 0;
-  set_signals(&all, &before);
+  set_signals(&blocked, &before);
   return before;
 }
 

@@ -265,6 +265,13 @@ def test_allocators_preloaded_beside_it(program, isolated, runtime, name):
         assert (done.status, done.out) == (ordinary.status, ordinary.out), f"{allocator}: {done.err}"
 
 
+def test_first_misses_in_an_allocator_preloaded_beside_it(program, isolated, runtime):
+    """It blocks signals there and waits for its locks; who holds one waits for all threads to map what it has mapped."""
+    for allocator in allocators(runtime):
+        for _ in range(3):
+            assert isolated([program("first_misses")], preload=[allocator]).out == "wrong: 0\n", allocator
+
+
 def test_cache_of_unmapped_memory_for_ordinary_threads(program, runtime, tmp_path):
     for command in ([program("memory")], [program("places")], [program("files"), tmp_path / "file"], [program("family")]):
         ordinary = run(command)
