@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -72,6 +73,60 @@ TEST(Slab, ASpanHandsOutEachOfItsBlocksOnce) {
     std::size_t live = 0;
     h.each_live([&](Block) { ++live; });
     EXPECT_EQ(live, 0u);
+  });
+}
+
+/// If this failed, batches of large blocks would pay for a span of their own at every eighth block, or long spans would be kept for nothing.
+TEST(Slab, SpansOfAClassThatHasManyAreLonger) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    for (const std::size_t size : {1_KiB, 4_KiB, 16_KiB, 20_KiB, 80_KiB, 256_KiB}) {
+      const unsigned c = Classes::class_of(size);
+      std::vector<std::byte*> blocks(1000);
+      ASSERT_EQ(h.allocate_batch(t, c, blocks.data(), 1000), 1000u);
+      h.audit();
+      std::vector<std::size_t> lengths;
+      const Span* last = nullptr;
+      for (std::byte* p : blocks)
+        if (const Span* s = h.page_index().span_of(p); s != last) {
+          EXPECT_EQ(s->capacity, s->granules * IndexOf<H>::kGranule / size);
+          lengths.push_back(h.page_index().bytes_of(last = s));
+        }
+      for (std::size_t i = 1; i < lengths.size(); ++i) {
+        EXPECT_GE(lengths[i], lengths[i - 1]);
+        EXPECT_LE(lengths[i], i < 4 ? Geometry::span_bytes(c) : 2 * std::max(lengths[i - 4], Geometry::span_bytes(c)));
+        EXPECT_LE(lengths[i], 1_MiB);
+      }
+      EXPECT_GE(lengths.back() / size, 1_MiB / size < 64 ? 1_MiB / size / 2 : 64u);
+      for (unsigned odd = 0; odd < 2; ++odd) {  // every second block: spans wander from list to list
+        std::vector<std::byte*> half;
+        for (unsigned i = odd; i < 1000; i += 2) half.push_back(blocks[i]);
+        h.release_batch(t, c, half.data(), 500);
+        h.audit();
+      }
+      ClassUsage classes[Classes::kCount + 1];
+      Usage u;
+      u.classes = classes;
+      u.classes_max = Classes::kCount + 1;
+      h.tell(u);
+      EXPECT_EQ(classes[c].live, 0u);
+      EXPECT_LE(classes[c].span_bytes, Geometry::span_bytes(c));
+    }
+  });
+}
+
+/// If this failed, a program near its limit would be refused blocks for which there is room.
+TEST(Slab, WithoutRoomForALongSpanAShorterOneServes) {
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const unsigned c = Classes::class_of(16_KiB);
+    std::vector<std::byte*> blocks(1000);
+    ASSERT_EQ(h.allocate_batch(t, c, blocks.data(), 500), 500u);
+    h.set_limit_bytes(h.taken_bytes() + 64_KiB + Geometry::span_bytes(c));
+    unsigned more = 0;
+    while (h.allocate_batch(t, c, &blocks[500 + more], 1)) ++more;
+    EXPECT_GE(more, 8u);
+    h.set_limit_bytes(kNoLimit);
   });
 }
 

@@ -73,10 +73,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         Span* s = fullest(k);
         if (!s && !(s = adopt(k, c)) && !(s = add_span(t, k, c))) break;
         const unsigned more = carve(s, c, out + got, n - got);
-        refile(k, s, c);
+        refile(k, s);
         if (!more && !(s = with_released(k))) break;  // a limit lets no fresh block be touched; released ones are there already
         got += more ? more : carve(s, c, out + got, n - got);
-        if (!more) refile(k, s, c);
+        if (!more) refile(k, s);
       }
       k.live += got;
       ++k.served;
@@ -145,7 +145,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
           for (Span* s = classes_[c].partial[bin].first(); s; s = s->next) {
             MORTISE_AUDIT(s->state == SpanState::slab && s->size_class == c);
             MORTISE_AUDIT(s->free > 0 && s->free <= s->capacity && s->bump <= s->capacity);
-            MORTISE_AUDIT(s->bin == bin && Fit::bin_of(s->free, Geometry::per_capacity(c)) == bin);
+            MORTISE_AUDIT(s->bin == bin && Fit::bin_of(s->free, s->per_capacity) == bin);
             MORTISE_AUDIT(Bitmap(index().bits_of(s)).count(s->capacity) + (s->capacity - s->bump) == s->free);
           }
         }
@@ -203,18 +203,21 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
 
     [[gnu::noinline]] Span* add_span(Thread& t, PerClass& k, unsigned c) noexcept {
-      const std::size_t bytes = Geometry::span_bytes(c, k.spans);
-      const Block b = this->below.allocate(t, {.size = bytes});
+      const std::size_t full = Geometry::span_bytes(c);
+      std::size_t bytes = Geometry::span_bytes(c, k.spans);
+      Block b = this->below.allocate(t, {.size = bytes});
+      if (!b && bytes > full) b = this->below.allocate(t, {.size = bytes = full});
       if (!b) return nullptr;
       Span* s = index().span_of(b.ptr);
       s->state = SpanState::slab;
       s->size_class = static_cast<std::uint8_t>(c);
       s->capacity = s->free = static_cast<std::uint32_t>(bytes / Classes::size_of(c));
+      s->per_capacity = static_cast<std::uint32_t>((std::uint64_t{1} << 32) / s->capacity);
       s->bump = Geometry::first_of(c, s->head);
       s->hint = s->purged_in = 0;
       *index().bits_of(s) = (std::uint64_t{1} << s->bump) - 1;
       index().set_class(s, c);
-      enlist(k, s, c);
+      enlist(k, s);
       count_span(k, s, 1);
       if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s) - s->bump * Classes::size_of(c));
       return s;
@@ -264,10 +267,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         s->free = before + some;
         if (!before) {
           if (s->free == s->capacity && fullest(k)) give_back(t, k, s);
-          else enlist(k, s, c);
+          else enlist(k, s);
           continue;
         }
-        if (Fit::kBins > 1 && Fit::bin_of(s->free, cut.per_capacity) != s->bin) refile(k, s, c);
+        if (Fit::kBins > 1 && Fit::bin_of(s->free, s->per_capacity) != s->bin) refile(k, s);
         if (s->free == s->capacity) retire(t, k, s);
       }
       k.live -= static_cast<std::size_t>(end - strays);
@@ -301,7 +304,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
             count_span(k, s, 1);
             index().set_class(s, c);
             s->size_class = static_cast<std::uint8_t>(c);
-            enlist(k, s, c);
+            enlist(k, s);
           }
           from.lock.unlock();
           if (s) return s;
@@ -312,17 +315,17 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     static void count_span(PerClass& k, const Span* s, int by) noexcept {
       const auto n = static_cast<std::size_t>(by);
       k.spans += n;
-      k.span_bytes = k.span_bytes + n * round_up(s->capacity * Classes::size_of(s->size_class), Index::kGranule);
+      k.span_bytes = k.span_bytes + n * Index::bytes_of(s);
     }
     // A span is in the list that its `bin` names, unless it is full.
-    static void enlist(PerClass& k, Span* s, unsigned c) noexcept {
-      s->bin = static_cast<std::uint8_t>(Fit::bin_of(s->free, Geometry::per_capacity(c)));
+    static void enlist(PerClass& k, Span* s) noexcept {
+      s->bin = static_cast<std::uint8_t>(Fit::bin_of(s->free, s->per_capacity));
       k.partial[s->bin].push(s);
     }
-    static void refile(PerClass& k, Span* s, unsigned c) noexcept {
-      if (s->free && Fit::bin_of(s->free, Geometry::per_capacity(c)) == s->bin) return;
+    static void refile(PerClass& k, Span* s) noexcept {
+      if (s->free && Fit::bin_of(s->free, s->per_capacity) == s->bin) return;
       k.partial[s->bin].remove(s);
-      if (s->free) enlist(k, s, c);
+      if (s->free) enlist(k, s);
     }
 
     /// Gives back the pages inside released blocks of a few spans, so that nobody waits long; 0 when no span is left, else bytes and 1.
@@ -332,13 +335,13 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         const std::size_t page = page_bytes_;  // the kernel takes every page that a range begins to cover
         const std::uint8_t era = index().purge_era();
         const std::size_t size = Classes::size_of(c);
-        unsigned left = 8;
+        std::uint32_t left = 32;  // granules
         Held held(classes_[c].lock);
         for (auto& list : classes_[c].partial)
           for (Span* s = list.first(); s && left; s = s->next) {
             if (s->purged_in == era) continue;
             s->purged_in = era;
-            --left, given |= 1;
+            left -= left < s->granules ? left : s->granules, given |= 1;
             const auto purge = [&](std::size_t from, std::size_t to) {
               from = round_up(from, page), to = round_down(to, page);
               return from < to && this->below.purge_pages(index().base_of(s) + from, to - from) ? to - from : 0;
@@ -350,10 +353,11 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       return given;
     }
 
-    /// An empty span stays while it is the only one with room; otherwise it goes back.
+    /// An empty span stays while it is the only one with room; otherwise it goes back. So does a long one that is the last of its class.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
       const bool only_one = k.partial[s->bin].first() == s && k.partial[s->bin].last() == s && fullest(k) == s;
-      if (!only_one) delist(k, s), give_back(t, k, s);
+      const bool stays = only_one && (k.spans > 1 || Index::bytes_of(s) <= Geometry::span_bytes(s->size_class));
+      if (!stays) delist(k, s), give_back(t, k, s);
     }
     static void delist(PerClass& k, Span* s) noexcept { k.partial[s->bin].remove(s); }
     /// An empty span that is in no list.

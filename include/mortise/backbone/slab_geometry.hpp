@@ -11,18 +11,18 @@ namespace mortise {
 
 /// For each class of `Classes`, over granules of `kGranule` bytes: small blocks get one granule, larger ones as many as hold
 /// eight blocks (four above 32 KiB). Pages that are never touched cost nothing, but a huge page has none such: the first span of a class
-/// holds two blocks, for all that a program may want.
+/// holds two blocks, for all that a program may want. A class that has many gets longer ones, which cost one way to the layer below and
+/// back for more blocks: the length doubles with every fourth span, up to 64 blocks or 1 MiB.
 template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
   static constexpr std::size_t span_bytes(unsigned c) noexcept { return std::size_t{kFacts[c].granules} * kGranule; }
   static constexpr unsigned capacity(unsigned c) noexcept { return kFacts[c].capacity; }
   /// Length of the next span of a class that has so many.
   static constexpr std::size_t span_bytes(unsigned c, std::size_t spans) noexcept {
     const std::size_t full = span_bytes(c), first = round_up(2 * Classes::size_of(c), kGranule);
-    return spans || full < first ? full : first;
+    if (!spans) return full < first ? full : first;
+    const std::size_t doublings = spans / kSpansAlike;
+    return full << (doublings < kFacts[c].doublings_max ? doublings : kFacts[c].doublings_max);
   }
-
-  /// 2^32 over the capacity, rounded down.
-  static constexpr std::uint32_t per_capacity(unsigned c) noexcept { return kFacts[c].per_capacity; }
 
   /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
   static constexpr unsigned index_of(unsigned c, std::size_t offset) noexcept {
@@ -48,21 +48,26 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
   struct Cut {
     std::size_t size;
     std::uint64_t reciprocal;
-    std::uint32_t per_capacity;
     Place place_of(std::size_t offset) const noexcept { return {offset * reciprocal >> kShift, offset * reciprocal}; }
   };
   /// Whether any of the `parts`, or-ed together, is that of an offset inside a block, not at its start. The reciprocal is rounded up
   /// by less than 1: at the start of a block the low bits are below the span's length, one byte further above 2^kShift / size.
   static constexpr bool is_inside(std::uint64_t parts) noexcept { return parts & ((std::uint64_t{1} << kShift) - kInside); }
-  static constexpr Cut cut_of(unsigned c) noexcept { return {Classes::size_of(c), kFacts[c].reciprocal, kFacts[c].per_capacity}; }
+  static constexpr Cut cut_of(unsigned c) noexcept { return {Classes::size_of(c), kFacts[c].reciprocal}; }
 
  private:
+  static constexpr std::size_t kSpansAlike = 4, kBlocksWanted = 64, kSpanBytesMax = 1_MiB;
   static constexpr unsigned kShift = 40;
   static constexpr std::uint64_t kInside = std::bit_ceil((std::uint64_t{1} << kShift) / Classes::kMaxBytes) / 2;
   struct Facts {
     std::uint64_t reciprocal;
-    std::uint32_t granules, capacity, per_capacity;
+    std::uint32_t granules, capacity, doublings_max;
   };
+  static constexpr std::uint32_t doublings_max(std::size_t blocks, std::size_t bytes) {
+    std::uint32_t n = 0;
+    while (blocks << n < kBlocksWanted && bytes << (n + 1) <= kSpanBytesMax) ++n;
+    return n;
+  }
   static constexpr auto make_facts() {
     std::array<Facts, Classes::kCount + 1> facts{};
     for (unsigned c = 1; c <= Classes::kCount; ++c) {
@@ -71,7 +76,7 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
       const std::size_t granules = round_up(size * blocks, kGranule) / kGranule;
       const std::size_t capacity = granules * kGranule / size;
       facts[c] = {((std::uint64_t{1} << kShift) + size - 1) / size, static_cast<std::uint32_t>(granules),
-                  static_cast<std::uint32_t>(capacity), static_cast<std::uint32_t>((std::uint64_t{1} << 32) / capacity)};
+                  static_cast<std::uint32_t>(capacity), doublings_max(capacity, granules * kGranule)};
     }
     return facts;
   }

@@ -8,7 +8,7 @@
 // A magazine is a bounded stack of pointers; those of a core are a rack (os/rseq.hpp) in the core's *set*. A limit starts small and doubles
 // when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
 // may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches. If it
-// goes on so, it may keep the whole swing, up to sixteen times what its class may hold otherwise (cache/swing.hpp).
+// goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp).
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -41,7 +41,7 @@
 
 namespace mortise {
 
-/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing, of steady ones up to 16 times that;
+/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing, of steady ones up to 64 times that;
 /// never more than a magazine's slots or fewer than 2 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
 /// `kMetered` (0..1): a hit counts its bytes on the core's meter, at two instructions more.
@@ -195,7 +195,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       std::byte* slot[Classes::kCount][os::kMagazineSlots];
     };
 
-    static constexpr auto kSlots = magazine_slots<Classes>(kBytesPerClass), kSteadySlots = magazine_slots<Classes>(16 * kBytesPerClass);
+    static constexpr auto kSlots = magazine_slots<Classes>(kBytesPerClass), kSteadySlots = magazine_slots<Classes>(64 * kBytesPerClass);
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
 
     MORTISE_HOT static Block zeroed_if_asked(Block b, Request r) noexcept {

@@ -58,7 +58,10 @@ struct Span {
   std::uint16_t hint;       ///< slab: no bit is set in words before this one
   Glanced<std::uint8_t> size_class;
   Glanced<SpanState> state;
-  std::uint64_t since_ms;   ///< free: when it became so
+  union {
+    std::uint64_t since_ms;      ///< free: when it became so
+    std::uint32_t per_capacity;  ///< slab: 2^32 over its capacity, rounded down
+  };
   std::uint8_t bin;         ///< slab: which of its class's lists it is in
   std::uint8_t purged_in;   ///< slab: the purge era in which the pages inside free blocks went back; 0: some were released since
   std::uint16_t tail_pages : 15;      ///< large: so many times 4 KiB at its end are not the block's
