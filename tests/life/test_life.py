@@ -44,6 +44,11 @@ def test_a_signal_handler_may_allocate_where_a_thread_ends(name):
     run([program("life", "signals"), "end"], name).ok()
 
 
+@EVERY_NAME
+def test_signals_that_a_thread_blocks_are_not_let_through(name):
+    run([program("life", "signals"), "wait"], name).ok()
+
+
 @pytest.mark.parametrize("name, rseq", [(n, False) for n in NAMES], ids=str)
 def test_a_trap_after_every_instruction(name, rseq):
     run([program("life", "signals"), "step"], name, rseq=rseq).ok()
@@ -92,6 +97,11 @@ def test_memory_goes_back_whatever_befell_the_thread_for_it(name, what):
 @pytest.mark.parametrize("call", ["prctl", "membarrier", "futex"])
 def test_memory_goes_back_where_a_filter_ends_the_thread_for_it(name, call):
     run([program("life", "sleeper"), "filtered", call], name).ok()
+
+
+@pytest.mark.parametrize("name", PURGING)
+def test_a_program_may_answer_the_call_that_starts_the_thread_itself(name):
+    run([program("life", "sleeper"), "trapped"], name).ok()
 
 
 @pytest.mark.parametrize("name", ["hslab", "segfit"])
