@@ -60,6 +60,7 @@ template <class T> bool borrow_record(ThreadRecord<T>& record) noexcept {
 template <class T> bool gave_back(ThreadRecord<T>& record, T* t) noexcept {
   if (static_cast<void*>(t) != spare_record<T>) return false;
   record.ended = had_ended_before_spare;
+  if (!record.ended) record.area.index = 0;  // else the caches take it for one that has ended, and serve it no more
   spare_lock.unlock();
   return true;
 }
