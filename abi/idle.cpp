@@ -25,6 +25,7 @@
 #include <cstdlib>
 
 #include "abi/heap.hpp"
+#include "abi/signals.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/os/pages.hpp"
@@ -121,9 +122,15 @@ void be_relieved(std::int64_t delay_ms) noexcept {
   end_thread();
 }
 
-[[maybe_unused]] void run() noexcept {
+/// Whoever started it left the faults' signals open for handlers of its own, which could not run here.
+[[maybe_unused]] void arrive(const char* name) noexcept {
+  block_signals(~std::uint64_t{0});
   helper.arrive();
-  try_call(kNames, "mortise-idle");
+  try_call(kNames, name);
+}
+
+[[maybe_unused]] void run() noexcept {
+  arrive("mortise-idle");
   try_call(kGivesBack);
   std::uint32_t seen = misses.load(Order::relaxed);
   const std::uint64_t since_ms = os::now_ms();
@@ -160,8 +167,7 @@ template <class H> void fill_up(H& h) noexcept {
 
 /// The other work that the thread may be started for, and then has for ever.
 [[maybe_unused]] void run_refill() noexcept {
-  helper.arrive();
-  try_call(kNames, "mortise-refill");
+  arrive("mortise-refill");
   for (;;) {
     std::uint32_t never = 0;
     os::futex_wait(&never, 0, kRefillNanoseconds);
@@ -230,19 +236,16 @@ bool is_in_own_memory() noexcept {
   return !process || process == static_cast<std::int32_t>(os::syscall(SYS_getpid));
 }
 
-/// Blocks all signals while it lives: a handler that forks, or that does not return, would leave a start half done.
+/// A handler that forks, or that does not return, would leave a start half done.
 class SignalsBlocked {
  public:
-  SignalsBlocked() noexcept {
-    std::uint64_t all = ~std::uint64_t{0};
-    os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
-  }
+  SignalsBlocked() noexcept : before_(block_signals()) {}
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_); }
+  ~SignalsBlocked() { set_signals(before_); }
 
  private:
-  std::uint64_t before_ = 0;
+  const std::uint64_t before_;
 };
 
 /// False when there is none, nor will be for a while: memory then goes back by malloc_trim only.

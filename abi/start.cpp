@@ -6,7 +6,6 @@
 // of other libraries may allocate, and must find our locks open, so ours have to be the innermost.
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
+#include "abi/signals.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/control_group.hpp"
 #include "mortise/os/facts.hpp"
@@ -38,24 +38,6 @@ constinit Atomic<int> state{0};  // 0 closed, 1 started, -1 cannot work here
 constinit os::Facts facts{};
 /// Records of threads that have ended, linked through their first word.
 [[maybe_unused]] constinit Heap::Thread* idle_records = nullptr;
-
-constexpr std::uint64_t bit(int signal) noexcept { return std::uint64_t{1} << (signal - 1); }
-
-/// The kernel ends a process whose fault is blocked, and a filter, a sanitizer or a runtime may have a handler that mends it. With the last
-/// one libc has all threads do something, and whoever waits for them may hold a lock that a thread waits for here.
-constexpr std::uint64_t kNeverBlocked =
-    bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS) | bit(33 /* SIGSETXID */);
-
-/// No signal handler finds a record half made or half retired, nor one that its thread has for one call only: it would give that back.
-void set_signals(const std::uint64_t* mask, std::uint64_t* before) noexcept {
-  os::syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, before, sizeof *mask);
-}
-std::uint64_t block_signals() noexcept {
-  const std::uint64_t blocked = ~kNeverBlocked;
-  std::uint64_t before = 0;
-  set_signals(&blocked, &before);
-  return before;
-}
 
 // A thread for whose record there is no memory still frees what it has, and may get what comes back: it borrows a record that all such
 // threads share, under a lock, for one miss, as a thread does that has ended.
@@ -78,6 +60,7 @@ template <class T> bool borrow_record(ThreadRecord<T>& record) noexcept {
 template <class T> bool gave_back(ThreadRecord<T>& record, T* t) noexcept {
   if (static_cast<void*>(t) != spare_record<T>) return false;
   record.ended = had_ended_before_spare;
+  if (!record.ended) record.area.index = 0;  // else the caches take it for one that has ended, and serve it no more
   spare_lock.unlock();
   return true;
 }
@@ -100,7 +83,7 @@ template <class T> void retire_record(ThreadRecord<T>& record) noexcept {
         idle_records = t;
       }
     }
-    if (was_for_one_call) set_signals(&record.signals, nullptr);
+    if (was_for_one_call) set_signals(record.signals);
   }
 }
 
@@ -134,7 +117,8 @@ template <class T> MORTISE_COLD bool make_record(ThreadRecord<T>& record) noexce
   return true;
 }
 
-/// Of a thread that has ended, and where it is borrowed, for this call: until `leave_if_ended` no signal comes.
+/// Of a thread that has ended, and where it is borrowed, for this call: until `leave_if_ended` no signal comes. No handler finds a record
+/// half made or half retired, nor one that its thread has for one call only: it would give that back.
 template <class T> MORTISE_COLD bool get_record(ThreadRecord<T>& record) noexcept {
   if constexpr (kIsReadyAsZero<T>) {
     return true;
@@ -142,7 +126,7 @@ template <class T> MORTISE_COLD bool get_record(ThreadRecord<T>& record) noexcep
     const std::uint64_t before = block_signals();
     const bool has = record.ready() || make_record(record) || borrow_record(record);  // a handler may have made it just now
     if (has && record.ended) record.signals = before;
-    else set_signals(&before, nullptr);
+    else set_signals(before);
     return has;
   }
 }
@@ -164,7 +148,7 @@ void detach_thread() noexcept {
 void end_thread(void*) noexcept {
   const std::uint64_t before = block_signals();
   detach_thread();
-  set_signals(&before, nullptr);
+  set_signals(before);
   note_release();
 }
 

@@ -1,6 +1,7 @@
 // Signals between any two instructions: signals rain (one after another in all threads), signals allocate (its
 // handler allocates too, sizes that are hits), signals end (it allocates in threads of which the allocator knows that they end), signals step
-// (a trap after each single instruction of misses and hits).
+// (a trap after each single instruction of misses and hits), signals wait (sent to threads that block them, they are still there after
+// the allocator has blocked others).
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -174,9 +175,37 @@ int step() {
   return 0;
 }
 
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+
+void expect_that_they_wait(void*) {
+  free(malloc(100));
+  sigset_t waiting;
+  EXPECT(sigpending(&waiting) == 0);
+  for (const int fault : kFaults) EXPECT(sigismember(&waiting, fault) == 1);
+}
+
+/// A program may block a fault's signal, too, and take it by sigwait or signalfd. It would end the process where it is let through.
+int wait() {
+  static pthread_key_t key;
+  EXPECT(pthread_key_create(&key, expect_that_they_wait) == 0);
+  sigset_t faults;
+  sigemptyset(&faults);
+  for (const int fault : kFaults) sigaddset(&faults, fault);
+  EXPECT(pthread_sigmask(SIG_BLOCK, &faults, nullptr) == 0);
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, nullptr, [](void* unused) {
+    for (const int fault : kFaults) raise(fault);
+    expect_that_they_wait(nullptr);
+    pthread_setspecific(key, &key);
+    return unused;
+  }, nullptr) == 0);
+  return pthread_join(thread, nullptr);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
-  return what == "rain" ? rain() : what == "allocate" ? allocate() : what == "end" ? end() : what == "step" ? step() : 2;
+  return what == "rain" ? rain() : what == "allocate" ? allocate() : what == "end" ? end() : what == "step" ? step()
+         : what == "wait" ? wait() : 2;
 }

@@ -1,16 +1,19 @@
 // What an idle program keeps: sleeper idle (memory falls while it sleeps, and no thread stays), sleeper locked (memory
 // that is locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start),
 // sleeper crowded (a limit on processes refuses threads, and is lifted), sleeper vforks (children of vfork allocate),
-// sleeper filtered CALL (a filter ends the thread that makes this call), sleeper many_cpus COMMAND... (runs a command that
-// is told, as on a machine of more than 1024 CPUs, that a mask of 1024 is too short).
+// sleeper filtered CALL (a filter ends the thread that makes this call), sleeper trapped (a handler of the program answers
+// clone), sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
+// 1024 is too short).
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include <string>
 #include <vector>
@@ -164,6 +167,30 @@ int filtered(const std::string& call) {
   return 0;
 }
 
+/// A sandbox that answers some calls itself. Blocked amid one, its signal would end the process.
+int trapped() {
+  static volatile int answered = 0;
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int, siginfo_t*, void* context) {
+    answered = answered + 1;
+    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext;
+#ifdef __x86_64__
+    registers.gregs[REG_RAX] = -EPERM;
+#else
+    registers.regs[0] = static_cast<unsigned long>(-EPERM);
+#endif
+  };
+  EXPECT(sigaction(SIGSYS, &action, nullptr) == 0);
+  refuse({SYS_clone}, SECCOMP_RET_TRAP);
+  const std::size_t before = life::resident();
+  fill_and_free(20'000, 64 * kMiB);
+  EXPECT(answered > 0 && life::threads() == 1);
+  malloc_trim(0);
+  EXPECT(life::resident() < before + 12 * kMiB);
+  return 0;
+}
+
 int many_cpus(char** command) {
   refuse({SYS_sched_getaffinity}, SECCOMP_RET_ERRNO | EINVAL);
   execv(command[0], command);
@@ -176,5 +203,5 @@ int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
   return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
          : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "filtered" ? filtered(argv[2] ? argv[2] : "")
-         : what == "many_cpus" ? many_cpus(argv + 2) : 2;
+         : what == "trapped" ? trapped() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

@@ -1,10 +1,11 @@
 """Should any of these fail, a program would crash, hang or swell on the allocator at some point of its life."""
 
+import json
 import resource
 
 import pytest
 
-from support.allocators import has_layer, BUILD, CARDS, NAMES, WAY_IDS, WAYS, library, program, run
+from support.allocators import has_layer, BUILD, CARDS, CORE_CACHED, NAMES, WAY_IDS, WAYS, library, program, run
 
 PLUGINS = BUILD / "tests/life"
 EVERY_WAY = pytest.mark.parametrize("name, rseq", WAYS, ids=WAY_IDS)
@@ -44,6 +45,11 @@ def test_a_signal_handler_may_allocate_where_a_thread_ends(name):
     run([program("life", "signals"), "end"], name).ok()
 
 
+@EVERY_NAME
+def test_signals_that_a_thread_blocks_are_not_let_through(name):
+    run([program("life", "signals"), "wait"], name).ok()
+
+
 @pytest.mark.parametrize("name, rseq", [(n, False) for n in NAMES], ids=str)
 def test_a_trap_after_every_instruction(name, rseq):
     run([program("life", "signals"), "step"], name, rseq=rseq).ok()
@@ -55,6 +61,13 @@ def test_memory_runs_out_and_comes_back(name, rseq, size):
     limit = 100 << 20
     run([program("life", "limits"), size], name, rseq=rseq,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).ok()
+
+
+@pytest.mark.parametrize("name", CORE_CACHED)
+def test_threads_that_began_without_memory_have_caches_once_there_is_some(name):
+    """Where caches are the threads' own: what such a thread borrowed for a call was given back as by one that has ended."""
+    done = run([program("life", "borrowers")], name, rseq=False, env={"MORTISE_STATS": "json"}).ok()
+    assert len(json.loads(done.err)["caches"]) >= 300
 
 
 @EVERY_NAME
@@ -92,6 +105,11 @@ def test_memory_goes_back_whatever_befell_the_thread_for_it(name, what):
 @pytest.mark.parametrize("call", ["prctl", "membarrier", "futex"])
 def test_memory_goes_back_where_a_filter_ends_the_thread_for_it(name, call):
     run([program("life", "sleeper"), "filtered", call], name).ok()
+
+
+@pytest.mark.parametrize("name", PURGING)
+def test_a_program_may_answer_the_call_that_starts_the_thread_itself(name):
+    run([program("life", "sleeper"), "trapped"], name).ok()
 
 
 @pytest.mark.parametrize("name", ["hslab", "segfit"])

@@ -8,7 +8,7 @@
 // A magazine is a bounded stack of pointers; those of a core are a rack (os/rseq.hpp) in the core's *set*. A limit starts small and doubles
 // when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
 // may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches. If it
-// goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp).
+// goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp), while the set has room.
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -185,8 +185,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
    private:
     static constexpr unsigned kSetsMax = os::kCpusMax;
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
-    static constexpr unsigned kFullShareCpus = 16, kFirstLimit = 4;
-    static constexpr unsigned kBatchMax = os::kMagazineSlots / 2;
+    static constexpr unsigned kFullShareCpus = 16, kFirstLimit = 4, kBatchMax = os::kMagazineSlots / 2;
+    static constexpr std::size_t kRoomBytesMax = 768 * kBytesPerClass;  ///< of all magazines of a core
 
     /// What a core has, made on first use.
     struct Set {
@@ -296,7 +296,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       const unsigned now = rack(set).limit_now(c);  // read once: others of this core may double it meanwhile
       unsigned most = limit_max(c);
       if (kSlots[c] < os::kMagazineSlots) {
-        const unsigned wish = share_of(swing(set, c).wish(now, kSteadySlots[c]));
+        unsigned wish = share_of(swing(set, c).wish(now, kSteadySlots[c]));
+        if (wish > now && wish > most && room_bytes<Classes>(rack(set)) >= kRoomBytesMax / share_) wish = now;
         most = wish <= most ? most : wish < os::kMagazineSlots ? wish : os::kMagazineSlots;
       }
       if (foreign && most > kBatchMax) most = kBatchMax;
@@ -318,9 +319,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     MORTISE_COLD std::byte* make_set(std::uint32_t i) noexcept {
       Held held(lock_);
-      std::byte* set = sets_[i].load(Order::relaxed);
-      if (set) return set;
-      set = this->below.meta(sizeof(Set) + (kOneColour ? 0 : Rack::kAlign));
+      if (std::byte* set = sets_[i].load(Order::relaxed)) return set;
+      std::byte* set = this->below.meta(sizeof(Set) + (kOneColour ? 0 : Rack::kAlign));
       if (!set) return nullptr;
       if constexpr (!kOneColour) set += -reinterpret_cast<std::uintptr_t>(set) % Rack::kAlign;
       for (unsigned c = 1; c <= Classes::kCount; ++c) rack(set).place(c, reinterpret_cast<Set*>(set)->slot[c - 1]);

@@ -23,4 +23,11 @@ template <SizeMap Classes> constexpr auto magazine_slots(std::size_t bytes) noex
   return slots;
 }
 
+/// The bytes that all magazines of a core may hold as they are. O(classes).
+template <SizeMap Classes, class Rack> std::size_t room_bytes(const Rack& rack) noexcept {
+  std::size_t bytes = 0;
+  for (unsigned c = 1; c <= Classes::kCount; ++c) bytes += rack.limit_now(c) * Classes::size_of(c);
+  return bytes;
+}
+
 }  // namespace mortise

@@ -1,0 +1,100 @@
+// If this failed, a program that works in batches would miss at every few of its blocks, or one that does not would have many times
+// what it needs lie in caches.
+#include "mortise/cache/swing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace mortise::test {
+namespace {
+
+constexpr unsigned kLimit = 20, kMost = 1000;  // of the magazine that asks
+constexpr int kMiss = 10;                      // blocks
+
+void go(Swing& s, int blocks, int way, int miss = kMiss) {
+  for (; blocks > 0; blocks -= miss) s.count(way * std::min(blocks, miss));
+}
+void swing(Swing& s, int blocks, int times = 1, int miss = kMiss) {
+  while (times--) go(s, blocks, 1, miss), go(s, blocks, -1, miss);
+}
+unsigned wish(const Swing& s) { return s.wish(kLimit, kMost); }
+
+unsigned swings_until_steady(Swing& s, int blocks) {
+  unsigned n = 0;
+  while (n < 100 && wish(s) < static_cast<unsigned>(blocks)) swing(s, blocks), ++n;
+  return n;
+}
+
+TEST(Swing, WishesAShareOfTheLongerOfTwo) {
+  Swing s{};
+  swing(s, 960);
+  EXPECT_EQ(wish(s), 40u);
+  s.count(kMiss);
+  EXPECT_EQ(wish(s), 40u) << "the one before was as long, whatever comes of this";
+  Swing shorter{};
+  swing(shorter, 30);
+  EXPECT_EQ(wish(shorter), 4u);
+  swing(shorter, 20);
+  EXPECT_EQ(wish(shorter), 0u);
+}
+
+TEST(Swing, IsSteadyAfterSixteenThatWereAlike) {
+  Swing s{};
+  const unsigned needed = swings_until_steady(s, 100);
+  EXPECT_GE(2 * needed, 16u);
+  EXPECT_LE(2 * needed, 20u);
+  EXPECT_EQ(wish(s), 100 + kLimit) << "what does not miss since the magazine has it counts, too";
+  EXPECT_EQ(s.wish(kLimit, 50), 50u);
+}
+
+TEST(Swing, IsAlikeToAnEighthAndAMiss) {
+  const auto is_steady = [](int longer) {
+    Swing s{};
+    for (int i = 0; i < 50; ++i) swing(s, 200), swing(s, longer);
+    return wish(s) >= 200;
+  };
+  EXPECT_TRUE(is_steady(220));
+  EXPECT_TRUE(is_steady(230));
+  EXPECT_FALSE(is_steady(240));
+}
+
+TEST(Swing, ASingleMissEachWaySaysNothing) {
+  Swing s{};
+  swing(s, 100, 100, 100);
+  EXPECT_EQ(wish(s), 4u);
+}
+
+/// Once a magazine holds more, less goes down.
+TEST(Swing, StaysSteadyWhereItSeemsShorter) {
+  Swing s{};
+  swings_until_steady(s, 100);
+  for (int i = 0; i < 20; ++i) {
+    swing(s, 60);
+    EXPECT_GE(wish(s), 60u) << i;
+  }
+}
+
+TEST(Swing, IsSteadyNoMoreWhereNoneIsLikeTheLast) {
+  Swing s{};
+  swing(s, 100, 100);
+  for (const int n : {300, 60, 400}) swing(s, n);
+  EXPECT_EQ(wish(s), 400u / 24);
+}
+
+TEST(Swing, ForgetsAll) {
+  Swing s{}, fresh{};
+  swing(s, 100, 50);
+  s.forget();
+  EXPECT_EQ(wish(s), 0u);
+  EXPECT_EQ(swings_until_steady(s, 100), swings_until_steady(fresh, 100));
+}
+
+TEST(Swing, CountsAMillionAndNoMore) {
+  Swing s{};
+  for (int i = 0; i < 30; ++i) s.count(100'000);
+  EXPECT_EQ(s.wish(0, kMost), Swing::kMost / 24);
+}
+
+}  // namespace
+}  // namespace mortise::test
