@@ -71,7 +71,7 @@ int control_process(int option, unsigned long a, unsigned long b, unsigned long 
   const bool about_death = option == PR_SET_PDEATHSIG || option == PR_GET_PDEATHSIG;
   Control call{option, static_cast<long>(a), 0};
   if (option == PR_SET_CHILD_SUBREAPER && is_thread()) call.result = wish_to_take_in(a != 0);
-  else if (option == PR_GET_CHILD_SUBREAPER && is_thread()) call.result = ask_to_take_in(*reinterpret_cast<int*>(a));
+  else if (option == PR_GET_CHILD_SUBREAPER && is_thread()) call.result = ask_to_take_in(reinterpret_cast<int*>(a));
   else if (about_death && is_thread() && !is_leader()) everywhere(&control_leader, &call);
   else call.result = raw_syscall(SYS_prctl, option, call.argument, static_cast<long>(b), static_cast<long>(c), static_cast<long>(d));
   return failed(call.result) ? (errno = static_cast<int>(-call.result), -1) : static_cast<int>(call.result);

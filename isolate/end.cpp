@@ -30,6 +30,7 @@ void wait_for_other_threads() {
 }
 
 [[noreturn]] void leave(Thread& t, int status) noexcept {
+  block_program_signals();  // once it has ended nobody waits for it: what a handler needs may be gone
   if (watching()) {
     block_signals();
     end_tracking();

@@ -88,10 +88,12 @@ long wish_to_take_in(bool wanted) noexcept {
   return in_leader(&do_as_wished, w);
 }
 
-long ask_to_take_in(int& wanted) noexcept {
+long ask_to_take_in(int* wanted) noexcept {
+  const long result = raw_syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, as_long(wanted));  // the kernel says whether that is memory
+  if (failed(result)) return result;
   Wish w{true, 0};
-  const long result = in_leader(&do_as_wished, w);
-  return wanted = w.takes_in, result;
+  in_leader(&do_as_wished, w);
+  return *wanted = w.takes_in, result;
 }
 
 void forget_orphans() noexcept {

@@ -29,7 +29,7 @@ bool are_handed_on_since(std::uint32_t before) noexcept;
 
 /// PR_SET_CHILD_SUBREAPER and PR_GET_CHILD_SUBREAPER of the program, in any thread. The kernel's answer.
 long wish_to_take_in(bool wanted) noexcept;
-long ask_to_take_in(int& wanted) noexcept;
+long ask_to_take_in(int* wanted) noexcept;
 
 /// In the child of a fork: nobody is ending.
 void forget_orphans() noexcept;

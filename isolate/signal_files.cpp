@@ -59,11 +59,13 @@ std::size_t as_sent(signalfd_siginfo* list, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     siginfo_t info{};
     info.si_signo = static_cast<int>(list[i].ssi_signo);
+    info.si_errno = list[i].ssi_errno;
     info.si_code = list[i].ssi_code;
     info.si_value.sival_ptr = reinterpret_cast<void*>(list[i].ssi_ptr);
     if (!is_leader() && is_sent_to_group(info)) continue;
     unmark_passed_on(info);
     list[left] = list[i];
+    list[left].ssi_errno = info.si_errno;
     if (info.si_code != list[i].ssi_code) list[left].ssi_code = info.si_code, list[left].ssi_ptr = 0, list[left].ssi_int = 0;
     ++left;
   }

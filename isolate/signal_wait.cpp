@@ -8,7 +8,7 @@
 // passed on besides: a copy that did not come by way of main is dropped.
 //
 // A thread whose time is over may be passed one at that moment. It says first that it awaits no more, then waits until the watchdog is not
-// passing one on to it, and looks once more. What it has not taken when it ends goes back to main.
+// passing one on to it, and looks once more, in main's process as well. What it has not taken when it ends goes back to main.
 #include "signal_wait.hpp"
 
 #include <cerrno>
@@ -19,6 +19,7 @@
 #include "leader_call.hpp"
 #include "orphans.hpp"
 #include "raw.hpp"
+#include "signal_files.hpp"
 #include "signal_masks.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -29,6 +30,7 @@ namespace mortise::isolate {
 namespace {
 
 constexpr long kMaskBytes = 8;
+constexpr int kPassedOn = 0x6d6f7274;  // in si_errno, which is 0 in all that are queued
 constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond / 2;
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
@@ -55,9 +57,10 @@ bool send(const Thread& t, siginfo_t& info) noexcept {
   return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)));
 }
 
-bool pass_to(const Thread& t, siginfo_t& info) noexcept {
-  passing.store(static_cast<std::uint32_t>(t.index));  // before what it awaits is read, which pairs with await_signals()
-  const bool is_sent = awaits_it(t, info.si_signo) && send(t, info);
+/// `takes`: whether it would have it; it may have ended or given up since that was asked.
+bool pass_to(const Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int) noexcept) noexcept {
+  passing.store(static_cast<std::uint32_t>(t.index));  // before what it takes is read, which pairs with wait_for_passing()
+  const bool is_sent = takes(t, info.si_signo) && send(t, info);
   passing.store(0);
   futex_wake(&passing, kEveryone);
   return is_sent;
@@ -67,33 +70,41 @@ bool pass_to(const Thread& t, siginfo_t& info) noexcept {
 bool pass_on(siginfo_t& info) noexcept {
   mark_as_passed_on(info);
   for (const Thread& t : threads)
-    if (awaits_it(t, info.si_signo) && pass_to(t, info)) return true;
+    if (awaits_it(t, info.si_signo) && pass_to(t, info, &awaits_it)) return true;
   for (const Thread& t : threads)
-    if (lets_in(t, info.si_signo) && send(t, info)) return true;
+    if (lets_in(t, info.si_signo) && pass_to(t, info, &lets_in)) return true;
   raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
   return false;
+}
+
+/// The calling thread has said that it takes no more.
+void wait_for_passing() noexcept {
+  for (const auto own = static_cast<std::uint32_t>(self->index); passing.load() == own;) futex_wait(&passing, own);
 }
 
 }  // namespace
 
 // kill() may not be imitated in another's name, so such a signal travels as one of sigqueue() with a value of ours.
 void mark_as_passed_on(siginfo_t& info) noexcept {
+  info.si_errno = kPassedOn;
   if (info.si_code < 0 && info.si_code != SI_TKILL) return;
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = threads;
 }
 
-bool is_passed_on(const siginfo_t& info) noexcept { return info.si_code == SI_QUEUE && info.si_value.sival_ptr == threads; }
+bool is_passed_on(const siginfo_t& info) noexcept { return info.si_code < 0 && info.si_errno == kPassedOn; }
 
 void unmark_passed_on(siginfo_t& info) noexcept {
   if (!is_passed_on(info)) return;
+  info.si_errno = 0;
+  if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
   info.si_code = SI_USER;
   info.si_value = {};
 }
 
 void await_signals(void* set) noexcept {
   self->awaits.store(*static_cast<const std::uint64_t*>(set));
-  for (const auto own = static_cast<std::uint32_t>(self->index); passing.load() == own;) futex_wait(&passing, own);
+  wait_for_passing();
   poke_watchdog();  // also where fewer come: it must not take another, since to give it back would change the order
 }
 
@@ -113,6 +124,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   };
   long taken = by_way_of_main ? while_awaiting(wanted, take) : take();
   while (by_way_of_main && (taken == -EAGAIN || taken == -EINTR)) {
+    have_pending(wanted, 1);  // in main's process, where a thread that would not wait has let nobody look
     const long late = take_signal(&at_once, wanted, &info, 0);
     if (failed(late)) break;
     if (!is_sent_to_group(info)) taken = late;
@@ -124,6 +136,8 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
 }
 
 void give_signals_back() noexcept {
+  self->awaits.store(0);  // a handler may have jumped out of a wait
+  wait_for_passing();
   std::uint64_t left = 0;
   raw_syscall(SYS_rt_sigpending, as_long(&left), kMaskBytes);
   for (siginfo_t info{}; left && !failed(take_signal(&at_once, left, &info, 0));)

@@ -39,7 +39,7 @@ long while_awaiting(std::uint64_t set, Call call) {
 void mark_as_passed_on(siginfo_t& info) noexcept;
 void unmark_passed_on(siginfo_t& info) noexcept;
 
-/// In a thread that ends: what it was passed and has not taken is the program's still.
+/// In a thread that ends, which blocks all by now: what it was passed and has not taken is the program's still.
 void give_signals_back() noexcept;
 
 /// In the child of a fork: nobody is passing any on.

@@ -63,6 +63,20 @@ def test_a_thread_lets_in_what_main_blocks(program, same_both_ways):
     same_both_ways([program("let_in")], times=2)
 
 
+def test_threads_that_let_a_signal_in_come_and_go(program, same_both_ways):
+    """One that is passed on to a thread which ends just then would be lost with it."""
+    assert same_both_ways([program("let_in_at_ends")]).out == "lost: 0\n"
+
+
+def test_no_handler_runs_in_a_thread_that_was_joined(program, same_both_ways):
+    assert same_both_ways([program("handlers_at_end")], times=5).out == "late: 0\n"
+
+
+def test_a_thread_looks_whether_a_signal_has_come(program, same_both_ways):
+    """It lies in main's process, where the thread's own system call sees none."""
+    assert same_both_ways([program("polled_signals")]).out == "seen: 200 of 200\n"
+
+
 def test_main_blocks_what_ends_the_program(program, same_both_ways):
     assert same_both_ways([program("blocked_by_main")], times=2).status == -15
 

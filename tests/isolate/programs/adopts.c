@@ -1,5 +1,6 @@
 // Which process takes in the children of those that end is said by any thread, for the program; also while a thread ends that has children.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 static void* says(void* wanted) { return prctl(PR_SET_CHILD_SUBREAPER, (long)wanted), NULL; }
 static void* asks(void* answer) { return prctl(PR_GET_CHILD_SUBREAPER, answer), NULL; }
+static void* asks_nowhere(void* error) { return *(int*)error = prctl(PR_GET_CHILD_SUBREAPER, (int*)8) ? errno : 0, NULL; }
 static void in_thread(void* (*what)(void*), void* argument) {
   pthread_t thread;
   pthread_create(&thread, NULL, what, argument);
@@ -55,5 +57,8 @@ int main(void) {
     kill(child, SIGKILL), waitpid(child, NULL, 0);
   }
   tell();
+  int here = 0, there = 0;
+  asks_nowhere(&here), in_thread(asks_nowhere, &there);
+  printf("%d %d\n", here == EFAULT, there == EFAULT);
   return 0;
 }
