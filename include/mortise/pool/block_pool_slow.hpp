@@ -56,8 +56,7 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
 inline Taken BlockPool::acquire_slow() noexcept {
   if (!region_) [[unlikely]]
     return {};
-  heal_if_forked();
-  if (magazines_.is_locked_kind())
+  if (is_healed() && magazines_.is_locked_kind())
     if (std::byte* const block = magazines_.pop_locked()) return {block, false};
   if (const Taken taken = take_shared(); taken.block) return taken;
   return sweep();
@@ -118,6 +117,7 @@ inline unsigned BlockPool::carve(std::byte** blocks, unsigned n) noexcept {
 /// Everything else was empty: what lies in other magazines? Whoever comes second finds what the first collected.
 inline Taken BlockPool::sweep() noexcept {
   Held held(control_->lock);
+  heal();
   Taken taken = take_shared();
   if (!taken.block && !control_->bell.waiters() && magazines_.idle()) {
     add(steals_);
@@ -135,7 +135,8 @@ inline void BlockPool::collect_magazines(bool at_rest) noexcept {
 }
 
 inline void BlockPool::release_slow(std::byte* block) noexcept {
-  heal_if_forked();
+  if (!is_healed()) [[unlikely]]
+    return give_chain(&block, 1);
   if (magazines_.is_locked_kind() && magazines_.push_locked(block)) return;
   if (magazines_.lacks_own()) [[unlikely]] {
     if (make_own() && magazines_.give(&block, 1)) return;
@@ -152,6 +153,10 @@ inline void BlockPool::give_chain(std::byte* const* blocks, unsigned n) noexcept
 }
 
 inline void BlockPool::keep(std::byte* const* blocks, unsigned n) noexcept {
+  if (!is_healed()) [[unlikely]] {
+    if (n) give_chain(blocks, n);
+    return;
+  }
   magazines_.keep(blocks, n, [this](std::byte* const* rest, unsigned left) { give_chain(rest, left); });
 }
 
@@ -163,6 +168,7 @@ inline void BlockPool::ring(unsigned n) noexcept {
 /// The lock is taken only if nobody holds it: a caller that cannot have it goes without a magazine this time.
 inline bool BlockPool::make_own() noexcept {
   if (!control_->lock.try_lock()) return false;
+  heal();
   magazines_.make_own(control_->bell.waiters() != 0);
   control_->lock.unlock();
   return true;
@@ -174,6 +180,7 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
   const std::int64_t start = now_ns();
   {
     Held held(control_->lock);
+    heal();
     if (control_->bell.enter()) collect_magazines();
   }
   for (;;) {
@@ -195,8 +202,8 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
 template <class Destroy>
 void BlockPool::drain(Destroy&& destroy) noexcept {
   if (!region_) return;
-  heal_if_forked();
   Held held(control_->lock);
+  heal();
   collect_magazines(true);
   std::byte* blocks[kChainMax];
   while (const unsigned n = shared_.pop(slots_, 0, blocks))
@@ -206,8 +213,8 @@ void BlockPool::drain(Destroy&& destroy) noexcept {
 template <class Destroy>
 std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   if (!region_) return 0;
-  heal_if_forked();
   Held held(control_->lock);
+  heal();
   add(trims_);
   collect_magazines();
   // Idle slots are marked in their nodes, so that the list of them needs no memory and comes out in order of address.
@@ -269,14 +276,19 @@ inline std::size_t BlockPool::purge_marked(std::uint32_t carved) noexcept {
   return bytes;
 }
 
-/// In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand
-/// shut.
+/// Under the lock. In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand shut.
 inline void BlockPool::heal() noexcept {
-  Held held(control_->lock);
   if (control_->alive.load(Order::relaxed)) return;
   magazines_.reset_after_fork();
   magazines_.open_all();
   control_->alive.store(1, Order::release);
+}
+
+inline bool BlockPool::try_heal() noexcept {
+  if (!control_->lock.try_lock()) return false;
+  heal();
+  control_->lock.unlock();
+  return true;
 }
 
 inline void BlockPool::note_high_water() noexcept {
@@ -300,7 +312,6 @@ inline void BlockPool::note_wait(std::int64_t ns, bool got) noexcept {
 inline pool_statistics BlockPool::statistics() noexcept {
   pool_statistics s;
   if (!region_) return s;
-  heal_if_forked();
   const auto get = [](const Atomic<std::uint64_t>& counter) { return counter.load(Order::relaxed); };
   s.maximum = slots_.maximum();
   s.created = carved_.load(Order::relaxed);
