@@ -68,6 +68,8 @@ class BlockPool {
   void release_bare(std::byte* block) noexcept;
   /// A slot without an object, or null when `maximum` exist. Lock-free.
   std::byte* take_bare() noexcept;
+  /// Puts such a slot among the idle ones: with an object in it where blocks are kept, else its memory is touched.
+  void stock(std::byte* block) noexcept;
 
   /// Gives pages of idle blocks back, but for the first `keep` idle blocks; `destroy(block)` ends the object in each
   /// block that is given up, where blocks are kept with objects. Returns the bytes of the pages. Blocking; callers that

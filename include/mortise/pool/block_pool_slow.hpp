@@ -34,7 +34,13 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
   // The kernel aligns to its own pages; larger alignments start further in.
   std::byte* const base = region_ + (round_up(address_of(region_), kAlignMax) - address_of(region_));
   control_ = ::new (static_cast<void*>(base)) Control{};
-  os::memory_call(SYS_madvise, reinterpret_cast<long>(base), kControlBytes, MADV_WIPEONFORK);
+  constexpr long kUnknown = -22;  // before Linux 4.14. Else the process has as many mappings as it may: this would be one more
+  const long wiped = os::memory_call(SYS_madvise, reinterpret_cast<long>(base), kControlBytes, MADV_WIPEONFORK);
+  if (wiped != 0 && wiped != kUnknown) {
+    os::unmap(region_, all);
+    region_ = nullptr;
+    return false;
+  }
   control_->alive.store(1, Order::relaxed);
 
   pool_front front = options.front;
@@ -93,6 +99,16 @@ inline std::byte* BlockPool::take_bare() noexcept {
   }
   std::byte* block = nullptr;
   return carve(&block, 1) ? block : nullptr;
+}
+
+inline void BlockPool::stock(std::byte* block) noexcept {
+  const auto touch = [](std::byte* at) { *static_cast<volatile std::byte*>(at) = std::byte{0}; };
+  if (!keeps_) {
+    for (std::size_t at = 0; at < slots_.stride(); at += page_bytes_) touch(block + at);
+    touch(block + slots_.stride() - 1);
+  }
+  if (!release_hit(block)) release_slow(block);
+  note_high_water();  // a magazine may give it out, and nobody would have counted it
 }
 
 inline void BlockPool::release_bare(std::byte* block) noexcept {
