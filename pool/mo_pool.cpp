@@ -128,8 +128,7 @@ MORTISE_EXPORT uint32_t mo_pool_prefill(mo_pool* pool, uint32_t n) {
       pool->blocks.release_bare(block);
       break;
     }
-    if (!pool->keeps) *reinterpret_cast<volatile std::byte*>(block) = std::byte{0};
-    give(pool, block);
+    pool->blocks.stock(block);
   }
   return pool->blocks.existing();
 }

@@ -21,6 +21,8 @@ NODES_MAX, MODULES_MAX = 32767, 255  # affinity/place/plan.hpp
 SAMPLES_ENOUGH = 1000  # fewer tell nothing of what is cold
 COLD_SHARE = 0.002  # of all samples: a profiled node below it stays in the pool of its size class
 
+NODE = r"node class=(\d+) bytes=(\d+) objects=(\d+) heat=(\d+) pool=(\d+) chain=(\d+\+[0-9a-f]+(?:,\d+\+[0-9a-f]+)*)"
+
 Chain = tuple[tuple[str, int], ...]  # (build id, offset), malloc's caller first
 Key = tuple[int, Chain]  # size class, chain
 
@@ -76,12 +78,12 @@ def read(path: Path) -> AffinityPlan:
         if not line or line.startswith("#"):
             continue
         try:
-            if module := re.fullmatch(r"module (\d+) ([0-9a-f]+) (.+)", line):
+            if module := re.fullmatch(r"module (\d+) ([0-9a-f]+) (.+)", line, re.ASCII):
                 numbers[module[1]] = module[2]
                 plan.modules[module[2]] = module[3]
-            elif pair := re.fullmatch(r"pair (\d+) (\d+) (\d+)", line):
+            elif pair := re.fullmatch(r"pair ([1-9]\d*) ([1-9]\d*) (\d+)", line, re.ASCII):
                 plan.pairs[keys[int(pair[1]) - 1], keys[int(pair[2]) - 1]] = int(pair[3])
-            elif node := re.fullmatch(r"node class=(\d+) bytes=(\d+) objects=(\d+) heat=(\d+) pool=(\d+) chain=(\S+)", line):
+            elif node := re.fullmatch(NODE, line, re.ASCII):
                 chain = tuple(
                     (numbers[m], int(offset, 16)) for m, offset in (p.split("+") for p in node[6].split(","))
                 )

@@ -1,12 +1,14 @@
 """One comparison on many machines: the cells must say together what one session would, and never mix times."""
 
 import json
+import re
 import subprocess
 import sys
 
 import jsonschema
 import pytest
-from mortise import analysis, plans
+from mortise import analysis, plan_file, plans
+from mortise.errors import WrongUse
 
 from cli.conftest import ROOT
 from cli.test_commands import schema
@@ -134,3 +136,49 @@ def test_machines_that_disagree_are_named():
     assert any(
         "these machines disagree" in line and "one x0.900, two x1.200" in line for line in analysis.node_lines(merged)
     )
+
+
+WRONG_PLANS = {
+    "options.rounds": [None, "four", [1], 0, 1.5],
+    "options.warmup": ["\ud800", [None], -1, True],
+    "options.load": [[None], "\ud800", 7],
+    "options.sweep": ["tcmalloc", [1], {}],
+    "options.metric_less": ["no", 0],
+    "options.timeout": [3600, None],
+    "argv": [[], "true", ["true", None], ["a\0b"]],
+    "arms": [0, None, "glibc,toy", [["glibc"]]],
+    "options": [None, [], "none"],
+    "cells": [[], {}, 3],
+    "cells.0": [0, [0, 7]],
+    "cells.1.index": [0, "1", True, None],
+    "cells.1.seed": [None, "seven", []],
+}
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name, values in WRONG_PLANS.items() for value in values], ids=repr)
+def test_a_plan_with_a_wrong_value_is_refused_by_its_name(tmp_path, name, value):
+    plan = {"schema": "mortise.plan/1", "mortise": "0", "argv": ["true"], "arms": ["glibc"], "cwd": "/",
+            "options": {"rounds": 1, "warmup": 0, "load": None, "sweep": None, "metric_less": False, "timeout": "1h"},
+            "cells": [{"index": 0, "seed": 7}, {"index": 1, "seed": 8}]}  # fmt: skip
+    table, *keys = plan, *(int(key) if key.isdigit() else key for key in name.split("."))
+    for key in keys[:-1]:
+        table = table[key]
+    table[keys[-1]] = value
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    told = name.replace(".0", "[0]").replace(".1", "[1]")
+    with pytest.raises(WrongUse, match=rf"plan.json': {re.escape(told)} = .*: expected .*; make the plan anew with 'mortise plan'$"):
+        plan_file.read(path)
+    del table[keys[-1]]
+    if name in ("argv", "arms", "options", "cells", "cells.1.index", "cells.1.seed"):
+        path.write_text(json.dumps(plan))
+        with pytest.raises(WrongUse, match=f"{re.escape(told)} is missing: expected "):
+            plan_file.read(path)
+
+
+def test_a_wrong_plan_is_a_line_and_status_2(cli, planned):
+    path = planned()
+    plan = json.loads(path.read_text())
+    plan["options"]["rounds"] = "four"
+    path.write_text(json.dumps(plan))
+    assert 'options.rounds = "four": expected a whole number not below 1' in cli.refused(2, "cell", str(path), "0")

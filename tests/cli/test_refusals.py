@@ -226,6 +226,8 @@ def test_unwritable_report_is_found_before_measuring(cli, tmp_path, option):
         (["--arms", "x=cmd:"], "names no program"),
         (["--arms", "x=env:FOO"], "is not KEY=VALUE"),
         (["--metric-regex", "("], "is not a regular expression"),
+        (["--metric-regex", "x{99999999999}"], "is not a regular expression: the repetition number is too large"),
+        (["--metric-regex", "(" * 9000 + ")" * 9000], "is not a regular expression: maximum recursion depth exceeded"),
         (["--bogus"], "No such option"),
         (["--rounds", "0"], "'mortise compare --help'"),
     ),
@@ -296,7 +298,7 @@ def test_documents_that_are_not_whole(cli, churn, tmp_path):
     cells.mkdir()
     (cells / "cell-00000.json").write_text(json.dumps({"schema": "mortise.cell/1"}))
     assert "is not whole or was changed by hand (it lacks 'arms')" in cli.refused(2, "compare", "--replay", str(tmp_path / "compare"))
-    assert "is not whole or was changed by hand (it lacks 'cells')" in cli.refused(2, "cell", str(tmp_path / "plan"), "0")
+    assert "argv is missing: expected the program and its arguments" in cli.refused(2, "cell", str(tmp_path / "plan"), "0")
     assert "is not whole or was changed by hand (it lacks 'measured')" in cli.refused(2, "report", str(cells))
     cli("compare", "--rounds", "2", "--arms", "glibc,toy", "--json", str(path), "--", str(churn))
     document = json.loads(path.read_text())
@@ -312,7 +314,7 @@ def test_documents_that_nobody_could_have_meant(cli, churn, tmp_path):
     plan = json.loads((tmp_path / "plan").read_text())
     for key, value in (("options", []), ("arms", [1]), ("argv", [None]), ("options", plan["options"] | {"check": 1})):
         (tmp_path / "changed").write_text(json.dumps(plan | {key: value}))
-        assert "is not whole or was changed by hand" in cli.refused(2, "cell", str(tmp_path / "changed"), "0")
+        assert f"changed': {key}" in (said := cli.refused(2, "cell", str(tmp_path / "changed"), "0")) and ": expected " in said
     (tmp_path / "deep").write_text("[" * 100_000)
     assert "is not JSON" in cli.refused(2, "compare", "--replay", str(tmp_path / "deep"))
     path = tmp_path / "o.json"

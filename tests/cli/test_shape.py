@@ -270,3 +270,12 @@ def test_merging_loses_no_node_and_parts_no_pool(first, second):
                 if pools[a] and pools[a] == pools[b]:
                     assert plan.nodes[a].pool == plan.nodes[b].pool != 0
     assert affinity_plans.merged(plan, affinity_plans.AffinityPlan()).text() == plan.text()
+
+
+@pytest.mark.parametrize("line", ("pair 0 0 5", "pair 1 0 5", "pair 1 2 5", "pair ١ ١ 5", "module ١ abcd /lib", "node class=2 bytes=24 objects=1 heat=0 pool=0 chain=1+-5",
+                                  "node class=2 bytes=24 objects=1 heat=0 pool=0 chain=1+1_0", "node class=2 bytes=24 objects=1 heat=0 pool=0 chain=2+5", "nonsense"))  # fmt: skip
+def test_a_line_that_no_plan_has_is_refused(tmp_path, line):
+    path = tmp_path / "p.plan"
+    path.write_text("mortise-affinity-plan 1\nmodule 1 ab12 /bin/true\nnode class=2 bytes=24 objects=1 heat=0 pool=0 chain=1+5\n" + line + "\n")
+    with pytest.raises(WrongUse, match=r"p.plan' line 4 is not of a plan: "):
+        affinity_plans.read(path)

@@ -141,6 +141,21 @@ struct ShutAgainstPushAndPop : Magazine {
   void finish() { check_each_once(2); }
 };
 
+struct OpenAgainstPushAndPop : Magazine {
+  static constexpr unsigned kThreads = 3;
+  OpenAgainstPushAndPop() {
+    std::byte* none[1];
+    magazine.set_limit(0, none);
+    owned[0].set(1);
+  }
+  void run(unsigned thread) {
+    if (thread == 0) magazine.try_open(2);
+    else if (thread == 1) give(0);
+    else take();
+  }
+  void finish() { check_each_once(1); }
+};
+
 /// Chains go in and out while a third thread pushes.
 struct GiveAgainstTakeAndPush : Magazine {
   static constexpr unsigned kThreads = 3;
@@ -171,6 +186,7 @@ TEST(Doorbell, ItsFencesAreNeeded) { EXPECT_FALSE(explore<WaitAgainstGive<Silent
 
 TEST(LockedMagazine, PushAgainstPops) { check<PushAgainstPops>("push against two pops"); }
 TEST(LockedMagazine, GiveAgainstTakeAndPush) { check<GiveAgainstTakeAndPush>("two given, two taken and one pushed"); }
+TEST(LockedMagazine, OpenAgainstPushAndPop) { check<OpenAgainstPushAndPop>("opened, push and pop"); }
 TEST(LockedMagazine, ShutAgainstPushAndPop) { run<ShutAgainstPushAndPop>("shut, push and pop"); }
 
 }  // namespace

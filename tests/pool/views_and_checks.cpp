@@ -1,11 +1,14 @@
 // If this fails, a pool seen as indices, bytes or a memory resource is not the same pool, or a checked pool misses a crime.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <list>
 #include <set>
 #include <string>
@@ -124,6 +127,53 @@ TEST(Options, SizesAndAlignmentsOfAllKindsAreServed) {
       }
     }
   }
+}
+
+TEST(Options, PrefillTouchesAllOfWhatItMakes) {
+  struct Large {
+    std::byte bytes[5000 * 13];
+  };
+  constexpr unsigned kObjects = 20;
+  distributed_pool<Large> pool({.maximum = 100, .prefill = kObjects});
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto* const first = reinterpret_cast<std::byte*>(round_down(reinterpret_cast<std::uintptr_t>(pool.at(0)), page));
+  const std::size_t pages = (reinterpret_cast<std::byte*>(pool.at(kObjects)) - first) / page;
+  std::vector<unsigned char> resident(pages);
+  ASSERT_EQ(mincore(first, pages * page, resident.data()), 0);
+  EXPECT_EQ(std::count(resident.begin(), resident.end(), 1), static_cast<long>(pages));
+}
+
+/// How many pages of control the kernel wipes in children.
+std::size_t wiped_pages() {
+  std::ifstream maps("/proc/self/smaps");
+  std::size_t n = 0;
+  for (std::string line; std::getline(maps, line);) n += line.starts_with("VmFlags:") && line.find(" wf") != std::string::npos;
+  return n;
+}
+
+TEST(Options, WhereThereAreTooManyMappingsThereIsNoPoolThatAChildWouldNotHeal) {
+  const std::size_t before = wiped_pages();
+  std::vector<void*> others;
+  others.reserve(1 << 20);
+  const auto map_one = [&] {
+    void* const one = mmap(nullptr, 4096, others.size() % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (one != MAP_FAILED) others.push_back(one);
+    return one != MAP_FAILED && others.size() < others.capacity();
+  };
+  while (map_one()) {
+  }
+  std::size_t made = 0;
+  alignas(Pool) std::byte rooms[8][sizeof(Pool)];
+  Pool* pools[8];
+  for (int i = 0; i < 8; ++i) {
+    pools[i] = new (rooms[i]) Pool({.maximum = 10});
+    made += static_cast<bool>(*pools[i]);
+    if (!*pools[i] && !others.empty()) munmap(others.back(), 4096), others.pop_back();
+  }
+  for (void* one : others) munmap(one, 4096);
+  EXPECT_GT(made, 0u);
+  EXPECT_EQ(wiped_pages() - before, made);
+  for (Pool* pool : pools) pool->~Pool();
 }
 
 TEST(Options, NonsenseIsAPoolThatAlwaysFails) {

@@ -104,7 +104,7 @@ def settings(given: dict[str, Any]) -> Any:
     if given["metric_regex"] is not None:
         try:
             re.compile(given["metric_regex"])
-        except re.error as e:
+        except (re.error, OverflowError, RecursionError) as e:
             raise WrongUse(f"--metric-regex '{given['metric_regex']}' is not a regular expression: {e}") from None
     return Settings(
         time=choice("--time", given["time"], ("cpu", "wall")),

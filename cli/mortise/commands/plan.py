@@ -60,12 +60,10 @@ def cell(
     ] = None,
 ) -> None:
     """Run one cell of a plan, or submit all of them to a cluster."""
-    from mortise import plans
+    from mortise import plan_file, plans
 
-    document = formats.load(plan_path, formats.PLAN)
-    with formats.whole(plan_path):
-        indices = [entry["index"] for entry in document["cells"]]
-        _ = document["argv"], document["arms"], document["options"]
+    document = plan_file.read(plan_path)
+    indices = [entry["index"] for entry in document["cells"]]
     if cluster is None:
         if index is None:
             raise WrongUse("which cell? expected 'mortise cell PLAN INDEX', or --cluster to submit all of them")

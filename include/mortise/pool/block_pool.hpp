@@ -68,6 +68,8 @@ class BlockPool {
   void release_bare(std::byte* block) noexcept;
   /// A slot without an object, or null when `maximum` exist. Lock-free.
   std::byte* take_bare() noexcept;
+  /// Puts such a slot among the idle ones: with an object in it where blocks are kept, else its memory is touched.
+  void stock(std::byte* block) noexcept;
 
   /// Gives pages of idle blocks back, but for the first `keep` idle blocks; `destroy(block)` ends the object in each
   /// block that is given up, where blocks are kept with objects. Returns the bytes of the pages. Blocking; callers that
@@ -111,10 +113,10 @@ class BlockPool {
   void note_wait(std::int64_t ns, bool got) noexcept;
   bool make_own() noexcept;
   void heal() noexcept;
-  void heal_if_forked() noexcept {
-    if (!control_->alive.load(Order::acquire)) [[unlikely]]
-      heal();
-  }
+  bool try_heal() noexcept;
+  /// False in the child of a fork while a caller is at its first call: it may be this very thread, below a signal handler. Until it is
+  /// done the others go without magazines.
+  bool is_healed() noexcept { return control_->alive.load(Order::acquire) || try_heal(); }
   void mark(std::uint32_t i, std::uint32_t as) noexcept { slots_.node(i).count.store(as, Order::relaxed); }
   std::uint32_t mark_of(std::uint32_t i) const noexcept { return slots_.node(i).count.load(Order::relaxed); }
   std::size_t purge_marked(std::uint32_t carved) noexcept;

@@ -34,7 +34,13 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
   // The kernel aligns to its own pages; larger alignments start further in.
   std::byte* const base = region_ + (round_up(address_of(region_), kAlignMax) - address_of(region_));
   control_ = ::new (static_cast<void*>(base)) Control{};
-  os::memory_call(SYS_madvise, reinterpret_cast<long>(base), kControlBytes, MADV_WIPEONFORK);
+  constexpr long kUnknown = -22;  // before Linux 4.14. Else the process has as many mappings as it may: this would be one more
+  const long wiped = os::memory_call(SYS_madvise, reinterpret_cast<long>(base), kControlBytes, MADV_WIPEONFORK);
+  if (wiped != 0 && wiped != kUnknown) {
+    os::unmap(region_, all);
+    region_ = nullptr;
+    return false;
+  }
   control_->alive.store(1, Order::relaxed);
 
   pool_front front = options.front;
@@ -56,8 +62,7 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
 inline Taken BlockPool::acquire_slow() noexcept {
   if (!region_) [[unlikely]]
     return {};
-  heal_if_forked();
-  if (magazines_.is_locked_kind())
+  if (is_healed() && magazines_.is_locked_kind())
     if (std::byte* const block = magazines_.pop_locked()) return {block, false};
   if (const Taken taken = take_shared(); taken.block) return taken;
   return sweep();
@@ -96,6 +101,16 @@ inline std::byte* BlockPool::take_bare() noexcept {
   return carve(&block, 1) ? block : nullptr;
 }
 
+inline void BlockPool::stock(std::byte* block) noexcept {
+  const auto touch = [](std::byte* at) { *static_cast<volatile std::byte*>(at) = std::byte{0}; };
+  if (!keeps_) {
+    for (std::size_t at = 0; at < slots_.stride(); at += page_bytes_) touch(block + at);
+    touch(block + slots_.stride() - 1);
+  }
+  if (!release_hit(block)) release_slow(block);
+  note_high_water();  // a magazine may give it out, and nobody would have counted it
+}
+
 inline void BlockPool::release_bare(std::byte* block) noexcept {
   const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
   bare_count_.fetch_add(1, Order::relaxed);
@@ -118,6 +133,7 @@ inline unsigned BlockPool::carve(std::byte** blocks, unsigned n) noexcept {
 /// Everything else was empty: what lies in other magazines? Whoever comes second finds what the first collected.
 inline Taken BlockPool::sweep() noexcept {
   Held held(control_->lock);
+  heal();
   Taken taken = take_shared();
   if (!taken.block && !control_->bell.waiters() && magazines_.idle()) {
     add(steals_);
@@ -135,7 +151,8 @@ inline void BlockPool::collect_magazines(bool at_rest) noexcept {
 }
 
 inline void BlockPool::release_slow(std::byte* block) noexcept {
-  heal_if_forked();
+  if (!is_healed()) [[unlikely]]
+    return give_chain(&block, 1);
   if (magazines_.is_locked_kind() && magazines_.push_locked(block)) return;
   if (magazines_.lacks_own()) [[unlikely]] {
     if (make_own() && magazines_.give(&block, 1)) return;
@@ -152,6 +169,10 @@ inline void BlockPool::give_chain(std::byte* const* blocks, unsigned n) noexcept
 }
 
 inline void BlockPool::keep(std::byte* const* blocks, unsigned n) noexcept {
+  if (!is_healed()) [[unlikely]] {
+    if (n) give_chain(blocks, n);
+    return;
+  }
   magazines_.keep(blocks, n, [this](std::byte* const* rest, unsigned left) { give_chain(rest, left); });
 }
 
@@ -163,6 +184,7 @@ inline void BlockPool::ring(unsigned n) noexcept {
 /// The lock is taken only if nobody holds it: a caller that cannot have it goes without a magazine this time.
 inline bool BlockPool::make_own() noexcept {
   if (!control_->lock.try_lock()) return false;
+  heal();
   magazines_.make_own(control_->bell.waiters() != 0);
   control_->lock.unlock();
   return true;
@@ -174,6 +196,7 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
   const std::int64_t start = now_ns();
   {
     Held held(control_->lock);
+    heal();
     if (control_->bell.enter()) collect_magazines();
   }
   for (;;) {
@@ -195,8 +218,8 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
 template <class Destroy>
 void BlockPool::drain(Destroy&& destroy) noexcept {
   if (!region_) return;
-  heal_if_forked();
   Held held(control_->lock);
+  heal();
   collect_magazines(true);
   std::byte* blocks[kChainMax];
   while (const unsigned n = shared_.pop(slots_, 0, blocks))
@@ -206,8 +229,8 @@ void BlockPool::drain(Destroy&& destroy) noexcept {
 template <class Destroy>
 std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   if (!region_) return 0;
-  heal_if_forked();
   Held held(control_->lock);
+  heal();
   add(trims_);
   collect_magazines();
   // Idle slots are marked in their nodes, so that the list of them needs no memory and comes out in order of address.
@@ -269,14 +292,19 @@ inline std::size_t BlockPool::purge_marked(std::uint32_t carved) noexcept {
   return bytes;
 }
 
-/// In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand
-/// shut.
+/// Under the lock. In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand shut.
 inline void BlockPool::heal() noexcept {
-  Held held(control_->lock);
   if (control_->alive.load(Order::relaxed)) return;
   magazines_.reset_after_fork();
   magazines_.open_all();
   control_->alive.store(1, Order::release);
+}
+
+inline bool BlockPool::try_heal() noexcept {
+  if (!control_->lock.try_lock()) return false;
+  heal();
+  control_->lock.unlock();
+  return true;
 }
 
 inline void BlockPool::note_high_water() noexcept {
@@ -300,7 +328,6 @@ inline void BlockPool::note_wait(std::int64_t ns, bool got) noexcept {
 inline pool_statistics BlockPool::statistics() noexcept {
   pool_statistics s;
   if (!region_) return s;
-  heal_if_forked();
   const auto get = [](const Atomic<std::uint64_t>& counter) { return counter.load(Order::relaxed); };
   s.maximum = slots_.maximum();
   s.created = carved_.load(Order::relaxed);

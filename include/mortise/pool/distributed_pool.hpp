@@ -100,10 +100,8 @@ class distributed_pool {
           blocks_.release_bare(block);
           break;
         }
-      } else {
-        *reinterpret_cast<volatile std::byte*>(block) = std::byte{0};
       }
-      if (!blocks_.release_hit(block)) blocks_.release_slow(block);
+      blocks_.stock(block);
     }
     return blocks_.existing();
   }

@@ -2,8 +2,8 @@
 // on to the shared part. One exchange a call, cheaper than a lock-free stack's, and whoever wants to empty it simply
 // takes it.
 //
-// Progress: pop, push, take and give are wait-free. set_limit (shutting and opening) and count_now wait for a holder, which
-// is inside a handful of instructions.
+// Progress: pop, push, take, give, try_open and count_now are wait-free. set_limit waits for a holder, which is inside a handful of
+// instructions.
 #pragma once
 
 #include <sched.h>
@@ -19,7 +19,7 @@ namespace mortise::pools {
 struct alignas(128) LockedMagazine {
   static constexpr unsigned kSlots = 63;
   Atomic<std::uint32_t> held{0};
-  Shared<std::uint16_t> count;
+  Atomic<std::uint16_t> count{0};  ///< the holder's; statistics glance at it
   Shared<std::uint16_t> limit;  ///< 0 = shut
   Shared<std::byte*> slot[kSlots];
 
@@ -27,9 +27,9 @@ struct alignas(128) LockedMagazine {
     if (held.exchange(1, Order::acquire)) [[unlikely]]
       return nullptr;
     std::byte* block = nullptr;
-    if (const std::uint16_t n = count) {
+    if (const unsigned n = count_now()) {
       block = slot[n - 1];
-      count = static_cast<std::uint16_t>(n - 1);
+      set_count(n - 1);
     }
     held.store(0, Order::release);  // pairs with the acquire of the next holder
     return block;
@@ -37,11 +37,11 @@ struct alignas(128) LockedMagazine {
   bool push(std::byte* block) noexcept {
     if (held.exchange(1, Order::acquire)) [[unlikely]]
       return false;
-    const std::uint16_t n = count;
+    const unsigned n = count_now();
     const bool fits = n < limit;
     if (fits) {
       slot[n] = block;
-      count = static_cast<std::uint16_t>(n + 1);
+      set_count(n + 1);
     }
     held.store(0, Order::release);
     return fits;
@@ -50,10 +50,9 @@ struct alignas(128) LockedMagazine {
   unsigned take(std::byte** out, unsigned n) noexcept {
     if (held.exchange(1, Order::acquire)) [[unlikely]]
       return 0;
-    const unsigned taken = n < count ? n : static_cast<unsigned>(count.get());
-    const unsigned left = count - taken;
+    const unsigned now = count_now(), taken = n < now ? n : now, left = now - taken;
     for (unsigned i = 0; i < taken; ++i) out[i] = slot[left + i];
-    count = static_cast<std::uint16_t>(left);
+    set_count(left);
     held.store(0, Order::release);
     return taken;
   }
@@ -61,31 +60,33 @@ struct alignas(128) LockedMagazine {
   unsigned give(std::byte* const* in, unsigned n) noexcept {
     if (held.exchange(1, Order::acquire)) [[unlikely]]
       return 0;
-    unsigned left = n;
-    std::uint16_t now = count;
+    unsigned left = n, now = count_now();
     while (left && now < limit) slot[now++] = in[--left];
-    count = now;
+    set_count(now);
     held.store(0, Order::release);
     return n - left;
   }
-  /// Everything in it; from now on it holds `new_limit` at most.
+  /// From now on it holds `new_limit` at most. False when it is held: the holder may be this very thread, below a signal handler.
+  bool try_open(unsigned new_limit) noexcept {
+    if (held.exchange(1, Order::acquire)) return false;
+    limit = static_cast<std::uint16_t>(new_limit);
+    held.store(0, Order::release);
+    return true;
+  }
+  /// The same, and gives everything in it when that is to be nothing.
   unsigned set_limit(unsigned new_limit, std::byte** out) noexcept {
     lock();
-    const unsigned n = new_limit ? 0 : static_cast<unsigned>(count.get());
+    const unsigned n = new_limit ? 0 : count_now();
     for (unsigned i = 0; i < n; ++i) out[i] = slot[n - 1 - i];
-    if (!new_limit) count = 0;
+    if (!new_limit) set_count(0);
     limit = static_cast<std::uint16_t>(new_limit);
     held.store(0, Order::release);
     return n;
   }
-  unsigned count_now() noexcept {
-    lock();
-    const unsigned n = count;
-    held.store(0, Order::release);
-    return n;
-  }
+  unsigned count_now() const noexcept { return count.load(Order::relaxed); }
 
  private:
+  void set_count(unsigned n) noexcept { count.store(static_cast<std::uint16_t>(n), Order::relaxed); }
   void lock() noexcept {
     while (held.exchange(1, Order::acquire)) {
       while (held.load(Order::relaxed)) {

@@ -103,14 +103,15 @@ class Magazines {
     }
     return is_locked_kind() && !is_made(locked_index()).load(Order::acquire);
   }
-  /// Under the pool's lock. `shut`: it is to stay shut for now.
+  /// Under the pool's lock. `shut`: it is to stay shut for now. One that somebody is inside of is left for another time.
   void make_own(bool shut) noexcept {
     const unsigned i = front_ == pool_front::cores ? os::rseq_index(area_) : locked_index();
     if (i >= kSetsMax || is_made(i).load(Order::relaxed)) return;
     if (front_ == pool_front::cores) set(i).rack.place(0, set(i).slot), set(i).rack.set_limit(0, limit_);
+    else if (!shut && !locked(i).try_open(limit_)) return;
     is_made(i).store(1, Order::release);
     if (used_.load(Order::relaxed) <= i) used_.store(i + 1, Order::release);
-    if (!shut) open(i);
+    if (!shut && front_ == pool_front::cores) open(i);
   }
 
   /// Calls `collect(blocks, n)` with what each magazine held. Afterwards all calls miss, until open_all.
