@@ -51,7 +51,7 @@ void wait_for_other_threads() {
 bool is_left(const Thread& t) noexcept {
   if (&t == leader || !t.in_use.load()) return false;
   const int pid = t.pid.load();
-  return pid > 0 && raw_syscall(SYS_kill, pid, 0) != -ESRCH;
+  return pid < 0 || (pid > 0 && raw_syscall(SYS_kill, pid, 0) != -ESRCH);
 }
 
 /// Whether `signal`, sent to the calling thread, ends the program.

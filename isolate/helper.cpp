@@ -52,10 +52,8 @@ void kill_all_and_reap() noexcept {
   }
 }
 
-void handle_end(Thread& t, int status) noexcept {
-  const int pid = t.pid.load();
-  if (t.ended.load(std::memory_order_acquire) || ending()) {
-    children_are_handed_on(t);
+void handle_end(Thread& t, int pid, bool was_through, int status) noexcept {
+  if (was_through) {
     t.pid.store(0);
     let_go(t, kReaped);
     futex_wake(&t.gone, kEveryone);
@@ -74,10 +72,17 @@ void handle_end(Thread& t, int status) noexcept {
   end_by_signal(WTERMSIG(status), WCOREDUMP(status));
 }
 
+/// The record forgets the number first: once it is reaped any process may get it, which whoever ends the program would kill.
 void reap(Thread& t, int pid) noexcept {
+  siginfo_t info{};
+  constexpr int kLook = WEXITED | __WCLONE | WNOHANG | WNOWAIT;
+  if (failed(raw_syscall(SYS_waitid, P_PID, pid, as_long(&info), kLook, 0)) || info.si_pid != pid) return;
+  const bool was_through = t.ended.load(std::memory_order_acquire) || ending();
+  if (was_through) children_are_handed_on(t);
+  t.pid.store(-pid);
   int status = 0;
-  if (raw_syscall(SYS_wait4, pid, as_long(&status), __WCLONE | WNOHANG) != pid) return;
-  handle_end(t, status);
+  if (raw_syscall(SYS_wait4, pid, as_long(&status), __WCLONE) != pid) return t.pid.store(pid);  // the program has, by __WALL
+  handle_end(t, pid, was_through, status);
   progress.fetch_add(1);
   futex_wake(&progress, kEveryone);
 }

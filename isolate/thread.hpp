@@ -47,7 +47,7 @@ inline constexpr int kLockCalls = 4;
 struct Thread {
   std::atomic<bool> in_use{false};
   int index = 0;
-  std::atomic<int> pid{0};  // the process that is this thread; 0 before it runs and after it was reaped
+  std::atomic<int> pid{0};  // the process that is this thread; 0 before it runs and after it was reaped, negative meanwhile
   void* tcb = nullptr;      // also its pthread_t
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;

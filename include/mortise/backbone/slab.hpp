@@ -315,7 +315,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     static void count_span(PerClass& k, const Span* s, int by) noexcept {
       const auto n = static_cast<std::size_t>(by);
       k.spans += n;
-      k.span_bytes = k.span_bytes + n * Index::bytes_of(s);
+      k.span_bytes = k.span_bytes + n * round_up(s->capacity * Classes::size_of(s->size_class), Index::kGranule);
     }
     // A span is in the list that its `bin` names, unless it is full.
     static void enlist(PerClass& k, Span* s) noexcept {
@@ -356,7 +356,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     /// An empty span stays while it is the only one with room; otherwise it goes back. So does a long one that is the last of its class.
     void retire(Thread& t, PerClass& k, Span* s) noexcept {
       const bool only_one = k.partial[s->bin].first() == s && k.partial[s->bin].last() == s && fullest(k) == s;
-      const bool stays = only_one && (k.spans > 1 || Index::bytes_of(s) <= Geometry::span_bytes(s->size_class));
+      const bool stays = only_one && (k.spans > 1 || s->capacity <= Geometry::capacity(s->size_class));
       if (!stays) delist(k, s), give_back(t, k, s);
     }
     static void delist(PerClass& k, Span* s) noexcept { k.partial[s->bin].remove(s); }

@@ -21,7 +21,8 @@ template <SizeMap Classes, std::size_t kGranule> struct SlabGeometry {
     const std::size_t full = span_bytes(c), first = round_up(2 * Classes::size_of(c), kGranule);
     if (!spans) return full < first ? full : first;
     const std::size_t doublings = spans / kSpansAlike;
-    return full << (doublings < kFacts[c].doublings_max ? doublings : kFacts[c].doublings_max);
+    const std::size_t blocks = std::size_t{capacity(c)} << (doublings < kFacts[c].doublings_max ? doublings : kFacts[c].doublings_max);
+    return round_up(blocks * Classes::size_of(c), kGranule);
   }
 
   /// Number of the block of class `c` that byte `offset` of its span lies in: a multiplication and a shift.
