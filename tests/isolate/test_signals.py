@@ -12,8 +12,10 @@ def test_timers_are_the_programs(program, same_both_ways):
     same_both_ways([program("timers")], times=10)
 
 
-def test_a_deleted_timer_is_none_of_the_next_one(program, same_both_ways):
-    assert same_both_ways([program("retired_timers")], times=5).out == "wrong: 0\n"
+def test_a_deleted_timer_is_none_of_the_next_one(program, isolated):
+    """With ordinary threads it may be on a busy machine: libc knows a timer by an address, which the next one may get."""
+    for _ in range(5):
+        assert isolated([program("retired_timers")]).out == "wrong: 0\n"
 
 
 @pytest.mark.parametrize("what", ["reads", "maps", "writes"])
