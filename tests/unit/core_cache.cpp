@@ -96,16 +96,16 @@ TEST_F(CoreCacheTest, ANearHitMissesOnceTheCacheIsClosed) {
   });
 }
 
-/// How many blocks lie in magazines.
-template <class Cached> unsigned cached(Cached& h) {
+/// What lies in magazines.
+template <class Cached> CacheUsage cached(Cached& h) {
   CacheUsage caches[64];
   Usage u;
   u.caches = caches;
   u.caches_max = 64;
   h.tell(u);
-  std::size_t kept = 0;
-  for (const CacheUsage& cache : caches) kept += cache.blocks;
-  return static_cast<unsigned>(kept);
+  CacheUsage all;
+  for (const CacheUsage& cache : caches) all.blocks += cache.blocks, all.bytes += cache.bytes;
+  return all;
 }
 
 /// Takes `n` blocks and frees them; how many stay in the cache.
@@ -113,7 +113,7 @@ unsigned swing(H& h, H::Thread& t, unsigned n, std::size_t size = 16_KiB) {
   std::vector<Block> blocks(n);
   for (Block& b : blocks) b = h.allocate(t, {.size = size});
   for (const Block b : blocks) h.release(t, b);
-  return cached(h);
+  return static_cast<unsigned>(cached(h).blocks);
 }
 
 TEST_F(CoreCacheTest, KeepsAShareOfWhatAProgramSwingsByAndForgetsIt) {
@@ -182,16 +182,6 @@ TEST(CoreCache, KeepsSwingsOfAllSizesWithinOneBound) {
   Stage<Many> stage;
   stage.as(0, [](Many& h, auto& t) {
     std::size_t size = 8_KiB;
-    const auto held = [&] {
-      CacheUsage caches[64];
-      Usage u;
-      u.caches = caches;
-      u.caches_max = 64;
-      h.tell(u);
-      std::size_t bytes = 0;
-      for (const CacheUsage& cache : caches) bytes += cache.bytes;
-      return bytes;
-    };
     const auto swing = [&] {
       std::vector<Block> blocks(300);
       for (Block& b : blocks) b = h.allocate(t, {.size = size});
@@ -199,12 +189,12 @@ TEST(CoreCache, KeepsSwingsOfAllSizesWithinOneBound) {
     };
     for (; size <= 256_KiB; size += size / 8)
       for (int i = 0; i < 40; ++i) swing();
-    EXPECT_GT(held(), 16_MiB);
-    EXPECT_LE(held(), 26_MiB) << "24, and the last one that grew";
+    EXPECT_GT(cached(h).bytes, 16_MiB);
+    EXPECT_LE(cached(h).bytes, 26_MiB) << "24, and the last one that grew";
     h.trim(t);
     size = 256_KiB;
     for (int i = 0; i < 40; ++i) swing();
-    EXPECT_GT(held(), 1_MiB) << "there is room again";
+    EXPECT_GT(cached(h).bytes, 1_MiB) << "there is room again";
     h.audit();
   });
 }
@@ -218,7 +208,7 @@ TEST_F(CoreCacheTest, KeepsLittleOfWhatIsFreedAfterATrim) {
     for (Block& b : held) b = h.allocate(t, {.size = 4_KiB});
     h.trim(t);
     for (const Block b : held) h.release(t, b);
-    EXPECT_LE(cached(h), 64_KiB / 4_KiB);
+    EXPECT_LE(cached(h).blocks, 64_KiB / 4_KiB);
   });
 }
 
@@ -238,10 +228,10 @@ TEST_F(CoreCacheTest, StaysClosedAndGivesBackWhatItHeld) {
   expect_no_hit();
   stage.heap().reset_after_fork();
   expect_no_hit();
-  EXPECT_GT(cached(stage.heap()), 0u);
+  EXPECT_GT(cached(stage.heap()).blocks, 0u);
   stage.as(0, [](H& h, auto& t) { h.trim(t); });
   expect_no_hit();
-  EXPECT_EQ(cached(stage.heap()), 0u);
+  EXPECT_EQ(cached(stage.heap()).blocks, 0u);
 }
 
 TEST_F(CoreCacheTest, GivesBackWhatItHeldBeforeItWasClosedWhenAThreadEnds) {
@@ -249,7 +239,7 @@ TEST_F(CoreCacheTest, GivesBackWhatItHeldBeforeItWasClosedWhenAThreadEnds) {
   stage.as(0, [](H& h, auto& t) { warm(h, t); });
   stage.heap().close();
   stage.detach(0);
-  EXPECT_EQ(cached(stage.heap()), 0u);
+  EXPECT_EQ(cached(stage.heap()).blocks, 0u);
 }
 
 TEST_F(CoreCacheTest, LeavesAnIndexThatIsNobodysAlone) {
@@ -300,7 +290,7 @@ TEST_F(CoreCacheTest, CountsBatchesThatGoDown) {
       std::byte* blocks[20];
       for (unsigned i = 0; i < n; ++i) blocks[i] = h.allocate(t, {.size = 16_KiB}).ptr;
       h.release_batch(t, h.block_of(blocks[0]).class_index(), blocks, n);
-      EXPECT_LE(cached(h), 4u);
+      EXPECT_LE(cached(h).blocks, 4u);
     }
   });
 }
@@ -338,10 +328,10 @@ TEST_F(CoreCacheTest, WhatWaitsForAnotherColourGoesDownAsAWhole) {
     for (std::byte*& p : blocks) p = h.allocate(t, {.size = 48}).ptr;
   });
   stage.as(1, [&](Two& h, auto& t) {
-    const unsigned theirs = cached(h);
+    const std::size_t theirs = cached(h).blocks;
     unsigned waiting = 0;
     const auto look = [&](unsigned more) {
-      const unsigned now = cached(h) - theirs;
+      const std::size_t now = cached(h).blocks - theirs;
       EXPECT_LE(now, os::kMagazineSlots / 2);
       EXPECT_TRUE(now == waiting + more || now == 0) << now;
       waiting = now;
