@@ -21,7 +21,7 @@ SEEDS = {
     "a magazine's limit is read twice": (
         CACHE, [("const unsigned now = rack(set).limit_now(c);", "const auto once = [&] { return rack(set).limit_now(c); };"), ("limit = now == 0 ?", "limit = once() == 0 ?"),
                 (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;"),
-                (".wish(now, ", ".wish(once(), ")], "has outgrown", "core_cache"),
+                (".wish(now, ", ".wish(once(), "), ("wish > now && ", "wish > once() && "), ("share_) wish = now;", "share_) wish = once();")], "has outgrown", "core_cache"),
     "blocks of a slab that was taken over are freed into the colour they were taken for": (
         SLAB, [("if (index().class_at(*next) != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a slab is taken over without its owner's lock": (
