@@ -56,6 +56,12 @@ inline unsigned threads() {
   return static_cast<unsigned>(strtoul(strstr(text, "Threads:") + 8, nullptr, 10));
 }
 
+inline bool is_zero(const unsigned char* p, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    if (p[i]) return false;
+  return true;
+}
+
 /// Waits, asleep, until `done` says so; false when a minute has passed.
 template <class Done> bool wait_for(Done done) {
   for (int i = 0; i < 6000; ++i) {

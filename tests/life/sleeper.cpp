@@ -83,12 +83,6 @@ int vforks() {
   return 0;
 }
 
-bool is_zero(const unsigned char* p, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i)
-    if (p[i]) return false;
-  return true;
-}
-
 int locked() {
   const bool all = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
   if (!all) {  // not allowed to lock everything: a piece of a block will do
@@ -102,7 +96,7 @@ int locked() {
   usleep(300'000);  // the purge thread has had its turn, or has not: neither may show
   for (int i = 0; i < 10; ++i) {
     auto* p = static_cast<unsigned char*>(calloc(1, 2 * kMiB));
-    EXPECT(p && is_zero(p, 2 * kMiB));
+    EXPECT(p && life::is_zero(p, 2 * kMiB));
     memset(p, 0xee, 2 * kMiB);
     p = static_cast<unsigned char*>(realloc(p, 3 * kMiB));
     EXPECT(p && p[0] == 0xee && p[2 * kMiB - 1] == 0xee);
@@ -138,7 +132,7 @@ int guarded() {
     p[40 * kMiB - 1] = 1;
     free(p);
     auto* z = static_cast<unsigned char*>(calloc(1, 20 * kMiB));
-    EXPECT(is_zero(z, 20 * kMiB));
+    EXPECT(life::is_zero(z, 20 * kMiB));
     memset(z, 1, 20 * kMiB);
     free(z);
     malloc_trim(0);
