@@ -3,6 +3,7 @@
 
 #include "mortise/cache/batched_free.hpp"
 #include "mortise/cache/core_cache.hpp"
+#include "mortise/cache/core_set.hpp"
 #include "mortise/cache/elimination_array.hpp"
 #include "mortise/cache/huge_advice.hpp"
 #include "mortise/cache/magazine_slots.hpp"

@@ -16,10 +16,8 @@ namespace mortise {
 namespace mortise::model {
 namespace {
 
-constexpr unsigned kBlocks = 6;
-
 /// What lies below the cache: blocks and a word that says which are free.
-class Store {
+template <unsigned kBlocks> class Store {
  public:
   struct Thread {};
   struct Classes {
@@ -77,11 +75,11 @@ class Store {
   alignas(64) std::byte meta_[8192] = {};
 };
 
-/// Threads on cores; a program that writes into the blocks it holds. Magazines of so many blocks at most.
-template <unsigned kSlots>
+/// Threads on cores; a program that writes into the blocks it holds. Magazines of so many blocks at most, until they get more slots.
+template <unsigned kSlots, unsigned kBlocks = 6>
 struct CoresWith {
-  CoreCache<64 * kSlots>::template Over<Store> cache;
-  Store::Thread thread;
+  CoreCache<64 * kSlots>::template Over<Store<kBlocks>> cache;
+  typename Store<kBlocks>::Thread thread;
   Atomic<std::byte*> held[4];
 
   /// `warm`: so many blocks lie in the magazine of core 0 at the start.
@@ -258,6 +256,43 @@ struct LimitsGrowAtOnce : CoresWith<10> {  // both double the limit of one magaz
   }
 };
 
+/// A program that builds and takes down more than a magazine has slots for: the next block that has no room moves it to others.
+struct AboutToMove : CoresWith<10, 28> {
+  static constexpr unsigned kThreads = 2;
+  std::byte* held[28];
+  AboutToMove() : CoresWith(0) {
+    for (std::byte*& p : held) p = take();
+    for (std::byte* const p : held) give(p);
+    for (unsigned i = 0; i < 14; ++i) held[i] = take();
+    for (unsigned i = 6; i < 14; ++i) give(held[i]);
+    for (unsigned i = 0; i < kThreads; ++i) disown(reinterpret_cast<FreeLink*>(held[i]));
+  }
+  void give_one(unsigned i) { cache.release(thread, {held[i], 64, 1}); }
+};
+
+struct MoveAgainstHits : AboutToMove {
+  void run(unsigned number) {
+    on(0);
+    if (number == 0) give_one(0), give_one(1);
+    else take_hit(), take_hit();
+  }
+};
+
+struct TwoMoves : AboutToMove {
+  void run(unsigned number) {
+    on(0);
+    give_one(number);
+  }
+};
+
+struct MoveAgainstADrain : AboutToMove {
+  void run(unsigned number) {
+    on(static_cast<int>(number));
+    if (number == 0) give_one(0);
+    else cache.trim(thread), give_one(1);
+  }
+};
+
 const Options kOnce{.aborts_max = kAll ? 2u : 1u};
 
 TEST(CoreCache, TwoThreadsOfOneCore) { run<TwoThreadsOfOneCore>("two threads of one core", kOnce); }
@@ -272,6 +307,9 @@ TEST(CoreCache, RefillAgainstGives) { run<RefillAgainstGives>("a miss against th
 TEST(CoreCache, BatchAgainstTake) { run<BatchAgainstTake>("a batch that does not fit against a hit", kOnce); }
 TEST(CoreCache, ForkWhileAnotherDrains) { run<ForkWhileAnotherDrains>("a fork while another thread drains", {.freeze = true}); }
 TEST(CoreCache, LimitsGrowAtOnce) { run<LimitsGrowAtOnce>("two misses double a limit", kOnce); }
+TEST(CoreCache, MoveAgainstHits) { run<MoveAgainstHits>("a magazine moves, hits", kOnce); }
+TEST(CoreCache, TwoMoves) { run<TwoMoves>("two threads would move a magazine", kOnce); }
+TEST(CoreCache, MoveAgainstADrain) { run<MoveAgainstADrain>("a magazine moves, a drain", kOnce); }
 TEST(CoreCache, FirstUseOfTwoCores) { run<FirstUseOfTwoCores>("first use of two cores"); }
 
 }  // namespace

@@ -18,10 +18,12 @@ BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
 SEEDS = {
-    "a magazine's limit is read twice": (
-        CACHE, [("const unsigned now = rack(set).limit_now(c);", "const auto once = [&] { return rack(set).limit_now(c); };"), ("limit = now == 0 ?", "limit = once() == 0 ?"),
-                (": now * 2 < most ? now * 2 : most;", ": once() * 2 < most ? once() * 2 : most;"),
-                (".wish(now, ", ".wish(once(), "), ("wish > now && ", "wish > once() && "), ("share_) wish = now;", "share_) wish = once();")], "has outgrown", "core_cache"),
+    "a magazine moves while sections run": (CACHE, [("!area_.is_kernels || os::rseq_restart_all()))", "true))")], "race", "core_cache"),
+    "a magazine moves where others find it": (CACHE, [("      show(set.number, closed(), Order::release);\n", "")], "race|lost|twice", "core_cache"),
+    "two threads of a core move a magazine": (
+        CACHE, [("if (set.widening.exchange(1, Order::acquire)) return", "if (set.widening.exchange(0, Order::acquire)) return")], "race|lost|twice", "core_cache"),
+    "a magazine moves while it is drained": (
+        CACHE, [("if (is_closed_ || table_[set.number].load(Order::acquire) != own) return false;", "")], "race|lost|twice", "core_cache"),
     "blocks of a slab that was taken over are freed into the colour they were taken for": (
         SLAB, [("if (index().class_at(*next) != c) [[unlikely]] {", "if (false) {")], "lost|free and with the program|live blocks is wrong|heap_inconsistent|double"),
     "a slab is taken over without its owner's lock": (
@@ -89,8 +91,8 @@ SEEDS = {
         CACHE, [("this->below.release_batch(t, c, batch + 1, got - 1 - kept);", "this->below.release_batch(t, c, batch + 1 + kept, got - 1 - kept);")],
         "twice", "core_cache"),
     "a drain counts a magazine empty only after its blocks went below": (
-        CACHE, [("        magazines.set_count(c, 0);\n        this->below.release_batch(t, c, magazines.slots(c), n);",
-                 "        this->below.release_batch(t, c, magazines.slots(c), n);\n        magazines.set_count(c, 0);")],
+        CACHE, [("          magazines.set_count(c, n - some);\n          this->below.release_batch(t, c, magazines.slots(c) + n - some, some);",
+                 "          this->below.release_batch(t, c, magazines.slots(c) + n - some, some);\n          magazines.set_count(c, n - some);")],
         "free and in a magazine", "core_cache"),
     "a complete span leaves its slot while words come from it": (
         SLOT, [("return !is_current(s) && s->bin", "return s->bin")], "left its slot", "wait_free_slot"),

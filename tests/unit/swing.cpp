@@ -9,7 +9,7 @@
 namespace mortise::test {
 namespace {
 
-constexpr unsigned kLimit = 20, kMost = 1000;  // of the magazine that asks
+constexpr unsigned kLimit = 20, kFew = 254;  // of the magazine that asks
 constexpr int kMiss = 10;                      // blocks
 
 void go(Swing& s, int blocks, int way, int miss = kMiss) {
@@ -18,7 +18,7 @@ void go(Swing& s, int blocks, int way, int miss = kMiss) {
 void swing(Swing& s, int blocks, int times = 1, int miss = kMiss) {
   while (times--) go(s, blocks, 1, miss), go(s, blocks, -1, miss);
 }
-unsigned wish(const Swing& s) { return s.wish(kLimit, kMost); }
+unsigned wish(const Swing& s) { return std::max(s.share(kFew), s.steady(kLimit)); }
 
 unsigned swings_until_steady(Swing& s, int blocks) {
   unsigned n = 0;
@@ -45,7 +45,6 @@ TEST(Swing, IsSteadyAfterSixteenThatWereAlike) {
   EXPECT_GE(2 * needed, 16u);
   EXPECT_LE(2 * needed, 20u);
   EXPECT_EQ(wish(s), 100 + kLimit) << "what does not miss since the magazine has it counts, too";
-  EXPECT_EQ(s.wish(kLimit, 50), 50u);
 }
 
 TEST(Swing, IsAlikeToAnEighthAndAMiss) {
@@ -82,6 +81,54 @@ TEST(Swing, IsSteadyNoMoreWhereNoneIsLikeTheLast) {
   EXPECT_EQ(wish(s), 400u / 24);
 }
 
+TEST(Swing, HoldsAllOfOneThatReturned) {
+  Swing s{};
+  go(s, 900, 1);
+  EXPECT_EQ(s.returning(kLimit, kFew), 0u) << "it may be all that the program ever takes";
+  go(s, 600, -1);
+  EXPECT_EQ(s.returning(kLimit, kFew), 0u) << "it may return further";
+  s.count(kMiss);
+  EXPECT_EQ(s.returning(kLimit, kFew), kLimit + 600 + 150);
+  go(s, 600, 1), go(s, 600, -1);
+  EXPECT_EQ(s.returning(770, kFew), 770 + 600 + 150u);
+  go(s, 30, 1), go(s, 30, -1), s.count(kMiss);
+  EXPECT_EQ(s.returning(1520, kFew), 1520u) << "what it has learnt stays";
+  s.forget();
+  EXPECT_EQ(s.returning(kLimit, kFew), 0u);
+}
+
+TEST(Swing, ReturnsOnlyWhereBothWaysAreLong) {
+  const auto returning = [](int there, int back, unsigned limit) {
+    Swing s{};
+    for (int i = 0; i < 50; ++i) go(s, there, 1), go(s, back, -1);
+    return s.returning(limit, kFew) != 0;
+  };
+  EXPECT_TRUE(returning(260, 260, 500));
+  EXPECT_FALSE(returning(250, 250, 20)) << "shorter than what any magazine holds";
+  EXPECT_FALSE(returning(260, 260, 600)) << "not half of what this one could hold";
+  EXPECT_FALSE(returning(20'000, 40, 500));
+  EXPECT_FALSE(returning(40, 20'000, 500));
+}
+
+/// It takes or frees a block as it happens, and misses by batches: with the magazine that holds this much it hardly ever misses.
+TEST(Swing, HoldsLittleForAProgramThatWalksAtRandom) {
+  Swing s{};
+  unsigned limit = kFew, in = limit / 2;
+  std::uint64_t random = 1;
+  for (int i = 0; i < 4'000'000; ++i) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const bool takes = random >> 63;
+    if (takes ? in == 0 : in == limit) {
+      limit = std::min(2 * limit, std::max(limit, s.returning(limit, kFew)));
+      const unsigned batch = std::min(limit / 2, 127u);
+      s.count(takes ? static_cast<int>(batch) : -static_cast<int>(batch));
+      in = takes ? batch : limit - batch;
+    }
+    in += takes ? -1u : 1u;
+  }
+  EXPECT_LE(limit, 4096u);
+}
+
 TEST(Swing, ForgetsAll) {
   Swing s{}, fresh{};
   swing(s, 100, 50);
@@ -93,7 +140,8 @@ TEST(Swing, ForgetsAll) {
 TEST(Swing, CountsAMillionAndNoMore) {
   Swing s{};
   for (int i = 0; i < 30; ++i) s.count(100'000);
-  EXPECT_EQ(s.wish(0, kMost), Swing::kMost / 24);
+  EXPECT_EQ(s.share(~0u), Swing::kMost / 24);
+  EXPECT_EQ(s.share(kFew), kFew);
 }
 
 }  // namespace

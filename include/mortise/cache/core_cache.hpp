@@ -8,7 +8,8 @@
 // A magazine is a bounded stack of pointers; those of a core are a rack (os/rseq.hpp) in the core's *set*. A limit starts small and doubles
 // when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
 // may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches. If it
-// goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp), while the set has room.
+// goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp), while the set has room; of
+// small blocks, also if swings differ. The magazine then gets more slots (cache/core_set.hpp).
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -27,8 +28,7 @@
 
 #include <cstring>
 
-#include "mortise/cache/magazine_slots.hpp"
-#include "mortise/cache/swing.hpp"
+#include "mortise/cache/core_set.hpp"
 #include "mortise/core/core.hpp"
 #include "mortise/data/idle_numbers.hpp"
 #include "mortise/data/preset.hpp"
@@ -41,8 +41,8 @@
 
 namespace mortise {
 
-/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing, of steady ones up to 64 times that;
-/// never more than a magazine's slots or fewer than 2 blocks.
+/// `kBytesPerClass` (0..16 MiB): the most a core keeps of one class, in bytes, or a part of a swing, of steady ones and of small blocks
+/// that return up to 64 times that; never fewer than 2 blocks.
 /// `Distribution`: whose magazines serve a call. By core, they are the thread's own where sections cannot be restarted.
 /// `kMetered` (0..1): a hit counts its bytes on the core's meter, at two instructions more.
 template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_core, unsigned kMetered = 0> struct CoreCache {
@@ -55,7 +55,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
   }
 
   template <Heap Below> requires Classed<Below> && Batches<Below> && (!kSizesExactly<Below>) class Over : public Passthrough<Below> {
-    using Rack = os::Rack<Below::Classes::kCount + 1>;
+    using Set = CoreSet<typename Below::Classes, kBytesPerClass>;  ///< made on first use
+    using Rack = typename Set::Rack;
 
    public:
     using typename Passthrough<Below>::Thread;
@@ -170,32 +171,26 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       lock_.reset();
       // A set that a thread of the parent was draining opens again: that thread is not here to do it.
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i)
-        if (std::byte* set = sets_[i].load(Order::relaxed); set && !is_closed_) show(i, set, Order::relaxed);
+        if (std::byte* set = sets_[i].load(Order::relaxed)) {
+          at(set).widening.store(0, Order::relaxed);
+          if (!is_closed_) show(i, set, Order::relaxed);
+        }
       reset_below(this->below);
     }
     /// Counts are read while other cores change them: exact when they rest.
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
+      Held held(lock_);  // no magazine moves meanwhile
       for (unsigned i = 0; i < used_.load(Order::acquire); ++i)
         if (std::byte* const set = sets_[i].load(Order::acquire))
           for (unsigned c = 1; c <= Classes::kCount; ++c)
-            u.in_cache(i, plain_class<Classes>(c), Classes::size_of(c), rack(set).count_now(c));
+            u.in_cache(i, plain_class<Classes>(c), Classes::size_of(c), at(set).rack.count_now(c));
     }
 
    private:
     static constexpr unsigned kSetsMax = os::kCpusMax;
     static constexpr std::uint32_t kEnded = kSetsMax;  ///< the index of a thread that has detached: always closed
-    static constexpr unsigned kFullShareCpus = 16, kFirstLimit = 4, kBatchMax = os::kMagazineSlots / 2;
-    static constexpr std::size_t kRoomBytesMax = 768 * kBytesPerClass;  ///< of all magazines of a core
-
-    /// What a core has, made on first use.
-    struct Set {
-      Rack rack;
-      Swing swing[Classes::kCount + 1];
-      std::byte* slot[Classes::kCount][os::kMagazineSlots];
-    };
-
-    static constexpr auto kSlots = magazine_slots<Classes>(kBytesPerClass), kSteadySlots = magazine_slots<Classes>(64 * kBytesPerClass);
+    static constexpr unsigned kFullShareCpus = 16, kBatchMax = Set::kBatchMax, kDrained = 1024;
     static constexpr bool kOneColour = colours_of<Classes>() == 1;
 
     MORTISE_HOT static Block zeroed_if_asked(Block b, Request r) noexcept {
@@ -240,21 +235,15 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if constexpr (!kOneColour) own_table_[i].store(set == closed() ? set : own_part(set, i), order);
       table_[i].store(set, order);
     }
-    static Rack& rack(std::byte* set) noexcept { return reinterpret_cast<Set*>(set)->rack; }
-    static Swing& swing(std::byte* set, unsigned c) noexcept { return reinterpret_cast<Set*>(set)->swing[c]; }
+    static Set& at(std::byte* set) noexcept { return *reinterpret_cast<Set*>(set); }
     std::byte* closed() noexcept { return reinterpret_cast<std::byte*>(&closed_); }
-    unsigned share_of(unsigned n) const noexcept { return share_ == 1 ? n : n / share_; }
-    unsigned limit_max(unsigned c) const noexcept {
-      const unsigned most = share_of(kSlots[c]);
-      return most < kMagazineLeast ? kMagazineLeast : most;
-    }
 
     // -- misses
 
     MORTISE_COLD std::byte* refill(Thread& t, unsigned c) noexcept {
       std::byte* batch[kBatchMax + 1];
       const unsigned limit = widen(c, false);
-      const unsigned got = this->below.allocate_batch(t, c, batch, limit / 2 + 1);
+      const unsigned got = this->below.allocate_batch(t, c, batch, Set::batch_of(limit) + 1);
       if (!got) return nullptr;
       note_swing(c, static_cast<std::int32_t>(got));
       // The lowest address goes to the program, the next lowest is popped next.
@@ -271,7 +260,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (Rack::push(area_, table(), c, b.ptr)) return;
       std::byte* batch[kBatchMax + 1];
       // Half of what may be wanted here again; all of what another colour waits for.
-      unsigned n = Rack::take(area_, table(), c, batch, foreign && limit <= kBatchMax ? limit : limit / 2);
+      unsigned n = Rack::take(area_, table(), c, batch, foreign && limit <= kBatchMax ? limit : Set::batch_of(limit));
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
       note_swing(c, -static_cast<std::int32_t>(n));
@@ -291,23 +280,33 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
 
     /// Doubles the limit of this core's magazine up to what its class may hold, and returns it; 0 while the core has no set.
     unsigned widen(unsigned c, bool foreign) noexcept {
-      std::byte* set = own_set();
-      if (!set) return 0;
-      const unsigned now = rack(set).limit_now(c);  // read once: others of this core may double it meanwhile
-      unsigned most = limit_max(c);
-      if (kSlots[c] < os::kMagazineSlots) {
-        unsigned wish = share_of(swing(set, c).wish(now, kSteadySlots[c]));
-        if (wish > now && wish > most && room_bytes<Classes>(rack(set)) >= kRoomBytesMax / share_) wish = now;
-        most = wish <= most ? most : wish < os::kMagazineSlots ? wish : os::kMagazineSlots;
-      }
-      if (foreign && most > kBatchMax) most = kBatchMax;
-      const unsigned limit = now == 0 ? (kFirstLimit < most ? kFirstLimit : most) : now * 2 < most ? now * 2 : most;
-      rack(set).set_limit(c, limit);
+      std::byte* const own = own_set();
+      if (!own) return 0;
+      Set& set = at(own);
+      if (set.widening.exchange(1, Order::acquire)) return Set::kFewAtOnce;  // by a thread of this core, which may be moving the magazine
+      const unsigned now = set.rack.limit_now(c);
+      unsigned limit = set.wider(c, now, share_, foreign ? kBatchMax : ~0u);
+      if (limit > os::kMagazineSlots && !set.is_long[c] && !lengthen(own, c)) limit = os::kMagazineSlots;
+      set.rack.set_limit(c, limit);
+      set.widening.store(0, Order::release);
       return limit;
     }
+    /// Slots of its own for a magazine, as many as its class may ever hold. False without memory, and while somebody drains the set.
+    MORTISE_COLD bool lengthen(std::byte* own, unsigned c) noexcept {
+      Set& set = at(own);
+      if (area_.is_kernels && !can_restart_) return false;
+      Held held(lock_);  // a fork waits: in the child nobody would go on
+      if (is_closed_ || table_[set.number].load(Order::acquire) != own) return false;
+      auto** const slots = reinterpret_cast<std::byte**>(this->below.meta(Set::kLongSlots[c] * sizeof(std::byte*)));
+      if (!slots) return false;
+      show(set.number, closed(), Order::release);
+      if ((set.is_long[c] = !area_.is_kernels || os::rseq_restart_all())) set.rack.move(c, slots);
+      show(set.number, own, Order::release);
+      return set.is_long[c];
+    }
     void note_swing(unsigned c, std::int32_t moved) noexcept {  // so many came from below; less than 0: went there
-      if (kSlots[c] == os::kMagazineSlots) return;
-      if (std::byte* const set = own_set()) swing(set, c).count(moved);
+      if (!Set::swings(c)) return;
+      if (std::byte* const set = own_set()) at(set).swing[c].count(moved);
     }
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
     std::byte* own_set() noexcept {
@@ -323,7 +322,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       std::byte* set = this->below.meta(sizeof(Set) + (kOneColour ? 0 : Rack::kAlign));
       if (!set) return nullptr;
       if constexpr (!kOneColour) set += -reinterpret_cast<std::uintptr_t>(set) % Rack::kAlign;
-      for (unsigned c = 1; c <= Classes::kCount; ++c) rack(set).place(c, reinterpret_cast<Set*>(set)->slot[c - 1]);
+      at(set).place(i);
       for (std::byte* part : {set, own_part(set, i)}) if constexpr (kMetered) Rack::set_meter(part, kMeterUnset);
       sets_[i].store(set, Order::release);
       show(i, set, Order::release);
@@ -370,13 +369,14 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     }
     void drain_set(Thread& t, std::byte* set) noexcept {
       for (unsigned c = 1; c <= Classes::kCount; ++c) {
-        Rack& magazines = rack(set);
-        if (magazines.limit_now(c)) magazines.set_limit(c, kFirstLimit < limit_max(c) ? kFirstLimit : limit_max(c));
-        swing(set, c).forget();
-        const unsigned n = magazines.count(c);
-        if (!n) continue;
-        magazines.set_count(c, 0);
-        this->below.release_batch(t, c, magazines.slots(c), n);
+        Rack& magazines = at(set).rack;
+        at(set).swing[c].forget();
+        if (magazines.limit_now(c)) magazines.set_limit(c, Set::first_limit(c, share_));
+        for (unsigned n; (n = magazines.count(c));) {
+          const unsigned some = n < kDrained ? n : kDrained;
+          magazines.set_count(c, n - some);
+          this->below.release_batch(t, c, magazines.slots(c) + n - some, some);
+        }
       }
     }
 

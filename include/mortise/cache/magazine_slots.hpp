@@ -12,13 +12,12 @@ namespace mortise {
 
 inline constexpr unsigned kMagazineLeast = 2;  ///< a block that is freed, and one that is asked for
 
-/// By class of `Classes`: the blocks that are `bytes`, never more than a magazine has slots, nor fewer than kMagazineLeast.
-template <SizeMap Classes> constexpr auto magazine_slots(std::size_t bytes) noexcept {
-  static_assert(os::kMagazineSlots < 256);
-  std::array<std::uint8_t, Classes::kCount + 1> slots{};
+/// By class of `Classes`: the blocks that are `bytes`, never more than `most`, nor fewer than kMagazineLeast.
+template <SizeMap Classes> constexpr auto magazine_slots(std::size_t bytes, std::size_t most) noexcept {
+  std::array<std::uint16_t, Classes::kCount + 1> slots{};
   for (unsigned c = 1; c <= Classes::kCount; ++c) {
     const std::size_t fit = bytes / Classes::size_of(c);
-    slots[c] = static_cast<std::uint8_t>(fit < kMagazineLeast ? kMagazineLeast : fit > os::kMagazineSlots ? os::kMagazineSlots : fit);
+    slots[c] = static_cast<std::uint16_t>(fit < kMagazineLeast ? kMagazineLeast : fit > most ? most : fit);
   }
   return slots;
 }

@@ -2,6 +2,10 @@
 //
 //   blocks out      ╱╲      ╱╲      ╱╲      swings alike, one after the other: steady, the program works in batches
 //                __╱  ╲____╱  ╲____╱  ╲__
+//
+//                        ╱╲
+//                   ╱╲__╱  ╲                there and back twice as far as what the magazine holds and more: returning, it builds
+//                __╱        ╲____           what it then takes down
 #pragma once
 
 #include <cstdint>
@@ -30,26 +34,41 @@ class Swing {
     if (magnitude(now) < kMost) now += moved;
     now_.store(now, Order::relaxed);
   }
-  /// How many blocks a magazine that holds `limit` may hold for the longer of this swing and the last; 0 if it is short. Of steady swings
-  /// all of one, with what does not miss since the magazine has it, up to `most`.
-  unsigned wish(unsigned limit, unsigned most) const noexcept {
-    const unsigned now = magnitude(now_.load(Order::relaxed)), before = magnitude(before_.load(Order::relaxed));
-    const unsigned swung = now > before ? now : before;
-    const unsigned part = swung < kShare ? 0 : swung / kShare < kLeast ? kLeast : swung / kShare;
-    if (alike_.load(Order::relaxed) < kSteady) return part;
-    const unsigned all = swung + limit < most ? swung + limit : most;
-    return all > part ? all : part;
+  /// How many blocks a magazine may hold for the longer of this swing and the last, up to `few`; 0 if it is short.
+  unsigned share(unsigned few) const noexcept {
+    const unsigned part = longer() / kShare;
+    return part == 0 ? 0 : part < kLeast ? kLeast : part < few ? part : few;
+  }
+  /// How many to hold a steady swing, with what does not miss since the magazine has it; 0 while it is not steady.
+  unsigned steady(unsigned limit) const noexcept { return alike_.load(Order::relaxed) < kSteady ? 0 : longer() + limit; }
+  /// How many to hold the longest swing that returned: as much went the other way next, each time `least` and half of what the magazine
+  /// could hold. A quarter is for the next one to be longer by. A program that takes and frees as it happens has no such swings: each
+  /// further miss in the same direction is half as likely.
+  unsigned returning(unsigned limit, unsigned least) noexcept {
+    const unsigned before = magnitude(before_.load(Order::relaxed)), earlier = magnitude(earlier_.load(Order::relaxed));
+    const unsigned both = before < earlier ? before : earlier;
+    unsigned most = returning_.load(Order::relaxed);
+    if (both >= least && both >= limit / 2 && limit + both + both / 4 > most) {
+      most = limit + both + both / 4;
+      returning_.store(most, Order::relaxed);
+    }
+    return most;
   }
   void forget() noexcept {
     now_.store(0, Order::relaxed);
     before_.store(0, Order::relaxed);
     earlier_.store(0, Order::relaxed);
     alike_.store(0, Order::relaxed);
+    returning_.store(0, Order::relaxed);
   }
 
  private:
   static constexpr unsigned kLeast = 4, kTolerance = 8, kTrust = 4 * kSteady;
 
+  unsigned longer() const noexcept {
+    const unsigned now = magnitude(now_.load(Order::relaxed)), before = magnitude(before_.load(Order::relaxed));
+    return now > before ? now : before;
+  }
   static unsigned magnitude(std::int32_t n) noexcept { return static_cast<unsigned>(n < 0 ? -n : n); }
   /// With the last one that went the same way: alike to an eighth and a miss. One of a single miss says nothing, any program has many;
   /// and what was steady is so for some more, since swings seem shorter once a magazine holds more.
@@ -60,7 +79,7 @@ class Swing {
   }
 
   Atomic<std::int32_t> now_, before_, earlier_;
-  Atomic<std::uint32_t> alike_;
+  Atomic<std::uint32_t> alike_, returning_;
 };
 
 }  // namespace mortise

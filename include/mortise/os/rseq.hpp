@@ -29,6 +29,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "mortise/core/bits.hpp"
 #include "mortise/core/inline.hpp"
@@ -143,8 +144,8 @@ inline bool order_all_threads() noexcept {
 #define MORTISE_RSEQ_OPEN MORTISE_RSEQ_SECTION "3: leaq 9b(%%rip), %%r10\n" MORTISE_RSEQ_ENTER("%%r10")
 #endif
 
-/// How many blocks a magazine of a heap may hold at most.
-inline constexpr unsigned kMagazineSlots = 254;
+/// How many blocks a magazine of a heap may hold at most: at first, and with slots of its own.
+inline constexpr unsigned kMagazineSlots = 254, kLongMagazineSlots = 32768;
 
 /// Where one of a row's words lies, from the rack that the table gives.
 #define MORTISE_RACK(row, number) "%c[" row "](%%r10,%[" number "],8)"
@@ -171,6 +172,14 @@ template <unsigned kCount> struct Rack {
 
   /// Gives it its slots. Before anyone finds the rack, or glances at it.
   void place(unsigned n, std::byte** slots) noexcept { top[n] = base[n] = slots; }
+  /// Gives it other slots, no fewer than it may hold; what it holds lies there, too. No section may be running on it, and nobody glance.
+  void move(unsigned n, std::byte** slots) noexcept {
+    const std::uint32_t count = count_now(n), may_hold = limit_now(n);
+    std::memcpy(slots, base[n], count * sizeof *slots);
+    base[n] = slots;
+    set_count(n, count);
+    set_limit(n, may_hold);
+  }
   std::byte** slots(unsigned n) noexcept { return base[n]; }
   /// Both may be called while sections read the limit and others set it: each is one access.
   std::uint32_t limit_now(unsigned n) const noexcept {

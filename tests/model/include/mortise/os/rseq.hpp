@@ -68,7 +68,7 @@ inline bool order_all_threads(model_detail::Where where = model_detail::Where::c
   return true;
 }
 
-inline constexpr unsigned kMagazineSlots = 126;
+inline constexpr unsigned kMagazineSlots = 10, kLongMagazineSlots = 24;
 
 template <unsigned kCount> struct Rack {
   static constexpr unsigned kColumns = kCount;
@@ -89,6 +89,12 @@ template <unsigned kCount> struct Rack {
     return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(from) / 8 + n);
   }
   void place(unsigned n, std::byte** slots) noexcept { base[n] = slots; }
+  void move(unsigned n, std::byte** slots) noexcept {
+    const std::uint32_t held = counts[n];
+    for (std::uint32_t i = 0; i < held; ++i) slots[i] = base[n][i];
+    counts[n] = held;  // whoever looks at it meanwhile is a race
+    base[n] = slots;
+  }
   std::byte** slots(unsigned n) noexcept { return base[n]; }
   std::uint32_t limit_now(unsigned n) const noexcept { return limits[n]; }
   void set_limit(unsigned n, std::uint32_t blocks) noexcept { limits[n] = blocks; }
