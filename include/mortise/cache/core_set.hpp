@@ -66,7 +66,8 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
     if (!swings(c)) return own;
     const bool is_small = kSlots[c] == os::kMagazineSlots;
     unsigned wish = swing[c].share(os::kMagazineSlots);
-    for (const unsigned all : {swing[c].steady(now), is_small ? swing[c].returning(now, os::kMagazineSlots) : 0}) wish = all > wish ? all : wish;
+    const unsigned steady = swing[c].steady(now), returning = is_small ? swing[c].returning(now, os::kMagazineSlots) : 0;
+    for (const unsigned all : {steady, returning}) wish = all > wish ? all : wish;
     wish = part(wish < kLongSlots[c] ? wish : kLongSlots[c], share);
     if (wish <= own) return own;
     return wish > now && room_bytes<Classes>(rack) >= kRoomBytesMax / share ? (now > own ? now : own) : wish;

@@ -55,8 +55,7 @@ namespace mortise::os {
 
 /// What stands in for the kernel's area where restartable sequences are not to be had. One a thread, in its thread record.
 struct OwnArea {
-  std::uint64_t index;    ///< where the kernel has cpu_id_start and cpu_id
-  std::uint64_t section;  ///< where the kernel has rseq_cs; written, never read
+  std::uint64_t index, section;  ///< where the kernel has cpu_id_start and cpu_id, and rseq_cs; that is written, never read
 };
 
 /// Where a thread's area lies, relative to the thread pointer, and where in it the core index.
@@ -174,11 +173,9 @@ template <unsigned kCount> struct Rack {
   void place(unsigned n, std::byte** slots) noexcept { top[n] = base[n] = slots; }
   /// Gives it other slots, no fewer than it may hold; what it holds lies there, too. No section may be running on it, and nobody glance.
   void move(unsigned n, std::byte** slots) noexcept {
-    const std::uint32_t count = count_now(n), may_hold = limit_now(n);
+    const std::uint32_t count = count_now(n), blocks = limit_now(n);
     std::memcpy(slots, base[n], count * sizeof *slots);
-    base[n] = slots;
-    set_count(n, count);
-    set_limit(n, may_hold);
+    base[n] = slots, set_count(n, count), set_limit(n, blocks);
   }
   std::byte** slots(unsigned n) noexcept { return base[n]; }
   /// Both may be called while sections read the limit and others set it: each is one access.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "explorer/explorer.hpp"
 #include "explorer/hooks.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/os/syscall.hpp"
@@ -83,6 +84,11 @@ template <unsigned kCount> struct Rack {
     using RelaxedWord::operator=;
   } limits[kColumns];
   std::byte** base[kColumns];
+  /// How often a magazine has moved. A limit is a place among the slots that it was set for, here their number and how many.
+  struct alignas(8) Moves : model_detail::RelaxedWord {
+    using RelaxedWord::operator=;
+  } moves[kColumns];
+  static constexpr std::uint32_t kOfSlots = 1u << 16;
 
   static std::byte* entry(std::byte* rack, unsigned first) noexcept { return rack + first * 8; }
   static std::uint8_t number_of(const std::byte* from, unsigned n) noexcept {
@@ -93,11 +99,14 @@ template <unsigned kCount> struct Rack {
     const std::uint32_t held = counts[n];
     for (std::uint32_t i = 0; i < held; ++i) slots[i] = base[n][i];
     counts[n] = held;  // whoever looks at it meanwhile is a race
+    const std::uint32_t blocks = limit_now(n);
     base[n] = slots;
+    moves[n] = moves[n].value + 1;
+    set_limit(n, blocks);
   }
   std::byte** slots(unsigned n) noexcept { return base[n]; }
-  std::uint32_t limit_now(unsigned n) const noexcept { return limits[n]; }
-  void set_limit(unsigned n, std::uint32_t blocks) noexcept { limits[n] = blocks; }
+  std::uint32_t limit_now(unsigned n) const noexcept { return limits[n] % kOfSlots; }
+  void set_limit(unsigned n, std::uint32_t blocks) noexcept { limits[n] = moves[n] * kOfSlots + blocks; }
   std::uint32_t count_now(unsigned n) const noexcept { return counts[n].value; }
   std::uint32_t count(unsigned n) const noexcept { return counts[n]; }
   void set_count(unsigned n, std::uint32_t blocks) noexcept { counts[n] = blocks; }
@@ -114,7 +123,8 @@ template <unsigned kCount> struct Rack {
   static unsigned give(const RseqArea&, std::byte* const* table, std::size_t number, std::byte* const* in, unsigned n) noexcept {
     unsigned given = 0;
     section(table, number, [&](Rack& r, std::uint32_t count) {
-      const std::uint32_t limit = r.limits[number];
+      const std::uint32_t end = r.limits[number], limit = end % kOfSlots;
+      model::require(end / kOfSlots == r.moves[number].value, "a limit of slots that were left");
       for (given = 0; given < n && count < limit; ++given) r.base[number][count++] = in[n - 1 - given];
       return count;
     });
