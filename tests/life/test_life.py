@@ -25,6 +25,18 @@ def test_forks_while_threads_allocate(name, rseq):
 
 
 @EVERY_WAY
+def test_lists_are_built_and_taken_down_amid_everything(name, rseq):
+    """Each block must be its list's own while magazines get longer, are emptied, and change their threads."""
+    run([program("life", "trees")], name, rseq=rseq).ok()
+
+
+@EVERY_WAY
+def test_address_space_does_not_grow_where_nothing_may_be_restarted(name, rseq):
+    """A sandbox that came later refuses membarrier: each miss of a long list took memory that it could not use, and left it behind."""
+    run([program("life", "refused")], name, rseq=rseq).ok()
+
+
+@EVERY_WAY
 def test_signals_in_all_threads(name, rseq):
     run([program("life", "signals"), "rain"], name, rseq=rseq).ok()
 

@@ -297,10 +297,10 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (area_.is_kernels && !can_restart_) return false;
       Held held(lock_);  // a fork waits: in the child nobody would go on
       if (is_closed_ || table_[set.number].load(Order::acquire) != own) return false;
-      auto** const slots = reinterpret_cast<std::byte**>(this->below.meta(Set::kLongSlots[c] * sizeof(std::byte*)));
-      if (!slots) return false;
       show(set.number, closed(), Order::release);
-      if ((set.is_long[c] = !area_.is_kernels || os::rseq_restart_all())) set.rack.move(c, slots);
+      const bool alone = !area_.is_kernels || os::rseq_restart_all();  // first: where that is refused, each miss would leave slots behind
+      auto** const slots = alone ? reinterpret_cast<std::byte**>(this->below.meta(Set::kLongSlots[c] * sizeof(std::byte*))) : nullptr;
+      if ((set.is_long[c] = slots)) set.rack.move(c, slots);
       show(set.number, own, Order::release);
       return set.is_long[c];
     }
