@@ -143,9 +143,9 @@ int guarded() {
   return 0;
 }
 
-/// The thread that gives memory back is ended for the call, which the program does not make. It notices when it goes on. A program that is too
-/// small for huge pages makes no madvise either, nor may it for what it frees. Others have blocks that are spans of their own: without membarrier
-/// the caches keep some of smaller ones, wherever those lie, and what is free beside them stays.
+/// The thread that gives memory back is ended for the call, which the program does not make. It notices when it goes on. A program that is
+/// too small for huge pages makes no madvise either, nor may it for what it frees. Others have blocks that are spans of their own: without
+/// membarrier the caches keep some of smaller ones, wherever those lie, and what is free beside them stays.
 int filtered(const std::string& call) {
   const unsigned nr = call == "prctl" ? SYS_prctl : call == "membarrier" ? SYS_membarrier : call == "futex" ? SYS_futex : SYS_madvise;
   fill_and_free(20'000, kMiB / 2);
