@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import expect
 
@@ -256,7 +256,7 @@ keys = st.tuples(st.integers(1, 8), chains)
 nodes = st.builds(affinity_plans.PlannedNode, st.integers(1, 128), st.integers(0, 2**40), st.integers(0, 2**30), st.integers(0, 5))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # how long an example takes is the machine's
 @given(st.dictionaries(keys, nodes, max_size=12), st.dictionaries(keys, nodes, max_size=12))
 def test_merging_loses_no_node_and_parts_no_pool(first, second):
     modules = {"aa": "/a", "bb": "/b"}

@@ -11,6 +11,7 @@ import pytest
 from support.allocators import CARDS, NAMES, environment, has_layer, program, run
 
 LIMIT = 100_000_000
+MOST_GIVEN = 1.125 * LIMIT  # while less than the limit is in memory
 ENOMEM = 12
 # What a name may touch beyond the 2 %: samples lie at random places of a chunk, which the kernel was asked about before they did.
 BESIDE = {"hslab_profiled": 512 << 10}
@@ -50,12 +51,14 @@ def check_end(name, low, high, on=(), **env):
     seen = filled(name, low, high, on=on, MORTISE_CONF=f"limit={LIMIT},purge_ms=-1", **env)
     assert seen["errno"] == seen["again_errno"] == ENOMEM
     stats = seen["stats"]
-    most = 1.02 * LIMIT + BESIDE.get(name, 0)
+    least, most = 0.98 * LIMIT - seen["refused"], 1.02 * LIMIT + BESIDE.get(name, 0)
+    if name in BESIDE and stats["mapped_bytes"] >= 0.98 * MOST_GIVEN - seen["refused"]:
+        least = min(least, seen["bytes"])  # of what was given out so much lies between samples that no more was to be had
     assert stats["limit_bytes"] == LIMIT and stats["refused"] > 0
     if name != "hslab+affinity":  # whose pools lie elsewhere: of them the process's own size tells
         tables = stats["bookkeeping_bytes"] if env else 0  # between the windows of nodes lie those of the first
-        assert 0.98 * LIMIT - seen["refused"] <= stats["resident_bytes"] <= most + tables
-    assert 0.98 * LIMIT - seen["refused"] <= seen["rss"] <= most + stats["bookkeeping_bytes"]
+        assert least <= stats["resident_bytes"] <= most + tables
+    assert least <= seen["rss"] <= most + stats["bookkeeping_bytes"]
     assert seen["again_bytes"] >= 0.95 * seen["bytes"], "what was freed can be had again"
 
 
@@ -64,7 +67,7 @@ def check_end(name, low, high, on=(), **env):
 def test_who_touches_late_what_it_got_passes_the_limit_by_an_eighth_at_most(name, low, high):
     seen = filled(name, low, high, "late", MORTISE_CONF=f"limit={LIMIT},purge_ms=-1")
     assert seen["errno"] == ENOMEM
-    assert seen["rss"] <= 1.125 * 1.02 * LIMIT + seen["stats"]["bookkeeping_bytes"]
+    assert seen["rss"] <= 1.02 * MOST_GIVEN + seen["stats"]["bookkeeping_bytes"]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if has_layer(n, "SizeCheck")])

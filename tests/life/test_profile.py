@@ -212,8 +212,8 @@ def test_the_status_is_the_programs(tmp_path):
 
 
 def test_a_program_of_which_nothing_was_sampled_says_so():
-    """No sample is no sign that nothing is held."""
-    none = mortise("--sample", "1G", "--", "/usr/bin/python3", "-c", "")
+    """No sample is no sign that nothing is held. At one in 1 TiB, of the 2 MB that it asks for one is in one run of 500 000."""
+    none = mortise("--sample", "1T", "--", "/usr/bin/python3", "-c", "")
     assert none.returncode == 0 and none.stderr.startswith("mortise: nothing was sampled: ") and none.stderr.count("\n") == 1
     assert "nothing was sampled" not in mortise("--leaks", "--", "/usr/bin/python3", "-c", "").stderr
 

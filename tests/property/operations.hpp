@@ -15,10 +15,11 @@ struct Allocate {
 };
 
 /// malloc's hit path: what the topmost cache gives, if anything.
-struct AllocateHit {
-  template <class S> void perform(S& s) const {
-    const Request r{.size = s.random.size(s.room() / 2)};
-    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) {
+struct AllocateOf {
+  std::size_t size;
+  template <class S> void perform(S& s, unsigned thread) const {
+    const Request r{.size = size};
+    const Block b = s.stage.as(thread, [&](auto& h, auto& t) {
       if constexpr (Hits<std::remove_reference_t<decltype(h)>>) {
         const Block hit = h.allocate_hit(t, r);
         if (hit) return hit;
@@ -27,6 +28,9 @@ struct AllocateHit {
     });
     if (b) s.take(b, r);
   }
+};
+struct AllocateHit {
+  template <class S> void perform(S& s) const { AllocateOf{s.random.size(s.room() / 2)}.perform(s, s.any_thread()); }
 };
 
 struct AllocateAligned {
@@ -41,9 +45,11 @@ struct AllocateAligned {
 /// By any thread, whoever allocated it.
 struct Release {
   template <class S> void perform(S& s) const {
-    if (s.held.empty()) return;
-    const Block b = s.as_program_sees(s.give(s.random.below(s.held.size())).block);
-    s.stage.as(s.any_thread(), [&](auto& h, auto& t) {
+    if (!s.held.empty()) perform(s, s.random.below(s.held.size()), s.any_thread());
+  }
+  template <class S> void perform(S& s, std::size_t i, unsigned thread) const {
+    const Block b = s.as_program_sees(s.give(i).block);
+    s.stage.as(thread, [&](auto& h, auto& t) {
       if constexpr (Hits<std::remove_reference_t<decltype(h)>>) {
         if (b.size_class != kNoClass && h.release_hit(t, b)) return;
       }
@@ -83,6 +89,32 @@ struct Resize {
   }
 };
 
+/// A phase of a program: many blocks of one size, and back again, often several times alike. Spans grow long, and caches keep more of them;
+/// a few blocks stay, and hold what lies around them.
+struct Swing {
+  template <class S> void perform(S& s) const {
+    const unsigned thread = s.any_thread(), times = s.random.below(4) ? 1 : 20;
+    const std::size_t size = 1 + s.random.below(std::size_t{16} << s.random.below(11));
+    const std::size_t most = s.room() / 4 / (size + 16), wish = s.random.below(times > 1 ? 150 : 1500);
+    for (unsigned i = 0; i < times; ++i) {
+      const std::size_t before = s.held.size();
+      for (std::size_t n = wish < most ? wish : most; n > 0; --n) AllocateOf{size}.perform(s, thread);
+      for (std::size_t at = s.held.size(); at-- > before;)
+        if (s.random.below(100)) Release{}.perform(s, at, s.random.below(8) ? thread : s.any_thread());
+    }
+  }
+};
+
+/// Of what is taken a little more, for a while: blocks, spans and batches are refused.
+struct Limit {
+  template <class S> void perform(S& s) const {
+    auto& h = s.stage.heap();
+    using H = std::remove_reference_t<decltype(h)>;
+    if constexpr (Limits<H> && Indexed<H>)
+      h.set_limit_bytes(s.random.below(2) ? kNoLimit : h.taken_bytes() + s.random.below(4_MiB));
+  }
+};
+
 /// A thread ends and another begins in its place.
 struct ChangeThread {
   template <class S> void perform(S& s) const {
@@ -119,7 +151,9 @@ template <class S> void perform_any(S& s) {
   if (dice < 99'900) return Resize{}.perform(s);
   if (dice < 99'950) return ChangeThread{}.perform(s);
   if (dice < 99'980) return PurgeIdle{}.perform(s);
-  if (dice < 99'995) return Trim{}.perform(s);
+  if (dice < 99'985) return Trim{}.perform(s);
+  if (dice < 99'990) return Limit{}.perform(s);
+  if (dice < 99'995) return Swing{}.perform(s);
   ReleaseMany{}.perform(s);
 }
 

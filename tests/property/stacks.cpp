@@ -44,6 +44,7 @@ template <class E> class Property : public ::testing::Test {
 
  private:
   static void drain(State<Heap>& state) {
+    if constexpr (Limits<Heap>) state.stage.heap().set_limit_bytes(kNoLimit);
     while (!state.held.empty()) Release{}.perform(state);
     state.audit();
     for (unsigned i = 0; i < kThreads; ++i) state.stage.detach(i);
@@ -52,6 +53,13 @@ template <class E> class Property : public ::testing::Test {
       Usage u;
       state.stage.heap().tell(u);
       EXPECT_TRUE(!E::kTraits.is_exact || u.live == 0) << u.live << " bytes live after everything was released";
+    }
+    if constexpr (Limits<Heap> && Trims<Heap> && Tells<Heap>) {
+      state.stage.as(0, [](auto& h, auto& t) { h.trim(t); });
+      Usage u;
+      state.stage.heap().tell(u);
+      EXPECT_TRUE(!E::kTraits.is_exact || state.stage.heap().taken_bytes() == u.mapped)
+          << state.stage.heap().taken_bytes() << " bytes count towards a limit, of " << u.mapped << " that are free";
     }
   }
 };

@@ -43,6 +43,26 @@ TYPED_TEST(Segregated, WholeSpansGoBackAndOthersStay) {
   });
 }
 
+/// A class that was refused its first block at a limit would keep the span for ever, with the pages that another block had touched.
+TYPED_TEST(Segregated, ASpanOfWhichALimitLetNothingBeTouchedGoesBack) {
+  using H = Stack<Layers<SegregatedFit<classes::Geometric<4, 32_KiB>, TypeParam>, SpanCache<>, PageIndex, StaysMapped, LimitedTo<>, MmapHeap<>>>;
+  Stage<H> stage;
+  stage.as(0, [](H& h, auto& t) {
+    const Block large = h.below.allocate(t, {.size = 1_MiB});
+    std::memset(large.ptr, 1, large.size);
+    h.below.release(t, large);
+    h.set_limit_bytes(1);
+    EXPECT_FALSE(h.allocate(t, {.size = 100}));
+    h.set_limit_bytes(kNoLimit);
+    h.trim(t);
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.cached, 0u);
+    EXPECT_EQ(h.taken_bytes(), u.mapped) << "what is free counts";
+    EXPECT_TRUE(h.allocate(t, {.size = 100}));
+  });
+}
+
 TYPED_TEST(Segregated, ManyReleasesAreSortedOutWithoutATrim) {
   using H = Over<TypeParam>;
   Stage<H> stage;

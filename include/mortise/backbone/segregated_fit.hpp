@@ -316,6 +316,7 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFree
         if (is_whole) given += retire(t, k, s);
       }
       if (last) k.bin.push_chain(first, last);
+      if (k.current && !k.current->bump) given += retire(t, k, k.current);  // a limit let none of its blocks be touched
       k.released_bytes.store(0, Order::relaxed);
       k.kept_bytes.store(kept * Classes::size_of(c), Order::relaxed);
       return given;
