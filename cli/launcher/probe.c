@@ -52,6 +52,13 @@ static long peak_kilobytes(void) {
   return line == NULL ? 0 : atol(line + strlen("VmHWM:"));
 }
 
+// Appends a name and a tab. What in a name would end the line, or the name, is a question mark.
+static void put(char* line, size_t room, const char* name) {
+  size_t at = strlen(line);
+  for (; *name != 0 && at + 2 < room; name++) line[at++] = *name == '\n' || *name == '\t' ? '?' : *name;
+  memcpy(line + at, "\t", 2);
+}
+
 // Returns in the copies only.
 static void repeat(long times) {
   int highest = 0;
@@ -75,11 +82,14 @@ __attribute__((constructor)) static void report(void) {
   char self[1024], line[8192];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   self[length > 0 ? length : 0] = 0;
-  int size = snprintf(line, sizeof line, "%d\t%s\t%s\t%s\t%s\t%ld\n", (int)getpid(), self, home_of("malloc"),
-                      home_of("free"), home_of("_Znwm"), peak_kilobytes());
+  snprintf(line, sizeof line, "%d\t", (int)getpid());
+  const char* names[] = {self, home_of("malloc"), home_of("free"), home_of("_Znwm")};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) put(line, sizeof line - 32, names[i]);
+  length = (ssize_t)strlen(line);
+  length += snprintf(line + length, sizeof line - (size_t)length, "%ld\n", peak_kilobytes());
   int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file >= 0) {
-    if (size > 0 && (size_t)size < sizeof line && write(file, line, (size_t)size) < 0) size = 0;
+    if (write(file, line, (size_t)length) < 0) length = 0;
     close(file);
   }
   if (getenv("MORTISE_PROBE_BASELINE") != NULL) _exit(0);

@@ -17,6 +17,8 @@ def prepare(program: list[str], specs: list[str], settings: Settings) -> tuple[l
     image, _ = elf.program_image(found.program)
     for text in knobs.unverified(settings.sweeps, arms, image):
         found.findings.append(doctor.Finding(doctor.WARNS, "unverified-knob", text))
+    for text in sweeps.repeated(settings.sweeps):
+        found.findings.append(doctor.Finding(doctor.NOTES, "repeated-value", text))
     for text in sweeps.too_short(settings.sweeps):
         found.findings.append(doctor.Finding(doctor.NOTES, "few-values", text))
     for text in sweeps.unseen(settings.sweep_texts, settings.memory):

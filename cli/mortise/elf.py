@@ -160,7 +160,7 @@ def loader_cache() -> dict[str, str]:
     """Library names that the loader's cache knows, each with its first path for this machine."""
     tool = shutil.which("ldconfig") or "/sbin/ldconfig"
     try:
-        text = subprocess.run([tool, "-p"], capture_output=True, text=True, check=False).stdout
+        text = subprocess.run([tool, "-p"], capture_output=True, text=True, errors="surrogateescape", check=False).stdout
     except OSError:
         return {}
     known: dict[str, str] = {}

@@ -12,6 +12,8 @@ from mortise import reach
 from mortise.endings import describe, tail
 from mortise.launching import Outcome
 
+NUMBER_MIN, NUMBER_MAX = 1e-100, 1e100  # of a program's own: what is made of these overflows nowhere
+
 
 @dataclass
 class Expected:
@@ -81,6 +83,8 @@ def measure_own(settings: Any, facts: dict[str, Any], outcome: Outcome, times: i
         numbers = []
     if not numbers or not all(0 < number < math.inf for number in numbers):
         return f"printed nothing that '{settings.metric_regex}' finds as a number above 0"
+    if strange := next((number for number in numbers if not NUMBER_MIN <= number <= NUMBER_MAX), None):
+        return f"printed {strange:g}, of which no ratio can be made: expected a number from {NUMBER_MIN:g} to {NUMBER_MAX:g}"
     facts["metric"] = math.fsum(numbers) / len(numbers)
     return None
 

@@ -3,7 +3,10 @@
 import contextlib
 import json
 import math
+import os
 import re
+import select
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +61,17 @@ def whole(where: Path) -> Iterator[None]:
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as e:
         gone = f"it lacks {e}" if isinstance(e, KeyError) else str(e)
         raise WrongUse(f"'{where}' is not whole or was changed by hand ({gone}): expected a file as mortise wrote it") from e
+
+
+def put_out(text: str) -> None:
+    """A whole report on standard output: of a write that a full disk cuts short the rest is tried again, and then says so."""
+    sys.stdout.flush()
+    left = memoryview(encoded(text))
+    while left:
+        try:
+            left = left[os.write(1, left) :]
+        except BlockingIOError:  # whoever shares the pipe wants no write of its own to wait
+            select.select([], [1], [])
 
 
 def check_writable(path: Path | None) -> None:

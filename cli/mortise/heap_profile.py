@@ -188,7 +188,7 @@ class Names:
         order = list(virtual)
         asked = "\n".join(f"{virtual[address]:#x}" for address in order)
         command = ["addr2line", "-C", "-f", "-i", "-a", "-e", str(file)]
-        said = subprocess.run(command, input=asked, capture_output=True, text=True, check=False).stdout
+        said = subprocess.run(command, input=asked, capture_output=True, text=True, errors="replace", check=False).stdout
         frames: dict[int, list[Frame]] = defaultdict(list)
         address, lines = None, iter(said.splitlines())
         for line in lines:
@@ -266,7 +266,7 @@ def read(path: Path) -> Profile:
     try:
         with path.open("rb") as file:
             is_text = file.read(13) == b"heap profile:"
-        return parse(path.read_text(errors="replace")) if is_text else read_pprof(path)
+        return parse(path.read_text(errors="surrogateescape")) if is_text else read_pprof(path)
     except OSError as e:
         raise WrongUse(f"cannot read '{path}': {e.strerror}") from None
     except WrongUse as e:

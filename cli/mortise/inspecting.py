@@ -118,7 +118,7 @@ def peek(pid: int, mapping: Mapping, *what: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MORTISE_", "LD_"))}
     command = [str(home.helper("mortise-peek")), str(pid), str(file_of(pid, mapping)), mapping.base, *what]
     for _ in range(TRIES):
-        done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=clean, capture_output=True, text=True, errors="surrogateescape", check=False)
         if done.returncode == 0:
             return done.stdout
         if done.returncode == NO_PROFILE:

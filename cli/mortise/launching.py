@@ -304,7 +304,7 @@ def wait(process: subprocess.Popen, timeout_s: float) -> None:
 
 def read_probe(path: Path) -> tuple[list[tuple[str, str]], int]:
     """The probe's lines: which library served malloc in each process, and the first one's peak before main."""
-    rows = [line.split("\t") for line in path.read_text(errors="replace").splitlines()] if path.exists() else []
+    rows = [line.split("\t") for line in path.read_text(errors="surrogateescape").split("\n")] if path.exists() else []
     rows = [row for row in rows if len(row) == 6]
     return [(row[1], row[2]) for row in rows], int(rows[0][5]) * 1024 if rows else 0
 

@@ -2,11 +2,13 @@
 
 import errno
 import importlib
+import io
 import os
 import re
 import signal
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import typer
 
@@ -77,6 +79,7 @@ def start() -> None:
     """
     stopping.heed()
     if sys.stdout is not None:  # names of files may hold what is no text, and a terminal may lack our letters
+        sys.stdout = buffered(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         first = sys.argv[1:2]
@@ -110,6 +113,13 @@ def start() -> None:
         say(complaint(e))
         status = WRONG_USE
     sys.exit(stopping.status(status) if isinstance(status, int) else 0)
+
+
+def buffered(out: Any) -> Any:
+    """Where Python is told not to buffer (PYTHONUNBUFFERED), it drops without a word what a full disk does not take of a write."""
+    if not isinstance(getattr(out, "buffer", None), io.RawIOBase):
+        return out
+    return io.TextIOWrapper(io.BufferedWriter(out.buffer), encoding=out.encoding, line_buffering=out.isatty())
 
 
 def of_writing(error: OSError) -> str | None:

@@ -31,7 +31,7 @@ class Message:
         return self._bytes(number, b"".join(map(varint, values)))
 
     def text(self, number: int, value: str) -> Self:
-        return self._bytes(number, value.encode())
+        return self._bytes(number, value.encode(errors="replace"))
 
     def message(self, number: int, value: "Message") -> Self:
         return self._bytes(number, value.bytes)

@@ -1,6 +1,5 @@
 """From a measured document to everything that is shown of it: the terminal, and the files that were asked for."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def report(document: dict[str, Any], outputs: dict[str, Path | None]) -> int:
     for kind, render in (("json", formats.dumps), ("markdown", table.markdown), ("html", page.render)):
         path = outputs[kind]
         if path == STDOUT:
-            os.write(1, formats.encoded(render(document)))
+            formats.put_out(render(document))
         elif path is not None:
             formats.write(path, render(document))
     return int(document["conclusion"]["exit_status"])

@@ -39,6 +39,7 @@ class Sweep:
     name: str  # of the variable, or of the placeholder behind @
     template: str
     values: tuple[str, ...]
+    named_again: tuple[str, ...] = ()  # by a slip, or by a range that holds them
 
     @property
     def in_arguments(self) -> bool:
@@ -92,11 +93,14 @@ def parse(text: str, arms: set[str]) -> Sweep:
         raise WrongUse(
             f"--sweep '{text}': expected [ARM:]VARIABLE=text{{VALUE,VALUE,...}} with exactly one pair of braces"
         )
-    values = expand(braces[0][1:-1], text)
+    named = expand(braces[0][1:-1], text)
+    values = (UNSET, *dict.fromkeys(v for v in named if v != UNSET))
+    if not 1 < len(values) <= VALUES_MAX + 1:
+        raise WrongUse(f"--sweep '{text}': expected 1 to {VALUES_MAX} values between the braces, got {len(values) - 1}")
     template = template.replace(braces[0], "{}")
     for value in values[1:] if name == "MORTISE_CONF" else ():
         conf.checked(template.replace("{}", value))
-    return Sweep(arm, name, template, values)
+    return Sweep(arm, name, template, values, tuple(v for v in values if named.count(v) > 1))
 
 
 def too_short(sweeps: list[Sweep]) -> list[str]:
@@ -118,16 +122,23 @@ def unseen(texts: list[str], memory: str) -> list[str]:
     ]
 
 
-def expand(text: str, where: str) -> tuple[str, ...]:
-    """The values in their order, `unset` first and once."""
+def repeated(sweeps: list[Sweep]) -> list[str]:
+    """One line for each sweep that names a value twice: somebody may have meant another."""
+    return [
+        f"--sweep {sweep.name}: {', '.join(sweep.named_again)} stand{'s' * (len(sweep.named_again) == 1)} there more than once and "
+        f"{'is' if len(sweep.named_again) == 1 else 'are'} measured once"
+        for sweep in sweeps
+        if sweep.named_again
+    ]
+
+
+def expand(text: str, where: str) -> list[str]:
+    """The values in their order, as they are named."""
     found: list[str] = []
     for piece in (p.strip() for p in text.split(",")):
         match = re.fullmatch(r"(-?[\d.]+)\.\.(-?[\d.]+)([*+])([\d.]+)", piece)
         found += range_of(match, where) if match else [piece] if piece else []
-    found = list(dict.fromkeys(v for v in found if v != UNSET))
-    if len(found) < 1 or len(found) > VALUES_MAX:
-        raise WrongUse(f"--sweep '{where}': expected 1 to {VALUES_MAX} values between the braces, got {len(found)}")
-    return (UNSET, *found)
+    return found
 
 
 def range_of(match: re.Match, where: str) -> list[str]:

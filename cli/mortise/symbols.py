@@ -61,7 +61,7 @@ def exported(module: str) -> list[tuple[int, float]] | None:
         with open(module, "rb") as file:
             if ELFFile(file).get_section_by_name(".symtab"):
                 return None
-        listed = subprocess.run(["nm", "-D", "-S", "--defined-only", module], capture_output=True, text=True, check=False, timeout=120)
+        listed = subprocess.run(["nm", "-D", "-S", "--defined-only", module], capture_output=True, text=True, errors="replace", check=False, timeout=120)
     except (OSError, ELFError, subprocess.TimeoutExpired):
         return None
     lines = (line.split() for line in listed.stdout.splitlines())

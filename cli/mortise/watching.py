@@ -58,10 +58,11 @@ def source_of(place: dict[str, Any]) -> str | None:
             ["addr2line", "-e", place["module"], hex(place["offset"] - 1)],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=30,
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     found = done.stdout.strip().split(" (")[0]
     return found if found and not found.startswith("??") and not found.endswith(":?") else None

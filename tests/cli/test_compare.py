@@ -288,6 +288,22 @@ def test_a_number_that_is_not_above_zero_is_none(compare):
         assert done.returncode == 1 and "as a number above 0" in document["arms"]["a"]["failure"], said
 
 
+def test_a_number_of_which_no_ratio_can_be_made_is_none(compare):
+    """Ten of the first are too many for a mean, and one of the others is no number any more where less is better."""
+    for said in ("rate 1e308", "rate 1e-320", "rate 1e101"):
+        done, document = compare("--metric-regex", r"rate (\S+)", "--rounds", "10", "--arms", "a=env:X=1,b=env:X=2", "--", "echo", said)
+        assert done.returncode == 1 and "Warning" not in done.stderr, done.stderr
+        assert "expected a number from 1e-100 to 1e+100" in document["arms"]["a"]["failure"], said
+
+
+def test_a_program_whose_name_has_two_lines_is_served(compare, churn, tmp_path):
+    for name in ("two\nlines", "a\ttab", "a\u2028separator"):
+        (tmp_path / name).write_bytes(churn.read_bytes())
+        (tmp_path / name).chmod(0o755)
+        _, document = compare("--rounds", "1", "--arms", "glibc,toy", "--", tmp_path / name)
+        assert [(entry["failure"], entry["served"]) for entry in document["arms"].values()] == [(None, 1.0)] * 2, name
+
+
 def test_a_memory_difference_is_found(compare, churn):
     done, document = compare(
         "--check",

@@ -2,9 +2,12 @@
 plain run.
 """
 
+import fcntl
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +81,38 @@ def test_a_full_disk_is_a_line(words):
         done = subprocess.run([sys.executable, ROOT / "cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     line = "mortise: cannot write standard output: No space left on device; expected a place that can be written and has room\n"
     assert (done.returncode, done.stderr) == (2, line)
+
+
+def short_of_room() -> None:
+    """From here on a file takes 2000 bytes, and of a longer write the first ones: as a disk that fills up."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+
+@pytest.mark.parametrize("unbuffered", ("", "1"))
+@pytest.mark.parametrize("words", (["--help"], ["compare", "--help"], ["compare", "--replay", "REPORT", "--json", "-"]))
+def test_a_disk_that_fills_up_amid_a_report_is_a_line(cli, churn, tmp_path, words, unbuffered):
+    if "REPORT" in words:
+        cli("compare", "--arms", "glibc,toy", "--rounds", "1", "--json", str(tmp_path / "report"), "--", str(churn))
+    command = [sys.executable, ROOT / "cli", *(str(tmp_path / "report") if word == "REPORT" else word for word in words)]
+    with open(tmp_path / "out", "wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, preexec_fn=short_of_room,
+                              env=os.environ | {"PYTHONUNBUFFERED": unbuffered})  # fmt: skip
+    line = "mortise: cannot write standard output: File too large; expected a place that can be written and has room\n"
+    assert (done.returncode, done.stderr, (tmp_path / "out").stat().st_size) == (2, line, 2000)
+
+
+def test_a_pipe_that_would_not_wait_gets_all_of_a_report(cli, churn, tmp_path):
+    """Node.js, for one, hands pipes on that do not wait."""
+    cli("compare", "--arms", "glibc,toy", "--rounds", "9", "--json", str(tmp_path / "report"), "--", str(churn))
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writing, False)
+    process = subprocess.Popen([sys.executable, ROOT / "cli", "compare", "--replay", tmp_path / "report", "--json", "-"], stdout=writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as got:
+        text = got.read()
+    assert process.wait() == 3 and json.loads(text)["schema"] == "mortise.compare/1"
 
 
 @pytest.mark.parametrize("closed", ("<&-", ">&-", ">&- 2>&-"))

@@ -183,6 +183,15 @@ def test_too_few_values_for_a_law_are_said_before_measuring(cli, churn):
     assert "a law needs" not in cli(*command, "--sweep", "A={1,2,3,4}", "--", str(churn)).stderr
 
 
+def test_a_value_that_is_named_twice_is_measured_once_and_said_to_be(cli, churn):
+    words = ("compare", "--arms", "glibc,toy", "--rounds", "1", "--check", "exit")
+    said = cli(*words, "--sweep", "X={2,1..3+1,3,7}", "--", str(churn), "2000")
+    assert "--sweep X: 2, 3 stand there more than once and are measured once" in said.stderr and "unset are 5 points" not in said.stderr
+    said = cli(*words, "--sweep", "X={1,1}", "--", str(churn), "2000")
+    assert "--sweep X: 1 stands there more than once and is measured once" in said.stderr
+    assert "once and" not in cli(*words, "--sweep", "X={1,2,unset}", "--", str(churn), "2000").stderr
+
+
 def test_gates(cli, churn, tmp_path):
     words = [
         "--check",

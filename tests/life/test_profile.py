@@ -55,6 +55,14 @@ def test_a_folder_for_temporary_files_may_have_commas_in_its_name(tmp_path, monk
     assert done.returncode == 0 and "leak_large" in done.stdout, done.stderr
 
 
+def test_a_program_whose_name_is_no_text_is_profiled_and_its_places_are_named(tmp_path):
+    named = os.path.join(os.fsencode(tmp_path), b"caf\xe9")
+    shutil.copy(program("life", "planted"), named)
+    done = mortise("--leaks", "-o", tmp_path / "out.pb.gz", "--", os.fsdecode(named))
+    assert done.returncode == 0 and "leak_large" in done.stdout, done.stderr
+    assert by_function(heap_profile.read_pprof(tmp_path / "out.pb.gz"))["leak_large"] == PLANTED["leak_large"]
+
+
 def test_every_planted_leak_is_found_at_its_size(files):
     found = by_function(heap_profile.read_pprof(files / "exact.pb.gz"))
     assert found.pop("churn") == 0

@@ -39,6 +39,17 @@ class Last {
   static inline bool is_kept_ = false;
 };
 
+/// What the kernel wipes in the child of a fork.
+template <auto kControl>
+struct Wipe {
+  friend void wipe_control(pools::BlockPool& pool) {
+    using Control = std::remove_reference_t<decltype(*(pool.*kControl))>;
+    ::new (static_cast<void*>(pool.*kControl)) Control{};
+  }
+};
+void wipe_control(pools::BlockPool& pool);
+template struct Wipe<&pools::BlockPool::control_>;
+
 struct Pool {
   [[no_unique_address]] Last last;
   pools::BlockPool pool;
@@ -118,6 +129,15 @@ template <pool_front kFront> struct FirstAcquisitions : Of<kFront, false, 0> {
     this->acquire();
   }
 };
+/// In the child of a fork two threads of one core make the first calls: one of them opens what was shut and held, the other must not
+/// be inside of it then.
+template <pool_front kFront> struct FirstCallsInAChild : Of<kFront> {
+  FirstCallsInAChild() { wipe_control(this->pool); }
+  void run(unsigned number) {
+    this->on(0);
+    this->release(number);
+  }
+};
 /// An object lies idle, or comes just before the trim, or behind it; `kKeep` stay as they are.
 enum class Comes { idle, before, behind };
 template <bool kKeeps, Comes kComes, unsigned kKeep> struct TrimAgainstWait : Of<pool_front::cores, kKeeps> {
@@ -141,6 +161,10 @@ TEST(BlockPool, WaitAgainstRelease) {
 }
 TEST(BlockPool, AcquireAgainstTwoReleases) { run<AcquireAgainstTwoReleases<pool_front::cores>>("an acquisition against two releases", kOnce); }
 TEST(BlockPool, FirstAcquisitions) { run<FirstAcquisitions<pool_front::cores>>("two first acquisitions", kOnce); }
+TEST(BlockPool, FirstCallsInAChild) {
+  run<FirstCallsInAChild<pool_front::cores>>("two first calls in the child of a fork", kOnce);
+  run<FirstCallsInAChild<pool_front::cpus>>("... locked magazines", kOnce);
+}
 TEST(BlockPool, TrimAgainstWait) {
   run<TrimAgainstWait<false, Comes::idle, 0>>("a trim against a wait", kOnce);
   run<TrimAgainstWait<false, Comes::idle, 1>>("... that keeps the object", kOnce);

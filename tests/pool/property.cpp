@@ -213,5 +213,32 @@ INSTANTIATE_TEST_SUITE_P(Every, Fronts,
 TEST_P(Fronts, ObjectsThatAreKept) { compare<Kept>(GetParam()); }
 TEST_P(Fronts, ObjectsThatAreConstructedEachTime) { compare<EachTime>(GetParam()); }
 
+/// Looks at the pool while it is trimmed: once half of what goes is gone, with another thread that uses one object.
+struct Watched : kept_constructed<Object> {
+  std::function<void()> look;
+  unsigned left = 0;
+  void destroy(Object&) noexcept {
+    if (left && --left == 0) look();
+  }
+};
+
+TEST_P(Fronts, CountTheSameAmidATrim) {
+  distributed_pool<Object, Watched> pool({.maximum = 4000, .prefill = 3000, .front = GetParam()});
+  const auto most = pool.statistics().high_water;
+  pool_statistics amid;
+  pool.hooks().look = [&] {
+    std::thread([&] {
+      Object* const one = pool.acquire_raw();
+      amid = pool.statistics();
+      pool.release(one);
+    }).join();
+  };
+  pool.hooks().left = 1500;
+  pool.trim();
+  EXPECT_EQ(amid.in_use, 1u);
+  EXPECT_EQ(amid.in_use + amid.idle + amid.bare, amid.created);
+  EXPECT_LE(pool.statistics().high_water, std::max(most, 1 + pool.capacity_slack()));
+}
+
 }  // namespace
 }  // namespace mortise

@@ -1,6 +1,5 @@
 """`mortise latency`: how long single calls of malloc and free take, for any allocator under an unmodified program."""
 
-import os
 import secrets
 from pathlib import Path
 from typing import Annotated
@@ -59,7 +58,7 @@ def command(
         latency_table.show(document)
     for path, render in ((json_path, formats.dumps), (html_path, latency_page.render)):
         if path == STDOUT:
-            os.write(1, formats.encoded(render(document)))
+            formats.put_out(render(document))
         elif path is not None:
             formats.write(path, render(document))
     raise typer.Exit(RUN_FAILED if any(entry["failure"] or entry["killed_by"] for entry in document["arms"].values()) else 0)

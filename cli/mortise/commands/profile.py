@@ -77,12 +77,12 @@ def of_run(program: list[str], sample: str) -> tuple[int, heap_profile.Profile]:
             how = starting.why_no_record(process, folder)
             line = f"'{program[0]}' wrote no profile: {how}; read it while it runs with 'mortise profile --pid'"
             raise CannotWork(line, status or None)
-        return status, heap_profile.parse(written.read_text())
+        return status, heap_profile.parse(written.read_text(errors="surrogateescape"))
 
 
 def of_process(pid: int) -> heap_profile.Profile:
     return heap_profile.parse(
-        inspecting.profile_text(pid), Path(f"/proc/{pid}/maps").read_text(), Path(f"/proc/{pid}/root")
+        inspecting.profile_text(pid), Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape"), Path(f"/proc/{pid}/root")
     )
 
 

@@ -95,7 +95,7 @@ class BlockPool {
  private:
   /// What the child of a fork must not inherit: the kernel fills this page with zeros there.
   struct Control {
-    Atomic<std::uint32_t> alive{0};
+    Atomic<std::uint32_t> alive{0};  ///< the pool's life: 1, in a child 2 and so on; 0 before its first call
     FutexLock lock;
     Doorbell bell;
   };
@@ -112,7 +112,10 @@ class BlockPool {
   void note_high_water() noexcept;
   void note_wait(std::int64_t ns, bool got) noexcept;
   bool make_own() noexcept;
-  void heal() noexcept;
+  std::uint32_t begin_wait() noexcept;
+  void end_wait(std::uint32_t life) noexcept;
+  std::uint32_t heal() noexcept;
+  void live() noexcept;
   bool try_heal() noexcept;
   /// False in the child of a fork while a caller is at its first call: it may be this very thread, below a signal handler. Until it is
   /// done the others go without magazines.
@@ -120,6 +123,9 @@ class BlockPool {
   void mark(std::uint32_t i, std::uint32_t as) noexcept { slots_.node(i).count.store(as, Order::relaxed); }
   std::uint32_t mark_of(std::uint32_t i) const noexcept { return slots_.node(i).count.load(Order::relaxed); }
   std::size_t purge_marked(std::uint32_t carved) noexcept;
+  void put_back(std::byte* const* blocks, unsigned n) noexcept;
+  void put_marked_back() noexcept;
+  Links node_links() const noexcept { return {reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)}; }
   static std::int64_t now_ns() noexcept {
     struct timespec ts {};
     ::clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -143,6 +149,8 @@ class BlockPool {
   std::size_t region_bytes_ = 0, page_bytes_ = 4096;
   unsigned batch_ = 1;
   bool keeps_ = false;
+  std::uint32_t lives_ = 0;               ///< under the lock
+  Atomic<std::uint32_t> is_trimming_{0};  ///< slots are marked; under the lock, but for the child of a fork amid it
   alignas(128) Atomic<std::uint32_t> carved_{0};
   Atomic<std::uint32_t> high_water_{0}, bare_count_{0};
   DefaultHead bare_;

@@ -41,7 +41,7 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
     region_ = nullptr;
     return false;
   }
-  control_->alive.store(1, Order::relaxed);
+  live();
 
   pool_front front = options.front;
   const bool can_restart = facts.can_restart && facts.rseq.is_kernels;
@@ -92,8 +92,7 @@ inline Taken BlockPool::take_shared() noexcept {
 
 inline std::byte* BlockPool::take_bare() noexcept {
   if (!region_) return nullptr;
-  const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
-  if (FreeLink* const link = bare_.pop(links, [this] { add(repeats_); })) {
+  if (FreeLink* const link = bare_.pop(node_links(), [this] { add(repeats_); })) {
     bare_count_.fetch_sub(1, Order::relaxed);
     return slots_.at(slots_.index_of(link));
   }
@@ -112,9 +111,8 @@ inline void BlockPool::stock(std::byte* block) noexcept {
 }
 
 inline void BlockPool::release_bare(std::byte* block) noexcept {
-  const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
   bare_count_.fetch_add(1, Order::relaxed);
-  bare_.push(links, &slots_.node(slots_.index_of(block)).link, [this] { add(repeats_); });
+  bare_.push(node_links(), &slots_.node(slots_.index_of(block)).link, [this] { add(repeats_); });
   ring(1);
 }
 
@@ -194,11 +192,7 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
   Taken taken = acquire_slow();
   if (taken.block || timeout_ns <= 0 || !region_) return taken;
   const std::int64_t start = now_ns();
-  {
-    Held held(control_->lock);
-    heal();
-    if (control_->bell.enter()) collect_magazines();
-  }
+  std::uint32_t life = begin_wait();
   for (;;) {
     const std::uint32_t seen = control_->bell.seen();
     taken = take_shared();
@@ -206,13 +200,24 @@ inline Taken BlockPool::acquire_wait(std::int64_t timeout_ns) noexcept {
     const std::int64_t left = timeout_ns - (now_ns() - start);
     if (left <= 0) break;
     os::futex_wait(control_->bell.word(), seen, left);
+    if (control_->alive.load(Order::acquire) != life) life = begin_wait();
   }
-  {
-    Held held(control_->lock);
-    if (control_->bell.leave()) magazines_.open_all();
-  }
+  end_wait(life);
   note_wait(now_ns() - start, taken.block != nullptr);
   return taken;
+}
+
+/// In which life of the pool the caller waits. A signal handler may have forked amid the wait: in the child, where the caller goes on,
+/// nobody knows of it before it comes here again.
+inline std::uint32_t BlockPool::begin_wait() noexcept {
+  Held held(control_->lock);
+  const std::uint32_t life = heal();
+  if (control_->bell.enter()) collect_magazines();
+  return life;
+}
+inline void BlockPool::end_wait(std::uint32_t life) noexcept {
+  Held held(control_->lock);
+  if (heal() == life && control_->bell.leave()) magazines_.open_all();
 }
 
 template <class Destroy>
@@ -233,47 +238,62 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   heal();
   add(trims_);
   collect_magazines();
+  is_trimming_.exchange(1, Order::acquire);
   // Idle slots are marked in their nodes, so that the list of them needs no memory and comes out in order of address.
   std::byte* blocks[kChainMax];
-  while (const unsigned n = shared_.pop(slots_, 0, blocks))
+  while (const unsigned n = shared_.set_aside(slots_, blocks))
     for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), kIdleMark);
-  const Links links{reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)};
-  while (FreeLink* const link = bare_.pop(links, [] {})) mark(slots_.index_of(link), kBareMark);
+  while (FreeLink* const link = bare_.pop(node_links(), [] {})) mark(slots_.index_of(link), kBareMark);
 
   const std::uint32_t carved = carved_.load(Order::acquire);
   unsigned n = 0;
   for (std::uint32_t i = 0; i < carved && keep; ++i) {
     if (mark_of(i) != kIdleMark) continue;
-    mark(i, 0);
     --keep;
     blocks[n++] = slots_.at(i);
-    if (n == batch_) give_chain(blocks, n), n = 0;
+    if (n == batch_) put_back(blocks, n), n = 0;
   }
-  if (n) give_chain(blocks, n), n = 0;
+  if (n) put_back(blocks, n);
   if (keeps_) {
     for (std::uint32_t i = 0; i < carved; ++i) {
       if (mark_of(i) != kIdleMark) continue;
-      mark(i, kBareMark);  // first: the child of a fork meanwhile must not find an object here to destroy again
       bare_count_.fetch_add(1, Order::relaxed);
+      mark(i, kBareMark);  // first: the child of a fork meanwhile must not find an object here to destroy again
       compiler_fence();
+      shared_.give_up_one();
       destroy(slots_.at(i));
     }
   }
   const std::size_t bytes = purge_marked(carved);
-  for (std::uint32_t i = carved; i-- > 0;) {
-    if (mark_of(i) == kBareMark) {
-      mark(i, 0);
-      bare_.push(links, &slots_.node(i).link, [] {});
-    } else if (mark_of(i) == kIdleMark) {
-      mark(i, 0);
-      blocks[n++] = slots_.at(i);
-      if (n == batch_) give_chain(blocks, n), n = 0;
-    }
-  }
-  if (n) give_chain(blocks, n);
+  put_marked_back();
   if (!control_->bell.waiters()) magazines_.open_all();
   ring(carved);
   return bytes;
+}
+
+/// Unmarks the blocks just before others may have them.
+inline void BlockPool::put_back(std::byte* const* blocks, unsigned n) noexcept {
+  for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), 0);
+  shared_.put_back(slots_, magazines_.place(), blocks, n);
+  ring(n);
+}
+
+/// Ends a trim: its own, or one that another thread was at when this process was forked. Slots of low addresses come last, and are taken
+/// first.
+inline void BlockPool::put_marked_back() noexcept {
+  std::byte* blocks[kChainMax];
+  unsigned n = 0;
+  for (std::uint32_t i = carved_.load(Order::acquire); i-- > 0;) {
+    if (mark_of(i) == kBareMark) {
+      mark(i, 0);
+      bare_.push(node_links(), &slots_.node(i).link, [] {});
+    } else if (mark_of(i) == kIdleMark) {
+      blocks[n++] = slots_.at(i);
+      if (n == batch_) put_back(blocks, n), n = 0;
+    }
+  }
+  if (n) put_back(blocks, n);
+  is_trimming_.store(0, Order::release);
 }
 
 /// Gives back the whole pages inside runs of marked slots.
@@ -293,11 +313,21 @@ inline std::size_t BlockPool::purge_marked(std::uint32_t carved) noexcept {
 }
 
 /// Under the lock. In the child of a fork, once: the page of control is all zeros, other threads are gone, and magazines may stand shut.
-inline void BlockPool::heal() noexcept {
-  if (control_->alive.load(Order::relaxed)) return;
+/// A trim that one of them was at is ended. Returns the life that the pool is in.
+inline std::uint32_t BlockPool::heal() noexcept {
+  if (const std::uint32_t life = control_->alive.load(Order::relaxed)) return life;
   magazines_.reset_after_fork();
+  if (is_trimming_.load(Order::acquire)) put_marked_back();
   magazines_.open_all();
-  control_->alive.store(1, Order::release);
+  live();
+  return lives_;
+}
+
+/// Each life counts rings from a number of its own: who fell asleep in the last one, with what was seen there, does not stay asleep.
+inline void BlockPool::live() noexcept {
+  ++lives_;
+  control_->bell.begin(lives_ << 20);
+  control_->alive.store(lives_, Order::release);
 }
 
 inline bool BlockPool::try_heal() noexcept {

@@ -21,6 +21,8 @@ namespace mortise::pools {
 /// All zero: nobody waits.
 class Doorbell {
  public:
+  /// Rings are counted from `first` on.
+  void begin(std::uint32_t first) noexcept { rings_.store(first, Order::release); }
   /// True for the first to wait.
   bool enter() noexcept {
     const bool first = waiters_.fetch_add(1, Order::relaxed) == 0;
