@@ -158,7 +158,8 @@ void warn_unknown(Text key) noexcept {
   line.text("mortise[").text(Card::kName).text("] warning: unknown setting '");
   put(line, key);
   const bool is_near = distance(key, nearest) <= std::min<std::size_t>(key.length + 2, 24) / 3;  // a slip of the finger, not another word
-  if (is_near) line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
+  if (memchr(key.at, ':', key.length)) line.text("' is ignored; a setting is KEY=VALUE").flush();  // as jemalloc has them
+  else if (is_near) line.text("' is ignored; did you mean '").text(nearest).text("'?").flush();
   else line.text("' is ignored; mortise.conf(7) lists those that there are").flush();
 }
 
@@ -288,6 +289,7 @@ void apply(Text key, Text value) noexcept {
 
 void apply_list(const char* list) noexcept {
   while (*list) {
+    for (; *list == ' '; ++list) {}
     const std::size_t length = strcspn(list, ",");
     const std::size_t name = strcspn(list, "=,");
     if (name < length) apply({list, name}, {list + name + 1, length - name - 1});

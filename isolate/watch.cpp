@@ -12,6 +12,7 @@
 #include "watch.hpp"
 
 #include <cstring>
+#include <link.h>
 
 #include "kernel_thread.hpp"
 #include "message.hpp"
@@ -47,6 +48,34 @@ constinit bool told = false;
 constinit unsigned char before[kHotPagesMax][kPage];
 constinit bool changed_this_round[kHotPagesMax][kPage / kLineBytes][kWatchedMax];
 
+struct Range {
+  std::uintptr_t low, high;
+};
+constinit Range ours[2]{};
+
+/// The runtime, and the record of where blocks were allocated, are written by all threads as a matter of course: their pages would take
+/// all places of hot ones.
+bool is_ours(std::uintptr_t address) noexcept {
+  for (const Range& one : ours)
+    if (address >= one.low && address < one.high) return true;
+  return false;
+}
+
+int note_ours(dl_phdr_info* object, std::size_t, void*) noexcept {
+  const void* const known[] = {&hot_page_count, reinterpret_cast<const void*>(&mortise_watch_find)};
+  Range all{~std::uintptr_t{0}, 0};
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr) & part = object->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD) continue;
+    const std::uintptr_t low = object->dlpi_addr + part.p_vaddr;
+    if (low < all.low) all.low = low;
+    if (low + part.p_memsz > all.high) all.high = low + part.p_memsz;
+  }
+  for (std::size_t i = 0; i < 2; ++i)
+    if (const auto at = reinterpret_cast<std::uintptr_t>(known[i]); at >= all.low && at < all.high) ours[i] = all;
+  return 0;
+}
+
 void nap(long ns) noexcept {
   const timespec t{0, ns};
   raw_syscall(SYS_nanosleep, as_long(&t));
@@ -54,7 +83,8 @@ void nap(long ns) noexcept {
 
 void note_pages(void* argument, std::uintptr_t low, std::uintptr_t high) {
   auto* a = static_cast<Answer*>(argument);
-  for (; low < high && a->page_count < kPagesMax; low += kPage) a->pages[a->page_count++] = low;
+  for (; low < high && a->page_count < kPagesMax; low += kPage)
+    if (!is_ours(low)) a->pages[a->page_count++] = low;
 }
 
 bool is_watched(const Thread& t) noexcept {
@@ -176,6 +206,7 @@ void start_watch() noexcept {
     say("--watch needs asynchronous write protection (Linux 6.7 or newer, userfaultfd allowed): not watching");
     return;
   }
+  dl_iterate_phdr(&note_ours, nullptr);
   if (!active.exchange(true)) watcher.start(&watch);
 }
 

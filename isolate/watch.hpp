@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+// The library of --watch that records where blocks were allocated; absent without it.
+extern "C" __attribute__((weak)) bool mortise_watch_find(const void* address, void** block, unsigned long* bytes, void** site);
+
 namespace mortise::isolate {
 
 inline constexpr std::size_t kLineBytes = 64;

@@ -9,10 +9,6 @@
 #include "thread.hpp"
 #include "watch.hpp"
 
-// The library of --watch that records where blocks were allocated; absent without it.
-extern "C" __attribute__((weak)) bool mortise_watch_find(const void* address, void** block, unsigned long* bytes,
-                                                         void** site);
-
 namespace mortise::isolate {
 namespace {
 
@@ -57,13 +53,6 @@ void put_object(Writer& w, std::uintptr_t address) noexcept {
     w.put("\"object\": null, ");
     put_place(w, "global", reinterpret_cast<void*>(address));
   }
-}
-
-/// The runtime's own words are written by all threads as a matter of course.
-bool is_ours(std::uintptr_t address) noexcept {
-  Dl_info there{}, here{};
-  return dladdr(reinterpret_cast<void*>(address), &there) && dladdr(&hot_page_count, &here) &&
-         there.dli_fbase == here.dli_fbase;
 }
 
 void put_line(Writer& w, const HotPage& page, std::size_t l) noexcept {
@@ -114,7 +103,7 @@ void write_watch_report() noexcept {
   bool first = true;
   for (std::size_t p = 0; p < hot_page_count; ++p)
     for (std::size_t l = 0; l < kPage / kLineBytes; ++l) {
-      if (!hot_pages[p].lines[l].rounds || is_ours(hot_pages[p].address)) continue;
+      if (!hot_pages[p].lines[l].rounds) continue;
       w.put("%s\n    ", first ? "" : ",");
       put_line(w, hot_pages[p], l);
       first = false;

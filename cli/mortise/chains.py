@@ -71,6 +71,11 @@ def short(where: dict[str, Any]) -> str:
     return "unknown" if where["module"] == "?" else f"{Path(where['module']).name}+{where['offset']:#x}"
 
 
+def placed(where: dict[str, Any]) -> str:
+    """The function with the line of its call, without which the calls of one function look alike."""
+    return f"{short(where)} {Path(where['source']).name}" if where["source"] else short(where)
+
+
 def show(document: dict[str, Any]) -> None:
     """The pools of each process, on standard error: standard output is the program's."""
     for process in [p for p in document["processes"] if p["nodes"]]:
@@ -87,7 +92,7 @@ def show(document: dict[str, Any]) -> None:
         table = Table("pool", "bytes", "of", "chain of calls, malloc's caller first", box=screen.LINES)
         for n in sorted(pooled, key=lambda one: (not one["own_pool"], one["pool"], one["id"]))[:SHOWN]:
             kind = "its own" if n["own_pool"] else "size class"
-            table.add_row(str(n["pool"]), str(n["bytes"]), n["why"] or kind, " < ".join(short(w) for w in n["chain"]))
+            table.add_row(str(n["pool"]), str(n["bytes"]), n["why"] or kind, " < ".join(placed(w) for w in n["chain"]))
         screen.beside.print(table)
         if len(pooled) > SHOWN:
             screen.beside.print(f"and {len(pooled) - SHOWN} more: --json FILE holds all of them")

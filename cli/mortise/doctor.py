@@ -5,6 +5,7 @@ anything runs.
 import fcntl
 import os
 import platform
+import re
 import stat
 import termios
 from array import array
@@ -61,7 +62,7 @@ def diagnose(program: str, deep: bool = True) -> Diagnosis:
         findings.append(Finding(NOTES, "script", f"is a script; '{runs}' is what runs and what is served"))
     findings += shape(image)
     libraries = elf.libraries(image) if deep and image.dynamic else []
-    findings += allocators(image, libraries) + surroundings(image, libraries) + habits(runs)
+    findings += allocators(image, libraries) + surroundings(image, libraries) + settings_of_others() + habits(runs)
     if not any(f.weight == BLOCKS for f in findings):
         findings.append(
             Finding(GOOD, "served", "is dynamic and takes malloc from the loader: a replacement will serve it")
@@ -136,15 +137,50 @@ def allocators(image: elf.Image, libraries: list[elf.Image]) -> list[Finding]:
                     f'links {library.path.name}, which defines malloc: "as shipped" is not glibc',
                 )
             )
-    used = {"mallctl", "mallocx", "sdallocx", "nallocx"} & image.imports
-    if used:
-        found.append(
-            Finding(
-                WARNS,
-                "private-api",
-                f"calls jemalloc's own {', '.join(sorted(used))}: these stay with jemalloc under any other allocator",
-            )
-        )
+    return found + private(image, {peers.family(library.path.name) for library in libraries})
+
+
+# What only one allocator answers: functions, by which programs ask it, and variables, by which users set it.
+FUNCTIONS = {
+    "jemalloc": r"mallctl\w*|[mnrsx]allocx|s?dallocx|malloc_stats_print|je_\w+",
+    "mimalloc": r"mi_\w+",
+    "tcmalloc": r"tc_\w+|MallocExtension_\w+|_ZN15MallocExtension\w+",
+}
+VARIABLES = {
+    "jemalloc": r"MALLOC_CONF",
+    "mimalloc": r"MIMALLOC_\w+",
+    "tcmalloc": r"TCMALLOC_\w+",
+    "glibc": r"MALLOC_(ARENA_MAX|ARENA_TEST|CHECK_|MMAP_MAX_|MMAP_THRESHOLD_|PERTURB_|TOP_PAD_|TRIM_THRESHOLD_)",
+}
+BUILT_IN = {"jemalloc": ("_rjem_malloc", "je_malloc"), "mimalloc": ("mi_malloc", "mi_malloc_aligned")}  # as the Rust crates have them
+
+
+def private(image: elf.Image, linked: set[str | None]) -> list[Finding]:
+    """Calls that no other allocator can answer, because its library or the program itself has them."""
+    found = []
+    for family, names in FUNCTIONS.items():
+        # A weak name that nobody defines is one that the program looks for and does without.
+        asked = image.imports if family in linked else image.imports - image.weak
+        used = sorted(name for name in asked if re.fullmatch(names, name))
+        if used:
+            more = f" and {len(used) - 4} more" if len(used) > 4 else ""
+            text = f"calls {family}'s own {', '.join(used[:4])}{more}: these stay with {family} under any other allocator"
+            found.append(Finding(WARNS, "private-api", text))
+    own = elf.defined(image.path, [name for names in BUILT_IN.values() for name in names])
+    for family, names in BUILT_IN.items():
+        if name := next((name for name in names if name in own), None):
+            text = f"has {family} built in under names of its own ({name}): what calls these stays there under any other allocator"
+            found.append(Finding(WARNS, "built-in", text))
+    return found
+
+
+def settings_of_others() -> list[Finding]:
+    """Who comes from another allocator has its settings in the environment still."""
+    found = []
+    for family, names in VARIABLES.items():
+        if given := sorted(name for name in os.environ if re.fullmatch(names, name)):
+            are, them = ("is", "it") if len(given) == 1 else ("are", "them")
+            found.append(Finding(NOTES, "settings", f"{', '.join(given)} {are} set: nobody but {family} reads {them}"))
     return found
 
 

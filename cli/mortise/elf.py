@@ -3,7 +3,9 @@
 import os
 import re
 import shutil
+import struct
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +14,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection, DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.hash import GNUHashTable
+from elftools.elf.sections import Symbol
 
 from mortise.errors import CannotWork, WrongUse
 
@@ -29,6 +32,7 @@ class Image:
     needed: list[str] = field(default_factory=list)
     search: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
+    weak: set[str] = field(default_factory=set)  # of the imports those that may stay without a definition
     own: set[str] = field(default_factory=set)  # of the names in WATCHED
 
 
@@ -136,8 +140,10 @@ def _symbols(found: Image, elf: ELFFile, segment: DynamicSegment) -> None:
     dynsym = elf.get_section_by_name(".dynsym")
     if section is None or dynsym is None:
         for symbol in segment.iter_symbols():
-            (found.imports if symbol["st_shndx"] == "SHN_UNDEF" else found.own).add(symbol.name)
-        found.own &= set(WATCHED)
+            if symbol["st_shndx"] == "SHN_UNDEF":
+                _import(found, symbol)
+            elif symbol.name in WATCHED:
+                found.own.add(symbol.name)
         return
     hashed = elf.get_section_by_name(".gnu.hash")
     first = dynsym.num_symbols()
@@ -150,9 +156,32 @@ def _symbols(found: Image, elf: ELFFile, segment: DynamicSegment) -> None:
     for index in range(first):
         symbol = dynsym.get_symbol(index)
         if symbol["st_shndx"] == "SHN_UNDEF":
-            found.imports.add(symbol.name)
+            _import(found, symbol)
         elif symbol.name in WATCHED:
             found.own.add(symbol.name)
+
+
+def _import(found: Image, symbol: Symbol) -> None:
+    found.imports.add(symbol.name)
+    if symbol["st_info"]["bind"] == "STB_WEAK":
+        found.weak.add(symbol.name)
+
+
+def defined(path: Path, names: Iterable[str]) -> set[str]:
+    """Which of these names a file that was not stripped has for code of its own. Its strings say whether it is worth a look at each of the
+    symbols, of which there may be a million.
+    """
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        table, strings = elf.get_section_by_name(".symtab"), elf.get_section_by_name(".strtab")
+        if table is None or strings is None or elf.elfclass != 64:
+            return set()
+        text = strings.data()
+        # One string may be the end of another, so a name can begin at several places.
+        at = {found.start(): name for name in names for found in re.finditer(re.escape(name.encode()) + b"\0", text)}
+        order = "<" if elf.little_endian else ">"
+        symbols = struct.iter_unpack(f"{order}IBBHQQ", table.data()) if at else ()
+        return {at[name] for name, _, _, section, _, _ in symbols if section and name in at}
 
 
 @lru_cache(maxsize=1)

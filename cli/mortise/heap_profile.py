@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mortise import protobuf
+from mortise import protobuf, symbols
 from mortise.errors import WrongUse
 
 HEADER = re.compile(r"heap profile: *\d+: *\d+ *\[ *\d+: *\d+\] *@ *heap_v2/(\d+)")
@@ -199,27 +199,28 @@ class Names:
             if address is not None and line != "??":
                 frames[address].append(Frame(line, "" if where == "??" else where, int(number) if number.isdigit() else 0))
         for at in order:
-            if found := frames.get(virtual[at]):
+            found = frames.get(virtual[at])
+            if found and (found[0].file or symbols.is_within(str(file), virtual[at])):
                 self.known[at] = found
 
     def _by_symbols(self, elf: object, virtual: dict[int, int]) -> None:
-        """For what addr2line knows nothing of: the nearest symbol at or before it."""
+        """For what addr2line knows nothing of: the symbol that reaches so far, or the nearest before it of those that do not say how far."""
         import bisect
 
         left = {a: v for a, v in virtual.items() if "+0x" in self.known[a][0].function}
         if not left:
             return
-        symbols = sorted(
-            (s["st_value"], s.name)
+        reaches = sorted(
+            (s["st_value"], s["st_value"] + (s["st_size"] or 1 << 20), s.name)
             for table in (".symtab", ".dynsym")
             if (section := elf.get_section_by_name(table)) is not None  # type: ignore[attr-defined]
             for s in section.iter_symbols()
             if s["st_info"]["type"] == "STT_FUNC" and s["st_value"]
         )
         for address, value in left.items():
-            place = bisect.bisect_right(symbols, (value, "\uffff")) - 1
-            if place >= 0 and value - symbols[place][0] < 1 << 20:
-                self.known[address] = [Frame(symbols[place][1])]
+            place = bisect.bisect_right(reaches, value, key=lambda reach: reach[0]) - 1
+            if place >= 0 and value < reaches[place][1]:
+                self.known[address] = [Frame(reaches[place][2])]
 
 
 # -- pprof's profile.proto: https://github.com/google/pprof/blob/main/proto/profile.proto

@@ -86,13 +86,25 @@ def variables(module: str) -> tuple[tuple[int, int, str], ...]:
             table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
             if not loaded or not isinstance(table, SymbolTableSection):
                 return ()
-            return tuple(
-                (s["st_value"] - min(loaded), s["st_value"] - min(loaded) + s["st_size"] - 1, s.name)
-                for s in table.iter_symbols()
-                if s["st_info"]["type"] == "STT_OBJECT" and s["st_size"] and s["st_shndx"] != "SHN_UNDEF"
-            )
+            found = [s for s in table.iter_symbols() if s["st_info"]["type"] == "STT_OBJECT" and s["st_size"] and s["st_shndx"] != "SHN_UNDEF"]
     except (OSError, ELFError):
         return ()
+    starts = [s["st_value"] - min(loaded) for s in found]
+    names = as_written([s.name for s in found])
+    return tuple((start, start + s["st_size"] - 1, name) for start, s, name in zip(starts, found, names, strict=True))
+
+
+def as_written(names: list[str]) -> list[str]:
+    """The names of C++ as its source has them, by binutils' c++filt where that is installed."""
+    mangled = [name for name in names if name.startswith("_Z")]
+    if not mangled:
+        return names
+    try:
+        done = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True, timeout=120)
+    except (OSError, subprocess.SubprocessError):
+        return names
+    known = dict(zip(mangled, done.stdout.splitlines(), strict=False))
+    return [known.get(name, name) for name in names]
 
 
 def variable(module: str, distance: int) -> str | None:

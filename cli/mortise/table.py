@@ -160,7 +160,7 @@ def instructions(document: dict[str, Any]) -> list[str]:
 
 
 # What preflight found that decides what the arms of a table mean.
-DECISIVE = ("links-allocator", "library-malloc", "own-pools", "private-api", "stdin")
+DECISIVE = ("links-allocator", "library-malloc", "own-pools", "private-api", "built-in", "stdin")
 
 
 def of_the_program(document: dict[str, Any]) -> list[str]:

@@ -46,7 +46,7 @@ def told(raw: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
         if place and line["object"]:
             place["source"] = source_of(place)
         elif place:
-            place["symbol"] = variables_in(line) or place["symbol"]
+            place["symbol"] = variables_in(line) or symbols.as_written([place["symbol"]])[0]
         lines.append(line)
     return raw | {"lines": lines}
 

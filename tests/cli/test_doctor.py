@@ -77,6 +77,52 @@ def test_dlopen_dlmopen_and_private_interfaces_are_mentioned(tmp_path):
     assert codes(build(tmp_path, text, str(stub)))["private-api"] == doctor.WARNS
 
 
+def library(folder, file, *functions):
+    (folder / "stub.c").write_text("".join(f"long {name}(void) {{ return 0; }}\n" for name in functions))
+    return str(compile_c(folder / "stub.c", folder / file, "-shared", "-fPIC"))
+
+
+def calling(*functions, before=""):
+    return "".join(f"{before}long {name}(void);\n" for name in functions) + PLAIN.replace("return 0", f"return (int)({'() + '.join(functions)}())")
+
+
+@pytest.mark.parametrize("family, functions", (("jemalloc", ("malloc_stats_print", "sallocx")), ("tcmalloc", ("MallocExtension_GetStats",)),
+                                               ("mimalloc", ("mi_free", "mi_heap_new", "mi_malloc", "mi_option_set", "mi_realloc", "mi_zalloc"))))
+def test_functions_that_only_one_allocator_has_are_named_with_it(tmp_path, family, functions):
+    """Who calls mi_malloc gets nothing of what is preloaded: without a word every allocator would be called equal."""
+    stub = library(tmp_path, "libstub.so", *functions)
+    elf.image.cache_clear()
+    found = doctor.diagnose(str(build(tmp_path, calling(*functions), stub, f"-Wl,-rpath,{tmp_path}"))).findings
+    said, = (finding.text for finding in found if finding.code in ("private-api", "built-in"))
+    assert f"calls {family}'s own {functions[0]}" in said and ("and 2 more" in said) == (family == "mimalloc")
+
+
+def test_a_function_that_is_only_looked_for_is_none_that_is_called(tmp_path):
+    """Cargo's TLS uses sdallocx where there is one; nothing of it stays behind under another allocator."""
+    text = calling("sdallocx", before="__attribute__((weak)) ")
+    assert "private-api" not in codes(build(tmp_path, text, "-fPIE", "-pie"))
+    jemalloc = library(tmp_path, "libjemalloc.so.2", "sdallocx")
+    assert codes(build(tmp_path, text, "-Wl,--no-as-needed", jemalloc, f"-Wl,-rpath,{tmp_path}"))["private-api"] == doctor.WARNS
+
+
+@pytest.mark.parametrize("name, family", (("_rjem_malloc", "jemalloc"), ("mi_malloc_aligned", "mimalloc")))
+def test_an_allocator_under_names_of_its_own_is_told_of(tmp_path, name, family):
+    """A Rust program has its global allocator like that, and calls it where a C program calls malloc."""
+    program = build(tmp_path, f"long {name}(void) {{ return 0; }}\n" + calling(name))
+    elf.image.cache_clear()
+    assert [f.text for f in doctor.diagnose(str(program)).findings if f.code == "built-in" and family in f.text and name in f.text]
+    assert "built-in" not in codes(build(tmp_path, PLAIN))
+
+
+def test_settings_of_other_allocators_are_told_of(churn, monkeypatch):
+    """Or whoever changes over measures with what nobody reads."""
+    for name in ("MALLOC_CONF", "MIMALLOC_VERBOSE", "MIMALLOC_SHOW_STATS", "MALLOC_ARENA_MAX"):
+        monkeypatch.setenv(name, "1")
+    said = [f.text for f in doctor.diagnose(str(churn)).findings if f.code == "settings"]
+    assert said == ["MALLOC_CONF is set: nobody but jemalloc reads it", "MIMALLOC_SHOW_STATS, MIMALLOC_VERBOSE are set: nobody but mimalloc reads them",
+                    "MALLOC_ARENA_MAX is set: nobody but glibc reads it"]
+
+
 def test_musl_and_foreign_machines(tmp_path):
     assert codes(build(tmp_path, PLAIN, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"))["musl"] == doctor.BLOCKS
     program = build(tmp_path, PLAIN)

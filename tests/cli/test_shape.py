@@ -211,6 +211,15 @@ def test_a_stripped_module_names_no_function_that_it_hides(tmp_path):
     assert [symbols.named(str(module), at[name] + 3)[0] for name in ("first", "hidden", "last")] == ["first", None, "last"]
 
 
+def test_calls_of_one_function_are_told_apart_by_their_lines(process, capsys):
+    """Or ten pools of one function would be ten rows that say the same."""
+    for n, line in zip(process["nodes"], (7, 8, 9, None), strict=True):
+        n["chain"] = [place(16 * line if line else 4, "work") | {"source": f"/src/prog.c:{line}" if line else None}, place(8, "main")]
+    show(document(process | {"run": process["run"] | {"judged": 0, "frame_rules_unknown": 0}}))
+    said = capsys.readouterr().err
+    assert all(f"work prog.c:{line} < main" in said for line in (7, 8, 9)) and re.search(r" work < main", said)
+
+
 def test_processes_without_nodes_are_told_of_in_one_line(process, capsys):
     short = process | {"nodes": [], "run": process["run"] | {"judged": 0, "frame_rules_unknown": 0}}
     long = process | {"run": short["run"], "callers": []}

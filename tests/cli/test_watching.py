@@ -57,6 +57,15 @@ def test_variables_are_named_without_the_dynamic_symbol_table(tmp_path, flags):
     assert watching.what(watching.told({"rounds": 15, "lines": lines}, {})["lines"][0]) == "0x40 in prog", "nobody knows, nobody guesses"
 
 
+def test_variables_of_cpp_have_their_names_in_the_source(tmp_path):
+    (tmp_path / "prog.cpp").write_text("namespace deep { static long counters[8] __attribute__((aligned(64))) = {1}; }\n"
+                                       "int main(int c, char**) { return int(deep::counters[c]++); }\n")  # fmt: skip
+    program = str(tmp_path / "prog")
+    subprocess.run(["g++", "-O0", tmp_path / "prog.cpp", "-o", program], check=True)
+    found, = watching.told({"rounds": 5, "lines": [line_at("prog", at(program, "_ZN4deepL8countersE"), [(0, 7), (8, 15)])]}, {"prog": program})["lines"]
+    assert watching.what(found) == "deep::counters in prog"
+
+
 def test_the_heat_map_fits_into_a_window_of_1100_pixels_whoever_wrote_what(browser, tmp_path):  # noqa: F811
     """Names of C++ have hundreds of characters without a space, and a line can have eight writers."""
     line = line_at("prog", 0, [(8 * i, 8 * i + 7) for i in range(8)]) | {"share": 0.9371}

@@ -121,6 +121,48 @@ def test_a_variable_in_the_middle_of_a_line_is_named(tmp_path):
     assert found["lines"][0]["writers"][0]["first_byte"] > 0
 
 
+ALLOCATING = """
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+namespace deep { alignas(64) static volatile long counters[8]; }
+static thread_local void* kept[2000];
+int main(int count, char** values) {
+  const long milliseconds = count > 1 ? atol(values[1]) : 3000;
+  const auto now = [] {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000 + time.tv_nsec / 1'000'000;
+  };
+  const auto work = [=](unsigned i) {
+    const long start = now();
+    unsigned seed = i;
+    for (long past = 0; past < milliseconds / 2; past = now() - start)
+      for (int n = 0; n < 10000; ++n) {
+        void*& one = kept[rand_r(&seed) % 2000];
+        free(one);
+        one = malloc(16 + n % 256);
+      }
+    for (void* one : kept) free(one);
+    for (long past = 0; past < milliseconds; past = now() - start)
+      for (int n = 0; n < 100000; ++n) deep::counters[i] = deep::counters[i] + 1;
+  };
+  std::thread first(work, 0), second(work, 1);
+  first.join(), second.join();
+}
+"""
+
+
+def test_what_watching_itself_writes_is_not_watched(tmp_path):
+    """It notes each allocation of all threads in one table, whose pages would take all places: then nothing else would be seen."""
+    (tmp_path / "allocating.cpp").write_text(ALLOCATING)
+    subprocess.run(["c++", "-std=c++20", "-g", "-O1", "-pthread", tmp_path / "allocating.cpp", "-o", tmp_path / "allocating"], check=True)
+    _, found = watched_long_enough(tmp_path, 1, tmp_path / "allocating")
+    if found is None:
+        return
+    assert [line["global"]["symbol"] for line in found["lines"] if line["global"]] == ["deep::counters"], found
+
+
 def test_findings_that_are_not_taken_are_told_of(program, isolated):
     done = isolated([program("ends"), "main-returns"], env={"MORTISE_THREADS_WATCH": "/dev/full"})
     if any("not watching" in line for line in done.said):

@@ -113,6 +113,18 @@ def test_the_table_names_places_and_their_callers(files):
     assert re.search(r"^4[23]\.\d MiB in 370\d\d blocks", said, re.M)
 
 
+def test_a_stripped_library_lends_no_name_to_what_it_hides(tmp_path):
+    """Or what allocates would go by the name of whatever is exported before it."""
+    (tmp_path / "m.c").write_text("#include <stdlib.h>\nint told(int n) { return n + 1; }\n"
+                                  "__attribute__((noinline, noclone)) static void** hidden(void) { void** p = malloc(5 << 20); *p = p; return p; }\n"
+                                  "__attribute__((noinline)) void* asks(int n) { void** p = hidden(); p[1] = p + n; return p; }\n")
+    (tmp_path / "p.c").write_text("void* asks(int);\nvoid* kept;\nint main(void) { kept = asks(1); return 0; }\n")
+    subprocess.run(["cc", "-O1", "-fno-toplevel-reorder", "-s", "-shared", "-fPIC", "-o", tmp_path / "libm1.so", tmp_path / "m.c"], check=True)
+    subprocess.run(["cc", "-o", tmp_path / "p", tmp_path / "p.c", tmp_path / "libm1.so", f"-Wl,-rpath,{tmp_path}"], check=True)
+    done = mortise("--leaks", "--", tmp_path / "p")
+    assert re.search(r"5\.00 MiB .* libm1\.so\+0x[0-9a-f]+ < asks < main", done.stdout), done.stdout + done.stderr
+
+
 def test_the_flame_graph_is_one_file_that_fetches_nothing(files):
     page = (files / "exact.html").read_text()
     assert all(name in page for name in PLANTED) and "main" in page

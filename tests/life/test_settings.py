@@ -83,6 +83,7 @@ def test_more_cpus_than_the_tables_hold_are_met_with_caches_of_threads(name):
     ("purge_m=5", "unknown setting 'purge_m' is ignored; did you mean 'purge_ms'?"),
     ("verbos=1", "unknown setting 'verbos' is ignored; did you mean 'verbose'?"),
     ("nonsense", "unknown setting 'nonsense' is ignored; mortise.conf(7) lists those that there are"),
+    ("purge_ms:5", "unknown setting 'purge_ms:5' is ignored; a setting is KEY=VALUE"),
     ("purge_ms=soon", "setting 'purge_ms=soon' is ignored; it takes milliseconds, or -1 for never"),
     ("purge_ms=-2", "setting 'purge_ms=-2' is ignored"),
     ("purge_ms=", "setting 'purge_ms=' is ignored"),
@@ -99,6 +100,13 @@ def test_a_bad_setting_gives_one_line_and_changes_nothing(name, setting, complai
     line, = said(done.err)
     assert line.startswith(f"mortise[{name}] warning: {complaint}")
     assert done.out == "ran\n"
+
+
+@EVERY_NAME
+def test_blanks_before_a_setting_are_passed_over(name):
+    """As the command line's --conf takes them."""
+    line, = said(run(["/bin/true"], name, env={"MORTISE_CONF": " purge_ms=7,  verbose=1, "}).ok().err)
+    assert f" {name} active pid=" in line and " purge_ms=7 " in line
 
 
 @EVERY_NAME
