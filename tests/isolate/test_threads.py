@@ -69,6 +69,11 @@ def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, 
     assert "thread " in done.said[0] and ENDS_BY_SIGNAL[way] in done.said[0]
 
 
+def test_a_thread_that_ends_while_main_does(program, same_both_ways):
+    """Main killed its whole process group, itself among it, where the thread went between two of its steps."""
+    assert same_both_ways([program("stepped_ends")]).out == "as asked: 40 of 40\n"
+
+
 @pytest.mark.parametrize("who", ["thread", "main"])
 def test_handlers_for_crashes(program, same_both_ways, who):
     assert same_both_ways([program("crash_handlers"), who]).out.endswith("told\n")
