@@ -92,6 +92,11 @@ def test_queued_signals_of_two_kinds_at_once(program, same_both_ways):
     assert same_both_ways([program("two_kinds")]).out == "wrong: 0\n"
 
 
+def test_handlers_with_a_stack_of_their_own(program, same_both_ways):
+    """Also one that waits for the end of a call: what it interrupts may have no room for it."""
+    assert same_both_ways([program("own_stacks")]).out == "elsewhere: 0, wrong: 0\n" * 2
+
+
 def test_signals_let_in_by_a_call(program, same_both_ways):
     """Their handlers may touch what is new to the thread; and such a call waits for a signalfd."""
     assert same_both_ways([program("masked_waits")], times=5).status == 0
