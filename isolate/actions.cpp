@@ -96,8 +96,8 @@ long deliver_it(void* delivery) {
   return deliver(d.info->si_signo, d.info, d.context), 0;
 }
 
-/// The top of the alternate stack of who was interrupted; null where there is none, or it is on it already. The kernel disarms one that is to
-/// be disarmed with any signal, and arms it again when that returns.
+/// The top of the alternate stack of who was interrupted; null where there is none, or it is on it already. One that is to be disarmed is
+/// so with any signal, until that returns.
 void* own_stack(const ucontext_t& context) noexcept {
   constexpr unsigned kAutoDisarm = 1u << 31;
   const stack_t& own = context.uc_stack;
