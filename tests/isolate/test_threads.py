@@ -228,6 +228,12 @@ def test_mappings_at_addresses_of_the_programs_choosing(program, same_both_ways,
     assert same_both_ways([program("chosen"), tmp_path]).status == 0
 
 
+def test_a_mapping_that_there_is_no_room_for_takes_nothing_away(program, isolated):
+    """The thread ended by SIGSEGV where it was given that memory next."""
+    done = isolated([program("no_room")])
+    assert (done.status, done.out) == (0, "refused: 1 1\nagain: 1 x\n")
+
+
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
     done = same_both_ways([program("record_locks"), tmp_path], times=5)
