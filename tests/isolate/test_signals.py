@@ -79,6 +79,10 @@ def test_a_thread_looks_whether_a_signal_has_come(program, same_both_ways):
     assert same_both_ways([program("polled_signals")]).out == "seen: 200 of 200\n"
 
 
+def test_a_thread_looks_while_the_signal_is_on_its_way(program, same_both_ways):
+    assert same_both_ways([program("held_look")]).out == "seen: 10 of 10\n"
+
+
 def test_main_blocks_what_ends_the_program(program, same_both_ways):
     assert same_both_ways([program("blocked_by_main")], times=2).status == -15
 
