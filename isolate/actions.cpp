@@ -17,6 +17,7 @@
 #include "fault.hpp"
 #include "lock.hpp"
 #include "masks.hpp"
+#include "on_stack.hpp"
 #include "quiet.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
@@ -83,6 +84,29 @@ void deliver(int signal, siginfo_t* info, void* context) {
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
 }
 
+struct Delivery {
+  siginfo_t* info;
+  ucontext_t* context;
+  std::uint64_t mask;
+};
+
+long deliver_it(void* delivery) {
+  const Delivery d = *static_cast<Delivery*>(delivery);
+  restore_signals(d.mask);  // here: what comes now interrupts this handler, and has its stack
+  return deliver(d.info->si_signo, d.info, d.context), 0;
+}
+
+/// The top of the alternate stack of who was interrupted; null where there is none, or it is on it already. One that is to be disarmed is
+/// so with any signal, until that returns.
+void* own_stack(const ucontext_t& context) noexcept {
+  constexpr unsigned kAutoDisarm = 1u << 31;
+  const stack_t& own = context.uc_stack;
+  auto* const low = static_cast<std::byte*>(own.ss_sp);
+  const auto depth = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RSP]) - reinterpret_cast<std::uintptr_t>(low);
+  const bool is_there = !(static_cast<unsigned>(own.ss_flags) & kAutoDisarm) && depth - 1 < own.ss_size;
+  return own.ss_size == 0 || is_there ? nullptr : low + own.ss_size;
+}
+
 void set_here(int signal, KernelAction action) noexcept {
   if (is_handler(action.handler)) {
     action.handler = reinterpret_cast<void*>(&deliver);
@@ -135,12 +159,13 @@ KernelAction action_of(int signal) noexcept {
 
 void deliver_as_kernel(siginfo_t& info, ucontext_t& context) {
   const KernelAction action = action_of(info.si_signo);
-  std::uint64_t mask;
-  std::memcpy(&mask, &context.uc_sigmask, sizeof mask);
-  mask |= action.mask;
-  if (!(action.flags & SA_NODEFER)) mask |= 1ull << (info.si_signo - 1);
-  restore_signals(mask);
-  deliver(info.si_signo, &info, &context);
+  Delivery d{&info, &context, 0};
+  std::memcpy(&d.mask, &context.uc_sigmask, sizeof d.mask);
+  d.mask |= action.mask;
+  if (!(action.flags & SA_NODEFER)) d.mask |= 1ull << (info.si_signo - 1);
+  void* const stack = action.flags & SA_ONSTACK ? own_stack(context) : nullptr;
+  if (stack) mortise_isolate_call_on_stack(&deliver_it, &d, stack);
+  else deliver_it(&d);
 }
 
 void take_over_actions() noexcept {

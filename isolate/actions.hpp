@@ -34,7 +34,8 @@ long until_interrupted(Call call) {
   return result;
 }
 
-/// The program's handler of a signal that another has brought, with the mask that it is to run with: what it interrupts has another.
+/// The program's handler of a signal that another has brought, with the mask and on the stack that it is to run with and on: what it
+/// interrupts has others.
 void deliver_as_kernel(siginfo_t& info, ucontext_t& context);
 
 /// Before the first thread: handlers that are there run by way of ours from now on.

@@ -76,8 +76,11 @@ void begin_ending() noexcept { is_ending.store(true, std::memory_order_release);
 void reset_ending() noexcept { is_ending.store(false, std::memory_order_relaxed); }
 
 void kill_other_threads() noexcept {
-  for (Thread& t : threads)
-    if (&t != leader && t.in_use.load() && t.pid.load() > 0) raw_syscall(SYS_kill, t.pid.load(), 9);
+  for (int i = 0; i < thread_records(); ++i) {
+    const Thread& t = threads[i];
+    const int pid = &t != leader && t.in_use.load() ? t.pid.load() : 0;  // one look: by a second it may be 0, which is the whole group
+    if (pid > 0) raw_syscall(SYS_kill, pid, SIGKILL);
+  }
 }
 
 void stop_other_threads() noexcept {

@@ -166,14 +166,17 @@ long put(Record& r) noexcept {
   }
   const bool replaces = !(r.flags & MAP_FIXED_NOREPLACE);
   if (!replaces && (meets(r.low, r.high) || is_occupied(r.low, r.high))) return -EEXIST;
-  if (const long mapped = make(r); failed(mapped)) return mapped;
+  Record* const place = unused();
+  if (const long mapped = place ? make(r) : -ENOMEM; failed(mapped)) {
+    if (!replaces && in_region(r.low)) give_pages(r.low, r.high - r.low);
+    return mapped;
+  }
+  place->high = 1;  // in use from here on, and meets none
   if (r.flags & kFixed) {  // replaced everywhere next: others may have left there what is nobody's any more
     cut_records(r.low, r.high);
     forget_left(r.low, r.high);
     forget_shared_range(r.low, r.high);
   }
-  Record* const place = unused();
-  if (!place) return raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low)), -ENOMEM;
   r.owner = r.flags & kFixed ? nullptr : self;
   r.made = address_spaces.load();
   *place = r;

@@ -77,6 +77,13 @@ void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) 
   return reinterpret_cast<void*>(low);
 }
 
+/// Of the region.
+void* protect_taken(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  if (!failed(protect_fresh(low, bytes, protection))) return reinterpret_cast<void*>(low);
+  give_pages(low, bytes);
+  return fail_map(ENOMEM);
+}
+
 void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
   const bool is_written = (protection & PROT_WRITE) && !(flags & MAP_NORESERVE);
   const std::uintptr_t low = take_pages(bytes, is_written ? FirstTouch::soon : FirstTouch::unknown);
@@ -84,11 +91,7 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
     const std::uintptr_t place = bytes < kArenaBytes / 2 ? 0 : take_file_place(bytes);
     return place ? replace_everywhere(place, page_ceil(bytes), protection) : fail_map(ENOMEM);
   }
-  if (const long wrong = protect_fresh(low, page_ceil(bytes), protection); failed(wrong)) {
-    give_pages(low, bytes);
-    return fail_map(ENOMEM);
-  }
-  return reinterpret_cast<void*>(low);
+  return protect_taken(low, page_ceil(bytes), protection);
 }
 
 struct Unmapping {
@@ -241,6 +244,7 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
     if (!replaces && (is_shared(at) || is_foreign(at, bytes))) return fail_map(EEXIST);
     if (!is_shared(at)) return replace_everywhere(at, bytes, protection);
   }
+  if (fixed && !replaces && in_region(at)) return take_pages_at(at, bytes) ? protect_taken(at, bytes, protection) : fail_map(EEXIST);
   if (replaces && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
   if (replaces && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
   const long mapped = fixed ? map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE) : map_low(bytes);

@@ -166,11 +166,11 @@ void pass_signals_on() noexcept {
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
     siginfo_t info{};
     const long taken = take_signal(&at_once, awaited, &info, end);
+    if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
     if (taken == kPoke && info.si_code == SI_TIMER) timer_has_expired(info);
-    answer_leader_call();
+    answer_leader_call();  // with nothing in hand: who asks for what is pending may be who awaited it just before
     end_taking_in();
     if (taken == -EAGAIN) return;
-    if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
   }
 }
 

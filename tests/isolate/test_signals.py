@@ -79,6 +79,10 @@ def test_a_thread_looks_whether_a_signal_has_come(program, same_both_ways):
     assert same_both_ways([program("polled_signals")]).out == "seen: 200 of 200\n"
 
 
+def test_a_thread_looks_while_the_signal_is_on_its_way(program, same_both_ways):
+    assert same_both_ways([program("held_look")]).out == "seen: 10 of 10\n"
+
+
 def test_main_blocks_what_ends_the_program(program, same_both_ways):
     assert same_both_ways([program("blocked_by_main")], times=2).status == -15
 
@@ -90,6 +94,11 @@ def test_signals_that_come_at_once(program, same_both_ways):
 
 def test_queued_signals_of_two_kinds_at_once(program, same_both_ways):
     assert same_both_ways([program("two_kinds")]).out == "wrong: 0\n"
+
+
+def test_handlers_with_a_stack_of_their_own(program, same_both_ways):
+    """Also one that waits for the end of a call: what it interrupts may have no room for it."""
+    assert same_both_ways([program("own_stacks")]).out == "elsewhere: 0, wrong: 0\n" * 2
 
 
 def test_signals_let_in_by_a_call(program, same_both_ways):

@@ -69,6 +69,11 @@ def test_a_crash_names_its_thread_and_keeps_its_status(program, same_both_ways, 
     assert "thread " in done.said[0] and ENDS_BY_SIGNAL[way] in done.said[0]
 
 
+def test_a_thread_that_ends_while_main_does(program, same_both_ways):
+    """Main killed its whole process group, itself among it, where the thread went between two of its steps."""
+    assert same_both_ways([program("stepped_ends")]).out == "as asked: 40 of 40\n"
+
+
 @pytest.mark.parametrize("who", ["thread", "main"])
 def test_handlers_for_crashes(program, same_both_ways, who):
     assert same_both_ways([program("crash_handlers"), who]).out.endswith("told\n")
@@ -221,6 +226,12 @@ def test_mappings_of_files_that_change(program, same_both_ways):
 def test_mappings_at_addresses_of_the_programs_choosing(program, same_both_ways, tmp_path):
     """Another thread saw the file that was there before, or zeros; memory was mapped over."""
     assert same_both_ways([program("chosen"), tmp_path]).status == 0
+
+
+def test_a_mapping_that_there_is_no_room_for_takes_nothing_away(program, isolated):
+    """The thread ended by SIGSEGV where it was given that memory next."""
+    done = isolated([program("no_room")])
+    assert (done.status, done.out) == (0, "refused: 1 1\nagain: 1 x\n")
 
 
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):

@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "subreaper.h"
+
 static void* says(void* wanted) { return prctl(PR_SET_CHILD_SUBREAPER, (long)wanted), NULL; }
 static void* asks(void* answer) { return prctl(PR_GET_CHILD_SUBREAPER, answer), NULL; }
 static void* asks_nowhere(void* error) { return *(int*)error = prctl(PR_GET_CHILD_SUBREAPER, (int*)8) ? errno : 0, NULL; }
@@ -56,6 +58,7 @@ int main(void) {
     says((void*)0L);
     kill(child, SIGKILL), waitpid(child, NULL, 0);
   }
+  wait_until_it_takes_in_none();
   tell();
   int here = 0, there = 0;
   asks_nowhere(&here), in_thread(asks_nowhere, &there);

@@ -2,6 +2,7 @@
 // there, what comes later lies elsewhere, and nothing is replaced that was not to be.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,20 @@ static void is_kept(char* there, int flags) {
   printf("%d %d %c\n", got == MAP_FAILED, errno == EEXIST, *there);
 }
 
+/// A file that may not be written has no such mapping; that takes nothing.
+static void where_memory_was(char* there) {
+  char name[200];
+  snprintf(name, sizeof name, "%s/0", folder);
+  errno = 0;
+  const void* const refused = mmap(there, kPage, kWrite, MAP_SHARED | kKeep, open(name, O_RDONLY), 0);
+  printf("%d %d\n", refused == MAP_FAILED, errno == EACCES);
+  char* const file = mmap(there, kPage, kRead, MAP_SHARED | kKeep, file_of('b'), 0);
+  char* const zeros = mmap(there + kPage, kPage, kWrite, kMemory | kKeep, -1, 0);
+  if (zeros != MAP_FAILED) *zeros += 'c';
+  have_looked_at(file == there ? file : "-", zeros == there + kPage ? zeros : "-", NULL);
+  printf("\n");
+}
+
 int main(int count, char** arguments) {
   static char data[2 * kPage];
   pthread_t thread;
@@ -92,7 +107,7 @@ int main(int count, char** arguments) {
   is_kept(memory, MAP_SHARED), is_kept(data + kPage - (unsigned long)data % kPage, MAP_SHARED);
   is_kept(mmap(NULL, kBytes, kWrite, MAP_SHARED, file_of('a'), 0), kMemory);
   munmap(memory, kBytes);
-  printf("%d\n", mmap(memory, kPage, kRead, MAP_SHARED | kKeep, file_of('b'), 0) == memory);
+  where_memory_was(memory);
   have_looked_at(NULL, NULL, NULL);
   pthread_join(thread, NULL);
   return 0;

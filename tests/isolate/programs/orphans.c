@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "subreaper.h"
+
 extern char** environ;
 static int ends[2];
 static volatile sig_atomic_t told;
@@ -74,7 +76,7 @@ int main(void) {
       printf("%d, status %d\n", got == pid, WEXITSTATUS(status));
     }
   }
-  usleep(20000);
+  wait_until_it_takes_in_none();
   leave_daemon();
   printf("none left: %d, told: %d\n", wait(NULL) < 0 && errno == ECHILD, told > 0);
 }
