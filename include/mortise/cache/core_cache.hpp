@@ -299,8 +299,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       if (is_closed_ || table_[set.number].load(Order::acquire) != own) return false;
       show(set.number, closed(), Order::release);
       const bool alone = !area_.is_kernels || os::rseq_restart_all();  // first: where that is refused, each miss would leave slots behind
-      auto** const slots = alone ? reinterpret_cast<std::byte**>(this->below.meta(Set::kLongSlots[c] * sizeof(std::byte*))) : nullptr;
-      if ((set.is_long[c] = slots)) set.rack.move(c, slots);
+      std::byte* const slots = alone ? this->below.meta(Set::part(Set::kLongSlots[c], share_) * sizeof(std::byte*)) : nullptr;
+      if ((set.is_long[c] = slots)) set.rack.move(c, reinterpret_cast<std::byte**>(slots));
       show(set.number, own, Order::release);
       return set.is_long[c];
     }

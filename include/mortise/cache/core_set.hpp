@@ -45,7 +45,12 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
   static constexpr unsigned batch_of(unsigned limit) noexcept { return limit / 2 < kBatchMax ? limit / 2 : kBatchMax; }
   /// Whether what a class swings matters: one whose magazine may never hold more does not count it.
   static constexpr bool swings(unsigned c) noexcept { return kSlots[c] < kLongSlots[c]; }
-  /// What a magazine of class `c` may hold at first. Of `share` cores each has its part of what a class may hold.
+  /// Of what a class may hold each of `share` cores has its part.
+  static unsigned part(unsigned n, unsigned share) noexcept {
+    const unsigned some = share == 1 ? n : n / share;
+    return some < kMagazineLeast ? kMagazineLeast : some;
+  }
+  /// What a magazine of class `c` may hold at first.
   static unsigned first_limit(unsigned c, unsigned share) noexcept {
     const unsigned own = part(kSlots[c], share);
     return own < kFirstLimit ? own : kFirstLimit;
@@ -71,10 +76,6 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
     wish = part(wish < kLongSlots[c] ? wish : kLongSlots[c], share);
     if (wish <= own) return own;
     return wish > now && room_bytes<Classes>(rack) >= kRoomBytesMax / share ? (now > own ? now : own) : wish;
-  }
-  static unsigned part(unsigned n, unsigned share) noexcept {
-    const unsigned some = share == 1 ? n : n / share;
-    return some < kMagazineLeast ? kMagazineLeast : some;
   }
 };
 
