@@ -4,8 +4,8 @@
 //                __╱  ╲____╱  ╲____╱  ╲__
 //
 //                        ╱╲
-//                   ╱╲__╱  ╲                there and back twice as far as what the magazine holds and more: returning, it builds
-//                __╱        ╲____           what it then takes down
+//                   ╱╲__╱  ╲                there and back, each by half of what the magazine may hold and more: returning, the
+//                __╱        ╲____           program builds what it then takes down
 #pragma once
 
 #include <cstdint>
