@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -108,10 +111,11 @@ template <class Cached> CacheUsage cached(Cached& h) {
   return all;
 }
 
-/// Takes `n` blocks and frees them; how many stay in the cache.
-unsigned swing(H& h, H::Thread& t, unsigned n, std::size_t size = 16_KiB) {
+/// Takes `n` blocks and frees them, in order or in none; how many stay in the cache.
+unsigned swing(H& h, H::Thread& t, unsigned n, std::size_t size = 16_KiB, bool in_order = true) {
   std::vector<Block> blocks(n);
   for (Block& b : blocks) b = h.allocate(t, {.size = size});
+  if (!in_order) std::shuffle(blocks.begin(), blocks.end(), std::minstd_rand(n));
   for (const Block b : blocks) h.release(t, b);
   return static_cast<unsigned>(cached(h).blocks);
 }
@@ -159,6 +163,20 @@ TEST_F(CoreCacheTest, KeepsSixtyFourTimesAsMuchAtMost) {
     for (int i = 0; i < 30; ++i) EXPECT_LE(swing(h, t, 1000, 32_KiB), kMost);
     h.trim(t);
     for (int i = 0; i < 30; ++i) EXPECT_LE(swing(h, t, 20'000, 512), 64 * 64_KiB / 512);
+    h.audit();
+  });
+}
+
+/// Their addresses would come again in no order, and what is built of them would lie about: the way through the spans sorts them.
+TEST_F(CoreCacheTest, DoesNotHoldWhatIsTakenDownInNoOrder) {
+  Stage<H> stage;
+  stage.as(0, [&](H& h, auto& t) {
+    const std::initializer_list<unsigned> lengths = {3000, 500, 20'000, 700, 9000, 15'000, 400};
+    for (const unsigned n : lengths) EXPECT_LE(swing(h, t, n, 48, false), 20'000 / 24);
+    for (const unsigned n : lengths) swing(h, t, n, 48);
+    EXPECT_GE(swing(h, t, 20'000, 48), 20'000u);
+    for (const unsigned n : {40'000u, 700u}) swing(h, t, n, 48, false);
+    EXPECT_LE(swing(h, t, 20'000, 48, false), 40'000 / 24) << "once misses show that it lies in order no longer";
     h.audit();
   });
 }

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace mortise::test {
 namespace {
@@ -17,6 +20,12 @@ void go(Swing& s, int blocks, int way, int miss = kMiss) {
 }
 void swing(Swing& s, int blocks, int times = 1, int miss = kMiss) {
   while (times--) go(s, blocks, 1, miss), go(s, blocks, -1, miss);
+}
+/// A batch of neighbours goes home, or one of blocks far apart.
+void go_home(Swing& s, bool in_order, int times = 1) {
+  std::vector<std::byte*> batch;
+  for (std::uintptr_t i = 1; i <= 127; ++i) batch.push_back(reinterpret_cast<std::byte*>(in_order ? i * 48 : i << 20));
+  while (times--) s.note_order(batch.data(), static_cast<unsigned>(batch.size()));
 }
 unsigned wish(const Swing& s) { return std::max(s.share(kFew), s.steady(kLimit)); }
 
@@ -83,6 +92,7 @@ TEST(Swing, IsSteadyNoMoreWhereNoneIsLikeTheLast) {
 
 TEST(Swing, HoldsAllOfOneThatReturned) {
   Swing s{};
+  go_home(s, true);
   go(s, 900, 1);
   EXPECT_EQ(s.returning(kLimit, kFew), 0u) << "it may be all that the program ever takes";
   go(s, 600, -1);
@@ -94,12 +104,52 @@ TEST(Swing, HoldsAllOfOneThatReturned) {
   go(s, 30, 1), go(s, 30, -1), s.count(kMiss);
   EXPECT_EQ(s.returning(1520, kFew), 1520u) << "what it has learnt stays";
   s.forget();
+  go_home(s, true);
   EXPECT_EQ(s.returning(kLimit, kFew), 0u);
+}
+
+TEST(Swing, HoldsNothingOfOneThatReturnedInNoOrder) {
+  Swing s{};
+  const auto returning = [&] {
+    for (int i = 0; i < 2; ++i) go(s, 900, 1), go(s, 900, -1);
+    s.count(kMiss);
+    return s.returning(kLimit, kFew) != 0;
+  };
+  EXPECT_FALSE(returning()) << "nobody has looked";
+  go_home(s, false, 100);
+  EXPECT_FALSE(returning());
+  go_home(s, true, 4);
+  EXPECT_FALSE(returning()) << "some batches lie in order by accident";
+  go_home(s, true, 20);
+  EXPECT_TRUE(returning());
+  go_home(s, false, 4);
+  EXPECT_TRUE(returning());
+  go_home(s, false, 20);
+  EXPECT_FALSE(returning()) << "what it held goes home";
+  s.forget();
+  go_home(s, true);
+  EXPECT_TRUE(returning()) << "starts anew";
+}
+
+TEST(Swing, AShortBatchHasAnOrderToo) {
+  std::byte* const near[3] = {reinterpret_cast<std::byte*>(48), reinterpret_cast<std::byte*>(96), reinterpret_cast<std::byte*>(1 << 20)};
+  const auto returning = [&](unsigned first, unsigned n) {
+    Swing s{};
+    s.note_order(near + first, n);
+    for (int i = 0; i < 2; ++i) go(s, 900, 1), go(s, 900, -1);
+    return s.returning(kLimit, kFew) != 0;
+  };
+  EXPECT_FALSE(returning(0, 0));
+  EXPECT_FALSE(returning(0, 1)) << "a block alone has none";
+  EXPECT_TRUE(returning(0, 2));
+  EXPECT_FALSE(returning(1, 2));
+  EXPECT_TRUE(returning(0, 3));
 }
 
 TEST(Swing, ReturnsOnlyWhereBothWaysAreLong) {
   const auto returning = [](int there, int back, unsigned limit) {
     Swing s{};
+    go_home(s, true);
     for (int i = 0; i < 50; ++i) go(s, there, 1), go(s, back, -1);
     return s.returning(limit, kFew) != 0;
   };
@@ -113,6 +163,7 @@ TEST(Swing, ReturnsOnlyWhereBothWaysAreLong) {
 /// It takes or frees a block as it happens, and misses by batches: with the magazine that holds this much it hardly ever misses.
 TEST(Swing, HoldsLittleForAProgramThatWalksAtRandom) {
   Swing s{};
+  go_home(s, true);
   unsigned limit = kFew, in = limit / 2;
   std::uint64_t random = 1;
   for (int i = 0; i < 4'000'000; ++i) {

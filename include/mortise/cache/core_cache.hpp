@@ -9,7 +9,7 @@
 // when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
 // may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches. If it
 // goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp), while the set has room; of
-// small blocks, also if swings differ. The magazine then gets more slots (cache/core_set.hpp).
+// small blocks that go home in order, also if swings differ. The magazine then gets more slots (cache/core_set.hpp).
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -263,7 +263,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       unsigned n = Rack::take(area_, table(), c, batch, foreign && limit <= kBatchMax ? limit : Set::batch_of(limit));
       batch[n++] = b.ptr;
       this->below.release_batch(t, c, batch, n);
-      note_swing(c, -static_cast<std::int32_t>(n));
+      note_swing(c, -static_cast<std::int32_t>(n), batch);
     }
 
     [[gnu::noinline]] void spill_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept {
@@ -272,7 +272,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       n -= Rack::give(area_, table(), c, in, n);
       if (!n) return;
       this->below.release_batch(t, c, in, n);
-      note_swing(c, -static_cast<std::int32_t>(n));
+      note_swing(c, -static_cast<std::int32_t>(n), in);
       if (!foreign) return;
       std::byte* batch[kBatchMax];  // what waits for another colour goes with it
       if (const unsigned more = Rack::take(area_, table(), c, batch, limit)) this->below.release_batch(t, c, batch, more);
@@ -304,9 +304,9 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       show(set.number, own, Order::release);
       return set.is_long[c];
     }
-    void note_swing(unsigned c, std::int32_t moved) noexcept {  // so many came from below; less than 0: went there
+    void note_swing(unsigned c, std::int32_t moved, std::byte* const* home = nullptr) noexcept {
       if (!Set::swings(c)) return;
-      if (std::byte* const set = own_set()) at(set).swing[c].count(moved);
+      if (std::byte* const set = own_set()) at(set).note_swing(c, moved, home);
     }
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
     std::byte* own_set() noexcept {

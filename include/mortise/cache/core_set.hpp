@@ -55,6 +55,11 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
     const unsigned own = part(kSlots[c], share);
     return own < kFirstLimit ? own : kFirstLimit;
   }
+  /// So many came from below; less than 0: went there, from `home` on.
+  void note_swing(unsigned c, std::int32_t moved, std::byte* const* home) noexcept {
+    swing[c].count(moved);
+    if (moved < 0 && is_small(c)) swing[c].note_order(home, static_cast<unsigned>(-moved));
+  }
   /// What one whose limit is `now` may hold next: twice as much, up to what its class may hold and `most`.
   unsigned wider(unsigned c, unsigned now, unsigned share, unsigned most) noexcept {
     const unsigned wish = now ? 2 * now : first_limit(c, share), may = may_hold(c, now, share);
@@ -66,12 +71,13 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
 
   /// Blocks so small that a magazine's first slots hold less of them than a class may keep cost more on their way home and back than they
   /// take while they wait.
+  static constexpr bool is_small(unsigned c) noexcept { return kSlots[c] == os::kMagazineSlots; }
+
   unsigned may_hold(unsigned c, unsigned now, unsigned share) noexcept {
     const unsigned own = part(kSlots[c], share);
     if (!swings(c)) return own;
-    const bool is_small = kSlots[c] == os::kMagazineSlots;
     unsigned wish = swing[c].share(os::kMagazineSlots);
-    const unsigned steady = swing[c].steady(now), returning = is_small ? swing[c].returning(now, os::kMagazineSlots) : 0;
+    const unsigned steady = swing[c].steady(now), returning = is_small(c) ? swing[c].returning(now, os::kMagazineSlots) : 0;
     for (const unsigned all : {steady, returning}) wish = all > wish ? all : wish;
     wish = part(wish < kLongSlots[c] ? wish : kLongSlots[c], share);
     if (wish <= own) return own;

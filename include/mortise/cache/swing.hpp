@@ -4,12 +4,14 @@
 //                __╱  ╲____╱  ╲____╱  ╲__
 //
 //                        ╱╲
-//                   ╱╲__╱  ╲                there and back, each by half of what the magazine may hold and more: returning, the
-//                __╱        ╲____           program builds what it then takes down
+//                   ╱╲__╱  ╲                there and back, each by half of what the magazine may hold and more, in the order of their
+//                __╱        ╲____           addresses: returning, the program builds what it then takes down
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "mortise/core/core.hpp"
 #include "mortise/sync/atomics.hpp"
 
 namespace mortise {
@@ -34,6 +36,17 @@ class Swing {
     if (magnitude(now) < kMost) now += moved;
     now_.store(now, Order::relaxed);
   }
+  /// Looks at some of `n` blocks that go home together: whether one and the next lie close together, as they do where a program takes down
+  /// in the order in which it built.
+  void note_order(std::byte* const* home, unsigned n) noexcept {
+    if (n < 2) return;
+    const unsigned looks = n - 1 < kLooks ? n - 1 : kLooks, step = (n - 1) / looks;
+    unsigned close = 0;
+    for (unsigned i = 0; i < looks; ++i) close += is_close(home[i * step], home[i * step + 1]);
+    const bool in_order = 2 * close >= looks;
+    const std::int32_t order = order_.load(Order::relaxed);
+    if (in_order ? order < kSure : order > -kSure) order_.store(in_order ? order + 1 : order - 1, Order::relaxed);
+  }
   /// How many blocks a magazine may hold for the longer of this swing and the last, up to `few`; 0 if it is short.
   unsigned share(unsigned few) const noexcept {
     const unsigned part = longer() / kShare;
@@ -43,8 +56,10 @@ class Swing {
   unsigned steady(unsigned limit) const noexcept { return alike_.load(Order::relaxed) < kSteady ? 0 : longer() + limit; }
   /// How many to hold the longest swing that returned: as much went the other way next, each time `least` and half of what the magazine
   /// could hold. A quarter is for the next one to be longer by. A program that takes and frees as it happens has no such swings: each
-  /// further miss in the same direction is half as likely.
+  /// further miss in the same direction is half as likely. 0 while blocks go home in no order: what they are taken for next would lie
+  /// about, where the way through the spans sorts them.
   unsigned returning(unsigned limit, unsigned least) noexcept {
+    if (order_.load(Order::relaxed) <= 0) return 0;
     const unsigned before = magnitude(before_.load(Order::relaxed)), earlier = magnitude(earlier_.load(Order::relaxed));
     const unsigned both = before < earlier ? before : earlier;
     unsigned most = returning_.load(Order::relaxed);
@@ -60,10 +75,18 @@ class Swing {
     earlier_.store(0, Order::relaxed);
     alike_.store(0, Order::relaxed);
     returning_.store(0, Order::relaxed);
+    order_.store(0, Order::relaxed);
   }
 
  private:
   static constexpr unsigned kLeast = 4, kTolerance = 8, kTrust = 4 * kSteady;
+  static constexpr unsigned kLooks = 16;
+  static constexpr std::int32_t kSure = 8;
+  static constexpr std::uintptr_t kCloseBytes = 64_KiB;
+
+  static bool is_close(const std::byte* a, const std::byte* b) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(a) ^ reinterpret_cast<std::uintptr_t>(b)) < kCloseBytes;
+  }
 
   unsigned longer() const noexcept {
     const unsigned now = magnitude(now_.load(Order::relaxed)), before = magnitude(before_.load(Order::relaxed));
@@ -79,6 +102,7 @@ class Swing {
   }
 
   Atomic<std::int32_t> now_, before_, earlier_;
+  Atomic<std::int32_t> order_;  ///< of late more batches went home in order, or (below 0) in none
   Atomic<std::uint32_t> alike_, returning_;
 };
 
