@@ -37,7 +37,7 @@ namespace mortise {
 /// `Purge`: when the pages of free spans go back to the system.
 /// `Huge`: which part of the heap asks for huge pages.
 /// `Sync`: the one lock of all spans.
-template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After<16_MiB>, Lock Sync = FutexLock> struct SpanCache {
+template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After<8_MiB>, Lock Sync = FutexLock> struct SpanCache {
   static constexpr const char* kName = "SpanCache";
   static constexpr const char* kWhat = "free spans, merged, reused best fit, purged when idle; serves large blocks";
   static constexpr const char* kNeeds = "PageIndex directly below";
