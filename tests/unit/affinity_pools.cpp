@@ -110,13 +110,13 @@ TEST(AffinityPools, LargeOnesAskForHugePagesUntilSomeOfThemGoBack) {
     std::vector<Block> all;
     for (std::size_t i = 0; i < 24_MiB / 128; ++i) all.push_back(ask(h, t, one, 128));
     EXPECT_EQ(advice_at(all.front().ptr), "");
-    EXPECT_EQ(advice_at(all[15_MiB / 128].ptr), "");
-    EXPECT_EQ(advice_at(all[17_MiB / 128].ptr), "hg");
+    EXPECT_EQ(advice_at(all[7_MiB / 128].ptr), "");
+    EXPECT_EQ(advice_at(all[9_MiB / 128].ptr), "hg");
     EXPECT_EQ(advice_at(all.back().ptr), "hg");
     for (std::size_t i = 20_MiB / 128; i < all.size(); ++i)
       if (i % 4096) h.release(t, all[i]);
     h.trim(t);
-    EXPECT_EQ(advice_at(all[17_MiB / 128].ptr), "hg") << "nothing of this one went back";
+    EXPECT_EQ(advice_at(all[9_MiB / 128].ptr), "hg") << "nothing of this one went back";
     EXPECT_EQ(advice_at(all[22_MiB / 128].ptr), "nh");
     h.set_huge_pages(HugePages::never);
     while (all.size() < 32_MiB / 128) all.push_back(ask(h, t, one, 128));

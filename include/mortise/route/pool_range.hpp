@@ -175,7 +175,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   static constexpr std::uint32_t kChunks = kReach / kChunk;
   static constexpr std::uint16_t kHole = 0xffff, kForeign = 0xfffe;
   static constexpr std::uint32_t kKept = 64;  ///< so many free ones before new extents give way to them
-  static constexpr std::uint32_t kHugeFrom = 16_MiB / kChunk;
+  static constexpr std::uint32_t kHugeFrom = 8_MiB / kChunk;
 
   void add_dirty(std::size_t n) noexcept { dirty_bytes_.store(dirty_bytes() + n, Order::relaxed); }
   void pop_free() noexcept {
