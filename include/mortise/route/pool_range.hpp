@@ -8,7 +8,7 @@
 //
 // Nothing is reserved, so limits on address space count what is used. The range lies where no heap's window does (os/window.hpp).
 // Free segments are handed out again one by one once there are some; their pages go back to the system when they stay free.
-// Chunks beyond the first 16 MiB ask for huge pages, until segments of theirs go back: pools then are large enough for a step of
+// Chunks beyond the first 8 MiB ask for huge pages, until segments of theirs go back: pools then are large enough for a step of
 // 2 MiB to be a small part, and for first touches and TLB misses to matter.
 #pragma once
 
