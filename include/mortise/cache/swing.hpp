@@ -80,9 +80,9 @@ class Swing {
 
  private:
   static constexpr unsigned kLeast = 4, kTolerance = 8, kTrust = 4 * kSteady;
-  static constexpr unsigned kLooks = 16;
-  static constexpr std::int32_t kSure = 8;
-  static constexpr std::uintptr_t kCloseBytes = 64_KiB;
+  static constexpr unsigned kLooks = 16;                 ///< at a batch; more say no more
+  static constexpr std::int32_t kSure = 8;               ///< as many batches of the other kind change its mind
+  static constexpr std::uintptr_t kCloseBytes = 64_KiB;  ///< of one span, mostly
 
   static bool is_close(const std::byte* a, const std::byte* b) noexcept {
     return (reinterpret_cast<std::uintptr_t>(a) ^ reinterpret_cast<std::uintptr_t>(b)) < kCloseBytes;
