@@ -1,9 +1,9 @@
 // Whether it pays to look up the callers of one size class: it does while what they are given stays, and is of several groups.
 //
 //   unasked ── the 33rd miss of the heap below ──► open
-//   open ── every 32768, 65536, ... objects ── less than an eighth of them stayed, or a 16th of the latest? ──┬► closed
-//     ▲                                       or the class took less than 128 KiB since it was opened?       │
-//     │                                       or one group has 63/64 of that memory, and 15/16 of the objects? ┘
+//   open ── at 256 KiB, 512 KiB, ... of objects ── one group has 63/64 of what they took, and 15/16 of them? ─┬► closed
+//     ▲            from 1 MiB on ── less than an eighth of them stayed, or a 16th of the latest?             │
+//     │                             or the class took less than 128 KiB since it was opened? ────────────────┘
 //     ├──── of the samples since then, 8 (then 16, 32, ...) and one in eight were of others ────── closed
 //     └──── or there were 256 of them (then 512, ...) ─────────────────────────────────────────────┘
 //
@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "affinity/seam.hpp"
+#include "mortise/core/units.hpp"
 
 namespace mortise::affinity {
 
@@ -44,7 +45,11 @@ struct Growth {
     return all >= kLittle && std::uint64_t{all} * kStays >= handed &&
            std::uint64_t{all - before.all} * kStaysOfLatest >= handed - before.handed;
   }
-  bool pays(const Growth& before) const noexcept { return stays(before) && !is_of_leader(); }
+  /// That one group has it all shows early; that little stays, not before an eighth of the objects would be 128 KiB.
+  bool pays(const Growth& before) const noexcept {
+    const bool is_early = handed < kLittle * kStays;
+    return is_of_leader() ? is_early && all < kLittle : is_early || stays(before);
+  }
 };
 
 /// Of one size class. All zero is open, or not asked yet. Not synchronised.
@@ -54,7 +59,7 @@ struct ClassUse {
   static constexpr std::uint64_t kSegmentsOfTrial = 4;
   static constexpr unsigned kTrialsMax = 8;
   static constexpr std::uint32_t kSamplesOfOthers = 32, kNeededMax = 1u << 24;
-  static constexpr std::uint64_t kFirstLook = 8 * kLeaseFirst;
+  static constexpr std::uint64_t kFirstLookBytes = 256_KiB;  ///< of objects: about what lies in pools for nothing when the class is closed
 
   std::uint64_t objects;     ///< looked up since the class was opened: leases that are used up
   std::uint64_t undivided_objects;  ///< those of them that are of no group
@@ -72,10 +77,11 @@ struct ClassUse {
 
   static constexpr std::uint64_t segments_of(std::uint64_t objects, std::size_t stride) noexcept { return objects * stride / 4096; }
   /// Whether a group's objects come and go, as far as its pool tells: it was asked for several segments, more after each of the group's
-  /// former `trials`, and took one, or less than an eighth of them and few.
-  static constexpr bool comes_and_goes(std::uint64_t objects, std::uint32_t grown, std::size_t stride, unsigned trials) noexcept {
-    const std::uint64_t handed = segments_of(objects, stride);
-    return handed >= kSegmentsOfTrial << 2 * trials && grown < Growth::kLittle && grown <= 1 + handed / Growth::kStays;
+  /// former `trials`, and took one, or less than an eighth of them and few. Its first objects may lie in the `had` segments that it took
+  /// before the class was closed, and tell nothing.
+  static constexpr bool comes_and_goes(std::uint64_t objects, std::uint32_t grown, std::uint32_t had, std::size_t stride, unsigned trials) noexcept {
+    const std::uint64_t handed = segments_of(objects, stride), beyond = handed > had ? handed - had : 0;
+    return beyond >= kSegmentsOfTrial << 2 * trials && grown < Growth::kLittle && grown <= 1 + beyond / Growth::kStays;
   }
   /// How many objects a head may look up at first: what a trial takes.
   static constexpr std::uint32_t lease_of_trial(std::size_t stride) noexcept {
@@ -91,14 +97,22 @@ struct ClassUse {
     rest_grown = 0;
     return true;
   }
-  /// How many objects a head may look up next.
+  /// What the pool of the class took was a group's, which has a pool of its own again; `looked_up` objects were its own before.
+  void forget_rest(std::uint64_t looked_up) noexcept {
+    objects -= undivided_objects + looked_up;
+    undivided_objects = 0;
+    undivided = rest_seen = rest_grown = 0;
+    last = {};
+  }
+  /// How many objects a head may look up next: a quarter of all, and not far beyond the next look.
   std::uint32_t lease() const noexcept {
-    const std::uint64_t quarter = objects / 4;
-    return static_cast<std::uint32_t>(quarter < kLeaseFirst ? kLeaseFirst : quarter < kLeaseMax ? quarter : kLeaseMax);
+    const std::uint64_t quarter = objects / 4, left = next_look > objects ? next_look - objects : kLeaseFirst;
+    const std::uint64_t most = left < kLeaseMax ? left : kLeaseMax, lease = quarter < kLeaseFirst ? kLeaseFirst : quarter;
+    return static_cast<std::uint32_t>(lease < most ? lease : most);
   }
   /// Whether it is time to look whether it pays.
-  bool is_due() noexcept {
-    if (!next_look) next_look = kFirstLook;
+  bool is_due(std::size_t stride) noexcept {
+    if (!next_look) next_look = kFirstLookBytes / stride;
     if (objects < next_look) return false;
     while (next_look <= objects) next_look *= 2;
     return true;

@@ -1,5 +1,6 @@
 // Whether looking up pays: what the Observer is told of pools that grow, and of leases that are used up.
 #include <bit>
+#include <utility>
 
 #include "affinity/observe/observer.hpp"
 
@@ -52,7 +53,7 @@ bool Observer::moves(Pool& pool, std::uint32_t leased) noexcept {
   if (pool.tag) {
     Node& r = root(pool.tag);
     if (r.pool != &pool || !r.has_own_pool || r.is_planned) return false;
-    if (!ClassUse::comes_and_goes(r.looked_up, r.grown, pool.stride(), r.trials)) return false;
+    if (!ClassUse::comes_and_goes(r.looked_up, r.grown, r.had, pool.stride(), r.trials)) return false;
     r.passes = true;
     r.trials += r.trials < ClassUse::kTrialsMax;
     fold_back(r.id);
@@ -61,15 +62,18 @@ bool Observer::moves(Pool& pool, std::uint32_t leased) noexcept {
   }
   if (!use.rest_stays(leased, pool.stride())) return false;
   const std::uint64_t before = counts_.staying;
+  std::uint64_t looked_up = 0;
   for (NodeId id = 1; id <= nodes_.last(); ++id) {
     Node& n = nodes_[id];
     if (n.root != id || n.size_class != pool.size_class || !n.passes || n.has_own_pool) continue;
     n.passes = false;
-    n.grown = 0, n.looked_up = 0;
+    n.grown = 0, looked_up += std::exchange(n.looked_up, 0);
     n.was_sampled ? divide_from_size_class(id) : start_again(n);
     ++counts_.staying;
   }
-  return counts_.staying != before;
+  if (counts_.staying == before) return false;
+  use.forget_rest(looked_up);
+  return true;
 }
 
 /// A group of whose objects nobody has looked at one is counted like a new one.
@@ -89,14 +93,14 @@ std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   counts_.leased += leased;
   use.objects += leased;
   (pool.tag ? root(pool.tag).looked_up : use.undivided_objects) += leased;
-  if (use.is_mixed || !use.is_due() || use.stays_open(growth_of(pool.size_class, pool.is_forwarding))) {
+  if (use.is_mixed || !use.is_due(pool.stride()) || use.stays_open(growth_of(pool.size_class, pool.is_forwarding))) {
     if (moves(pool, leased)) return 1;
     const std::uint32_t most = leased ? pool.tag ? ClassUse::kLeaseMax : ClassUse::kLeaseOfRest : ClassUse::lease_of_trial(pool.stride());
     return use.lease() < most ? use.lease() : most;
   }
   ++counts_.closed;
   for (NodeId id = 1; id <= nodes_.last(); ++id)
-    if (nodes_[id].size_class == pool.size_class) nodes_[id].grown = 0, nodes_[id].looked_up = 0;
+    if (Node& n = nodes_[id]; n.size_class == pool.size_class) n.had += std::exchange(n.grown, 0), n.looked_up = 0;
   return 0;
 }
 

@@ -59,6 +59,7 @@ struct Node {
   std::uint8_t trials;         ///< of the root: how often that was found
   Why why;
   std::uint32_t grown;         ///< of the root: segments that heads have taken since the class was opened
+  std::uint32_t had;           ///< of the root: those that they took before that
   std::uint64_t looked_up;     ///< of the root: objects since then
   std::uint32_t noted;         ///< objects in the table of early ones
   std::uint32_t freed;         ///< those of them whose place an object was given since

@@ -10,9 +10,10 @@ namespace {
 constexpr Growth kNothing{};
 
 TEST(ClassUse, PaysWhileObjectsOfSeveralGroupsStay) {
-  EXPECT_FALSE((Growth{.handed = 31, .handed_to_leader = 5, .all = 31, .most = 5, .leader = 1}.pays(kNothing)))
+  EXPECT_FALSE((Growth{.handed = 256, .handed_to_leader = 5, .all = 31, .most = 5, .leader = 1}.pays(kNothing)))
       << "less than 128 KiB: it all fits in a cache";
-  EXPECT_TRUE((Growth{.handed = 32, .handed_to_leader = 5, .all = 32, .most = 5, .leader = 1}.pays(kNothing)));
+  EXPECT_TRUE((Growth{.handed = 256, .handed_to_leader = 5, .all = 32, .most = 5, .leader = 1}.pays(kNothing)));
+  EXPECT_TRUE((Growth{.handed = 255, .handed_to_leader = 5, .all = 31, .most = 5, .leader = 1}.pays(kNothing))) << "too early to tell";
   EXPECT_TRUE((Growth{.handed = 800, .handed_to_leader = 90, .all = 100, .most = 50, .leader = 1}.pays(kNothing)));
   EXPECT_FALSE((Growth{.handed = 808, .handed_to_leader = 90, .all = 100, .most = 50, .leader = 1}.pays(kNothing)))
       << "more than seven eighths were released";
@@ -20,6 +21,8 @@ TEST(ClassUse, PaysWhileObjectsOfSeveralGroupsStay) {
 
 TEST(ClassUse, GroupThatHasAllOfTheMemoryIsLeftAloneOnlyWhereNobodyElseAsks) {
   EXPECT_FALSE((Growth{.handed = 640, .handed_to_leader = 600, .all = 640, .most = 630, .leader = 1}.pays(kNothing)));
+  EXPECT_FALSE((Growth{.handed = 64, .handed_to_leader = 64, .all = 32, .most = 32, .leader = 1}.pays(kNothing))) << "it shows early";
+  EXPECT_TRUE((Growth{.handed = 64, .handed_to_leader = 64, .all = 31, .most = 31, .leader = 1}.pays(kNothing)));
   EXPECT_TRUE((Growth{.handed = 640, .handed_to_leader = 640, .all = 640, .most = 629, .leader = 1}.pays(kNothing)))
       << "others' objects would lie among its own";
   EXPECT_TRUE((Growth{.handed = 640, .handed_to_leader = 599, .all = 640, .most = 640, .leader = 1}.pays(kNothing)))
@@ -42,8 +45,8 @@ TEST(ClassUse, IsAskedWhatStayedSinceTheLastLookAndWhoClosedIt) {
 
 TEST(ClassUse, GroupPassesWhoseObjectsTookNoMore) {
   constexpr std::size_t kStride = 64;
-  constexpr auto passes = [](std::uint64_t segments, std::uint32_t grown, unsigned trials) {
-    return ClassUse::comes_and_goes(segments * 4096 / kStride, grown, kStride, trials);
+  constexpr auto passes = [](std::uint64_t segments, std::uint32_t grown, unsigned trials, std::uint32_t had = 0) {
+    return ClassUse::comes_and_goes(segments * 4096 / kStride, grown, had, kStride, trials);
   };
   EXPECT_FALSE(passes(3, 1, 0)) << "nobody knows yet";
   EXPECT_TRUE(passes(4, 1, 0));
@@ -54,6 +57,9 @@ TEST(ClassUse, GroupPassesWhoseObjectsTookNoMore) {
   EXPECT_FALSE(passes(1000, 32, 0)) << "what stayed is worth its own pool, however much came and went";
   EXPECT_FALSE(passes(15, 1, 1)) << "it was found wanting before: it has to show more";
   EXPECT_TRUE(passes(16, 1, 1));
+  EXPECT_FALSE(passes(23, 1, 0, 20)) << "all of it may lie where its objects lay before the class was closed";
+  EXPECT_TRUE(passes(24, 1, 0, 20));
+  EXPECT_FALSE(passes(24, 2, 0, 20)) << "half of what did not find room there stayed";
   EXPECT_GE(ClassUse::segments_of(ClassUse::lease_of_trial(16), 16), ClassUse::kSegmentsOfTrial);
   EXPECT_GE(ClassUse::segments_of(ClassUse::lease_of_trial(1008), 1008), ClassUse::kSegmentsOfTrial);
 }
@@ -74,6 +80,15 @@ TEST(ClassUse, PoolOfWhatPassesIsLeftWhenWhatItIsAskedForStays) {
   EXPECT_TRUE(asked(64, 20));
 }
 
+TEST(ClassUse, WhatAGroupTookFromThePoolOfTheClassIsForgottenWhenItLeaves) {
+  ClassUse use{.objects = 5122, .undivided_objects = 4609, .next_look = 8192, .undivided = 37, .rest_seen = 37};
+  use.forget_rest(513);
+  EXPECT_EQ(use.objects, 0u);
+  EXPECT_EQ(use.undivided, 0u) << "or the group would never have all of the memory";
+  EXPECT_FALSE(use.rest_stays(64, 64)) << "nor what it took be compared with what it had taken";
+  EXPECT_EQ(use.next_look, 8192u);
+}
+
 TEST(ClassUse, SpansAreNewOnce) {
   SpansMet spans{};
   EXPECT_TRUE(spans.is_new(0x7f0000010000));
@@ -83,18 +98,27 @@ TEST(ClassUse, SpansAreNewOnce) {
 }
 
 TEST(ClassUse, IsLookedAtWheneverTheObjectsHaveDoubled) {
-  ClassUse use{};
-  unsigned looks = 0;
-  std::uint64_t leased = 0;
-  while (use.objects < std::uint64_t{1} << 24) {
-    const std::uint32_t n = use.lease();
-    ASSERT_GE(n, ClassUse::kLeaseFirst);
-    use.objects += n;
-    ++leased;
-    looks += use.is_due();
+  for (const std::size_t stride : {16, 48, 128}) {
+    ClassUse use{};
+    std::uint64_t leased = 0, first = 0;
+    unsigned looks = 0;
+    while (use.objects * stride < 400_MiB) {
+      use.objects += use.lease();
+      ++leased;
+      if (!use.is_due(stride)) continue;
+      ++looks;
+      if (!first) first = use.objects;
+    }
+    EXPECT_EQ(looks, stride == 128 ? 10u : 11u) << "256 KiB to 256 MiB of objects; of the largest the first lease is twice that";
+    EXPECT_LE(first * stride, 2 * ClassUse::kFirstLookBytes) << "no more than a lease behind";
+    EXPECT_LT(leased, 100u) << "leases grow with the objects";
   }
-  EXPECT_EQ(looks, 10u) << "2^15 to 2^24";
-  EXPECT_LT(leased, 100u) << "leases grow with the objects";
+}
+
+TEST(ClassUse, LeaseEndsWhereTheNextLookIs) {
+  ClassUse use{.objects = 8000};
+  ASSERT_FALSE(use.is_due(32)) << "256 KiB are 8192";
+  EXPECT_EQ(use.lease(), 192u);
 }
 
 TEST(ClassUse, OpensForOthersAndLaterOnlyForMoreOfThem) {
