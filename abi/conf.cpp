@@ -210,7 +210,7 @@ const char* take_sample(Text value) noexcept {
   if (!Profiles<Heap>) return "an allocator that samples: hslab_profiled";
   const bool is_share = value.length && value.at[value.length - 1] == '%';
   std::uint64_t bytes;
-  if (is_share || !parse_bytes(value, bytes) || !bytes) return "bytes such as 512K; 1: every allocation";
+  if (is_share || !parse_bytes(value, bytes) || !bytes || bytes > 1_TiB) return "bytes such as 512K, up to 1T; 1: every allocation";
   settings.sample_bytes = bytes;
   return nullptr;
 }

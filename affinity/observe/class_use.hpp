@@ -79,7 +79,8 @@ struct ClassUse {
   /// Whether a group's objects come and go, as far as its pool tells: it was asked for several segments, more after each of the group's
   /// former `trials`, and took one, or less than an eighth of them and few. Its first objects may lie in the `had` segments that it took
   /// before the class was closed, and tell nothing.
-  static constexpr bool comes_and_goes(std::uint64_t objects, std::uint32_t grown, std::uint32_t had, std::size_t stride, unsigned trials) noexcept {
+  static constexpr bool comes_and_goes(std::uint64_t objects, std::uint32_t grown, std::uint32_t had, std::size_t stride,
+                                       unsigned trials) noexcept {
     const std::uint64_t handed = segments_of(objects, stride), beyond = handed > had ? handed - had : 0;
     return beyond >= kSegmentsOfTrial << 2 * trials && grown < Growth::kLittle && grown <= 1 + beyond / Growth::kStays;
   }

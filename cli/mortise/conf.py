@@ -12,6 +12,7 @@ from mortise.errors import WrongUse, unknown
 PATH_BYTES_MAX = 200
 CPUS, NODES_MAX = 1024, 8
 LIBRARY_MAX = 9_999_999_999  # what the library reads of any of them
+SAMPLE_MAX = 1 << 40
 RANGES = {  # of the integers that do not begin at 0 or end earlier
     "purge_ms": (-1, LIBRARY_MAX),
     "affinity_objects": (1, 1_000_000),
@@ -56,6 +57,8 @@ def lacks(name: str, kind: str, value: str) -> str | None:
     if kind == "integer":
         low, high = RANGES.get(name, (0, LIBRARY_MAX))
         return None if is_integer(value, low, high) else f"a whole number from {low} to {high}"
+    if name == "sample_bytes" and is_bytes(value) and not is_bytes(value, SAMPLE_MAX):
+        return "bytes such as 512K, up to 1T"
     if kind in KINDS:
         takes, expected = KINDS[kind]
         return None if takes(value) else expected
@@ -76,9 +79,9 @@ def whole(digits: str) -> int:
     return int(digits.lstrip("0")[:30] or 0)
 
 
-def is_bytes(value: str) -> bool:
+def is_bytes(value: str, most: int = 2**64 - 1) -> bool:
     match = re.fullmatch(r"([0-9]+)([KMGT]?)", value)
-    return bool(match) and 0 < whole(match[1]) << 10 * " KMGT".index(match[2] or " ") < 2**64
+    return bool(match) and 0 < whole(match[1]) << 10 * " KMGT".index(match[2] or " ") <= most
 
 
 def is_limit(value: str) -> bool:

@@ -32,6 +32,11 @@ def test_another_word_for_a_command(cli):
         assert f"No such command '{word}'. Did you mean '{command}'?: 'mortise --help' shows" in cli.refused(2, word)
 
 
+@pytest.mark.parametrize("option", ("--ready", "--load", "--stop"))
+def test_a_command_for_a_server_that_is_empty(cli, option):
+    assert f"{option} ' ' is empty: expected a command, or no {option}" in cli.refused(2, "compare", option, " ", "--", "true")
+
+
 def test_names_that_could_have_been_meant_are_told_once():
     assert "known: Always, Never. " in str(unknown("policy", "x", ["Never", "Always", "Never"], "'mortise layers' shows them"))
 

@@ -90,7 +90,7 @@ def test_a_profile_says_the_same_when_it_is_read_again(tmp_path):
     assert written.total().inuse_objects == round(blocks), "the rounding of many stacks does not add up"
 
 
-@pytest.mark.parametrize("sample", ("abc", "0", "50%"))
+@pytest.mark.parametrize("sample", ("abc", "0", "50%", "1025G", "9223372036854775807"))
 def test_a_distance_between_samples_that_is_none(sample):
     done = mortise("--sample", sample, "--", "/bin/true")
     assert done.returncode == 2 and f"'{sample}' is no value of 'sample_bytes': expected bytes such as 512K" in done.stderr
@@ -223,6 +223,12 @@ def test_wrong_use_is_one_line(words, complaint):
     assert done.returncode in (2, 3) and complaint in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+def test_the_library_passes_over_a_distance_that_is_none():
+    """Or the sum of two of them would be none, and nothing be sampled that was asked for."""
+    done = run(["/bin/true"], "hslab_profiled", env={"MORTISE_CONF": "sample_bytes=9223372036854775807"}).ok()
+    assert "sample_bytes" in done.err and "it takes bytes such as 512K, up to 1T" in done.err
+
+
 def test_the_status_is_the_programs(tmp_path):
     seven = mortise("--", "/usr/bin/python3", "-c", "raise SystemExit(7)")
     assert seven.returncode == 7 and "live at the end" in seven.stdout
@@ -236,6 +242,7 @@ def test_a_program_of_which_nothing_was_sampled_says_so():
     none = mortise("--sample", "1T", "--", "/usr/bin/python3", "-c", "")
     assert none.returncode == 0 and none.stderr.startswith("mortise: nothing was sampled: ") and none.stderr.count("\n") == 1
     assert "nothing was sampled" not in mortise("--leaks", "--", "/usr/bin/python3", "-c", "").stderr
+    assert mortise("--leaks", "--", "/bin/true").stderr == "", "which asks for nothing: --leaks is no advice to who said it"
 
 
 def test_the_text_that_the_library_writes_is_read_as_well(files, tmp_path):

@@ -16,6 +16,12 @@ def _option(name: str, text: str, *more: str, **limits: Any) -> Any:
     return typer.Option(name, *more, help=text, **limits)
 
 
+def _command(param: typer.CallbackParam, value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise WrongUse(f"{param.opts[0]} '{value}' is empty: expected a command, or no {param.opts[0]}")
+    return value
+
+
 Program = Annotated[
     list[str] | None,
     typer.Argument(..., metavar="-- PROG [ARG]...", help="The program as you would start it; {tmp} is a fresh folder."),
@@ -66,9 +72,9 @@ SweepTexts = Annotated[
 FailIf = Annotated[list[str] | None, _option("--fail-if", "End with status 4 if for example 'hslab slower 3%'.")]
 Check = Annotated[str, _option("--check", "What must agree between arms: stdout (and exit status), exit, or what a command prints that reads the output.")]
 Stdin = Annotated[Path | None, _option("--stdin", "A file that every run reads as its standard input.")]
-Ready = Annotated[str | None, _option("--ready", "For a server: a command that succeeds once it can be used.")]
-Load = Annotated[str | None, _option("--load", "For a server: the command that uses it; its time is the run's.")]
-Stop = Annotated[str | None, _option("--stop", "For a server: the command that ends it (default: SIGTERM).")]
+Ready = Annotated[str | None, _option("--ready", "For a server: a command that succeeds once it can be used.", callback=_command)]
+Load = Annotated[str | None, _option("--load", "For a server: the command that uses it; its time is the run's.", callback=_command)]
+Stop = Annotated[str | None, _option("--stop", "For a server: the command that ends it (default: SIGTERM).", callback=_command)]
 Timeout = Annotated[str, _option("--timeout", "One run that takes longer than this has failed.")]
 Seed = Annotated[int | None, _option("--seed", "For the order of the rounds (default: drawn, and printed).")]
 Profile = Annotated[

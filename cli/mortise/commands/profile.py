@@ -93,7 +93,7 @@ def show(profile: heap_profile.Profile, top: int, depth: int, what: str) -> None
         f"{signed(total.inuse_space)} in {total.inuse_objects:.0f} blocks {what}, "
         f"{formats.size(total.alloc_space)} asked for ({how})"
     )
-    if not profile.stacks and what != "grown":
+    if not profile.stacks and what != "grown" and profile.period > 1:
         print("mortise: nothing was sampled: of so little memory each block has to be remembered (--leaks, or a smaller --sample)", file=sys.stderr)
     if profile.dropped:
         print(f"mortise: warning: {profile.dropped} samples are missing: the system refused memory for them", file=sys.stderr)
