@@ -47,9 +47,9 @@ struct Growth {
   }
   /// That one group has it all shows early; that little stays, not before an eighth of the objects would be 128 KiB.
   bool pays(const Growth& before) const noexcept {
-    const bool is_early = handed < kLittle * kStays;
-    return is_of_leader() ? is_early && all < kLittle : is_early || stays(before);
+    return is_of_leader() ? is_early() && all < kLittle : is_early() || stays(before);
   }
+  bool is_early() const noexcept { return handed < kLittle * kStays; }
 };
 
 /// Of one size class. All zero is open, or not asked yet. Not synchronised.
@@ -100,14 +100,15 @@ struct ClassUse {
   }
   /// What the pool of the class took was a group's, which has a pool of its own again; `looked_up` objects were its own before.
   void forget_rest(std::uint64_t looked_up) noexcept {
-    objects -= undivided_objects + looked_up;
+    const std::uint64_t gone = undivided_objects + looked_up;
+    objects -= gone < objects ? gone : objects;
     undivided_objects = 0;
     undivided = rest_seen = rest_grown = 0;
     last = {};
   }
   /// How many objects a head may look up next: a quarter of all, and not far beyond the next look.
   std::uint32_t lease() const noexcept {
-    const std::uint64_t quarter = objects / 4, left = next_look > objects ? next_look - objects : kLeaseFirst;
+    const std::uint64_t quarter = objects / 4, left = next_look > objects ? next_look - objects : kLeaseMax;
     const std::uint64_t most = left < kLeaseMax ? left : kLeaseMax, lease = quarter < kLeaseFirst ? kLeaseFirst : quarter;
     return static_cast<std::uint32_t>(lease < most ? lease : most);
   }
@@ -121,7 +122,7 @@ struct ClassUse {
   /// A look: whether the class stays open.
   bool stays_open(const Growth& now) noexcept {
     if (now.pays(last)) return last = now, true;
-    close(now.stays(last) ? now.leader : kNoNode);
+    close(now.is_early() || now.stays(last) ? now.leader : kNoNode);
     return false;
   }
   void close(NodeId by) noexcept {

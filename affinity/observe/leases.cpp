@@ -67,7 +67,7 @@ bool Observer::moves(Pool& pool, std::uint32_t leased) noexcept {
     Node& n = nodes_[id];
     if (n.root != id || n.size_class != pool.size_class || !n.passes || n.has_own_pool) continue;
     n.passes = false;
-    n.grown = 0, looked_up += std::exchange(n.looked_up, 0);
+    n.grown = n.had = 0, looked_up += std::exchange(n.looked_up, 0);
     n.was_sampled ? divide_from_size_class(id) : start_again(n);
     ++counts_.staying;
   }
@@ -81,7 +81,7 @@ void Observer::start_again(Node& n) noexcept {
   n.objects = kObjectsBeforeAnalysis;
   n.alternations = 0;
   n.noted = n.freed = 0;
-  n.trials = 1;
+  n.trials += !n.trials;
   n.pool = nullptr;
   new_epoch();
 }
@@ -90,6 +90,7 @@ std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
   Held held(lock_);
   if (options_.mode != Mode::graph || !pool.size_class || pool.size_class >= kClasses || &pool == &forwarding_) return ClassUse::kLeaseMax;
   ClassUse& use = use_[pool.size_class];
+  if (use.is_closed) return 0;  // by another thread, meanwhile
   counts_.leased += leased;
   use.objects += leased;
   (pool.tag ? root(pool.tag).looked_up : use.undivided_objects) += leased;
@@ -99,9 +100,14 @@ std::uint32_t Observer::renew(Pool& pool, std::uint32_t leased) noexcept {
     return use.lease() < most ? use.lease() : most;
   }
   ++counts_.closed;
-  for (NodeId id = 1; id <= nodes_.last(); ++id)
-    if (Node& n = nodes_[id]; n.size_class == pool.size_class) n.had += std::exchange(n.grown, 0), n.looked_up = 0;
+  begin_anew(pool.size_class);
   return 0;
+}
+
+/// What the groups of a class took and were looked up for is of a time that is over. O(nodes).
+void Observer::begin_anew(unsigned size_class) noexcept {
+  for (NodeId id = 1; id <= nodes_.last(); ++id)
+    if (Node& n = nodes_[id]; n.size_class == size_class) n.had += std::exchange(n.grown, 0), n.looked_up = 0;
 }
 
 bool Observer::missed(std::uint32_t size_class) noexcept {
@@ -111,11 +117,14 @@ bool Observer::missed(std::uint32_t size_class) noexcept {
 
 bool Observer::passed(const CallSite& site, std::size_t size) noexcept {
   Held held(lock_);
-  ClassUse& use = use_[(size + kMinAlign - 1) / kMinAlign];
-  if (options_.mode != Mode::graph || !use.is_closed) return false;
+  const auto size_class = static_cast<unsigned>((size + kMinAlign - 1) / kMinAlign);
+  ClassUse& use = use_[size_class];
+  if (options_.mode != Mode::graph) return false;
+  if (!use.is_closed) return use.others_needed != 0;  // it was, and who had closed it came late to shut it
   CallChoice choice;
   if (use.leader) look_up(site, size, choice);
   if (!use.opens(choice.tag && root(choice.tag).id == root(use.leader).id)) return false;
+  begin_anew(size_class);
   ++counts_.opened;
   return true;
 }

@@ -109,6 +109,7 @@ class Observer {
   Growth growth_of(unsigned size_class, bool forwards) noexcept;
   bool moves(Pool& pool, std::uint32_t leased) noexcept;
   void start_again(Node& n) noexcept;
+  void begin_anew(unsigned size_class) noexcept;
   Way* way_of(CallKey key) noexcept;
   void decide(Way& way, std::uintptr_t address, const std::uintptr_t* chain, unsigned depth, unsigned size_class) noexcept;
   Caller* caller_of(std::uintptr_t address, std::uint32_t& number) noexcept;

@@ -85,7 +85,6 @@ void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
   }
   from.root = to.id;
   to.grown += std::exchange(from.grown, 0);
-  to.had += std::exchange(from.had, 0);
   to.looked_up += std::exchange(from.looked_up, 0);
   nodes_[b].why = why;
   if (from.has_own_pool && from.pool) {
@@ -94,6 +93,7 @@ void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
     } else {
       if (to.pool) new_epoch();
       to.pool = from.pool;
+      to.had = from.had;
       to.pool->tag = to.id;
     }
   } else if (from.pool && to.has_own_pool) {

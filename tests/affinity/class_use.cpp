@@ -41,6 +41,10 @@ TEST(ClassUse, IsAskedWhatStayedSinceTheLastLookAndWhoClosedIt) {
   ClassUse other{};
   EXPECT_FALSE(other.stays_open({.handed = 1000, .handed_to_leader = 1000, .all = 1000, .most = 1000, .leader = 7}));
   EXPECT_EQ(other.leader, 7u) << "whoever but that one";
+  ClassUse early{};
+  ASSERT_TRUE(early.stays_open({.handed = 64, .handed_to_leader = 64, .all = 31, .most = 31, .leader = 7}));
+  EXPECT_FALSE(early.stays_open({.handed = 128, .handed_to_leader = 128, .all = 33, .most = 33, .leader = 7}));
+  EXPECT_EQ(early.leader, 7u) << "little as it took of late";
 }
 
 TEST(ClassUse, GroupPassesWhoseObjectsTookNoMore) {
@@ -87,6 +91,8 @@ TEST(ClassUse, WhatAGroupTookFromThePoolOfTheClassIsForgottenWhenItLeaves) {
   EXPECT_EQ(use.undivided, 0u) << "or the group would never have all of the memory";
   EXPECT_FALSE(use.rest_stays(64, 64)) << "nor what it took be compared with what it had taken";
   EXPECT_EQ(use.next_look, 8192u);
+  use.forget_rest(4096);
+  EXPECT_EQ(use.objects, 0u) << "a lease that was told late is more than all: the next look would never be behind";
 }
 
 TEST(ClassUse, SpansAreNewOnce) {
@@ -119,6 +125,8 @@ TEST(ClassUse, LeaseEndsWhereTheNextLookIs) {
   ClassUse use{.objects = 8000};
   ASSERT_FALSE(use.is_due(32)) << "256 KiB are 8192";
   EXPECT_EQ(use.lease(), 192u);
+  ClassUse mixed{.objects = 1u << 24};
+  EXPECT_EQ(mixed.lease(), ClassUse::kLeaseMax) << "one at which nobody looks";
 }
 
 TEST(ClassUse, OpensForOthersAndLaterOnlyForMoreOfThem) {

@@ -59,5 +59,90 @@ TEST_F(ObserverTest, WhoGetsNoPoolForWantOfMemoryIsServedFromBelowWhateverIsUnit
   EXPECT_EQ(last.pool->today(), last.pool) << "others' objects, of any size, are served by it as well";
 }
 
+/// Two groups of one size that have pools of their own, and threads whose leases end when they like.
+class LeasesTest : public ObserverTest {
+ protected:
+  static constexpr std::size_t kStride = 32;
+
+  LeasesTest() {
+    observer_->configure({.mode = Mode::graph, .objects_before_pool = kBeforePool});
+    for (const unsigned n : {1, 2}) observer_->divide_from_size_class(ask(n, kBeforePool + 1).tag);
+    a_ = ask(1, 1).pool, b_ = ask(2, 1).pool;
+  }
+  bool passed(unsigned n) {
+    return observer_->passed({.address = 0x10000 + 16 * std::uintptr_t{n}, .frame = {}, .stack_end = 0, .callee_saved = nullptr}, kBytes);
+  }
+  unsigned samples_until_open(unsigned n) {
+    unsigned samples = 1;
+    while (!passed(n) && samples < 1000) ++samples;
+    return samples;
+  }
+  /// The pool is asked for one lease more after the other, of which everything stays, until its class is closed.
+  void grow_until_closed(Pool& pool) {
+    for (std::uint32_t lease = observer_->renew(pool, 0); lease;) {
+      observer_->grew(pool, static_cast<std::uint32_t>(lease * kStride / 4096 + 1), nullptr);
+      lease = observer_->renew(pool, lease);
+    }
+  }
+
+  Pool *a_, *b_;
+};
+
+TEST_F(LeasesTest, LeaseThatEndsAfterTheClassWasClosedIsNotCounted) {
+  const std::uint32_t trial = observer_->renew(*b_, 0);
+  observer_->grew(*b_, 3, nullptr);
+  const std::uint32_t lease = observer_->renew(*b_, trial);
+  grow_until_closed(*a_);
+  EXPECT_EQ(observer_->renew(*b_, lease), 0u) << "closed by the other";
+  EXPECT_EQ(observer_->renew(*b_, 30000), 0u);
+  EXPECT_EQ(b_->successor.load(Order::relaxed), nullptr) << "what it was asked for before says nothing of what comes and goes";
+  EXPECT_EQ(samples_until_open(2), 8u) << "it was closed once";
+  Pool& pool = *ask(2, 1).pool;
+  std::uint32_t next = observer_->renew(pool, 0);
+  for (int i = 0; i < 40 && next; ++i) {  // or malloc would never come back
+    observer_->grew(pool, static_cast<std::uint32_t>(next * kStride / 4096 + 1), nullptr);
+    next = observer_->renew(pool, next);
+  }
+}
+
+TEST_F(LeasesTest, ThreadThatShutsTheGateLateDoesNotShutItForGood) {
+  EXPECT_FALSE(passed(2)) << "nobody has closed it";
+  grow_until_closed(*a_);
+  EXPECT_EQ(samples_until_open(2), 8u);
+  EXPECT_TRUE(passed(2)) << "samples come of closed classes: somebody holds it for one that is open";
+}
+
+TEST_F(ObserverTest, GroupThatPassesTimeAndAgainIsLookedAtAllTheSame) {
+  observer_->configure({.mode = Mode::graph, .objects_before_pool = 33});
+  const auto churn = [&](unsigned objects) {  // each at the place of the one before
+    while (objects--) {
+      CallChoice c;
+      const CallSite site{.address = 0x10010, .frame = {}, .stack_end = 0, .callee_saved = nullptr};
+      observer_->choose(site, kBytes, c);
+      if (!c.pool) observer_->gave(site, c, reinterpret_cast<void*>(0x70000040), kBytes);
+    }
+  };
+  const auto lease_of = [&](Pool& pool, unsigned segments, std::uint32_t& lease) {
+    observer_->grew(pool, segments, nullptr);
+    return lease = observer_->renew(pool, lease);
+  };
+  churn(40);
+  bool is_closed = false;
+  unsigned rounds = 0;
+  for (; !is_closed && rounds < 100; ++rounds) {
+    Pool& shared = *ask(1, 1).pool;
+    std::uint32_t lease = observer_->renew(shared, 0);
+    while (lease > 1) is_closed = !lease_of(shared, static_cast<unsigned>(lease * 32 / 4096 + 1), lease);  // it stays
+    if (is_closed) break;
+    churn(17);
+    observer_->divide_from_size_class(ask(1, 1).tag);
+    Pool& own = *ask(1, 1).pool;
+    lease = observer_->renew(own, 0);
+    observer_->grew(own, 1, nullptr);
+    while (!is_closed && !own.successor.load(Order::relaxed)) is_closed = !lease_of(own, 0, lease);  // and comes and goes again
+  }
+  EXPECT_TRUE(is_closed) << "one group has it all, after however many rounds";
+}
+
 }  // namespace
 }  // namespace mortise::affinity
