@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
@@ -101,6 +102,55 @@ TEST(AffinityPools, ObjectsOfOneChainLieTogether) {
     for (const Block x : b) h.release(t, x);
     h.audit();
   });
+}
+
+TEST(AffinityPools, ObjectsLieInEqualStepsThroughSegmentsAndKeepWhatIsInThem) {
+  for (const std::size_t size : {48, 80, 96, 112, 128}) {
+    Stage<Heap> stage;
+    stage.as(0, [size](Heap& h, auto& t) {
+      const Calls one(kFirst), other(kSecond);
+      const auto fill = [](Block b, std::size_t i, std::size_t n) { std::memset(b.ptr, static_cast<int>(i % 251), n); };
+      const auto is_whole = [](Block b, std::size_t i, std::size_t n) {
+        for (std::size_t k = 0; k < n; ++k)
+          if (b.ptr[k] != static_cast<std::byte>(i % 251)) return false;
+        return true;
+      };
+      std::vector<Block> all;
+      unsigned odd = 0;
+      for (std::size_t i = 0; i < 256_KiB / size; ++i) {
+        all.push_back(ask(h, t, one, size));
+        fill(all[i], i, size);
+        odd += i && all[i].ptr - all[i - 1].ptr != static_cast<std::ptrdiff_t>(size);
+      }
+      EXPECT_LE(odd, 8u) << size << ": at the ends of extents, which double";
+      for (const Block b : all)
+        for (std::size_t k = 0; k < size; k += 5) ASSERT_EQ(h.pools().object_at(b.ptr + k).start, b.ptr) << size << ' ' << k;
+      h.audit();
+      std::vector<bool> gone(all.size());
+      for (std::size_t i = 0; i < all.size(); ++i)  // every other segment
+        if (static_cast<std::size_t>(all[i].ptr - h.pools().range().origin()) / 4_KiB % 2)
+          gone[i] = true, h.release(t, all[i]);
+      h.audit();
+      h.trim(t);  // their pages go back, but for the ends of objects in those before
+      std::vector<Block> others;
+      for (std::size_t i = 0; i < 512_KiB / 64; ++i) {
+        others.push_back(ask(h, t, other, 64));
+        fill(others[i], i + 1, 64);
+      }
+      h.audit();
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (gone[i]) continue;
+        ASSERT_TRUE(is_whole(all[i], i, size)) << size << ' ' << i;
+        ASSERT_EQ(h.pools().object_at(all[i].ptr + size - 1).start, all[i].ptr) << size << ' ' << i;
+      }
+      for (std::size_t i = 0; i < others.size(); ++i) ASSERT_TRUE(is_whole(others[i], i + 1, 64)) << size << ' ' << i;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (!gone[i]) h.release(t, all[i]);
+      for (const Block b : others) h.release(t, b);
+      h.audit();
+      h.trim(t);
+    });
+  }
 }
 
 TEST(AffinityPools, LargeOnesAskForHugePagesUntilSomeOfThemGoBack) {

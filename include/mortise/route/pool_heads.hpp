@@ -62,12 +62,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   /// Where an address that may be anything lies; empty when in no object of a pool of one size.
   PooledObject object_at(const std::byte* p) const noexcept {
     if (!ground_.range.holds(p)) return {};
-    const PoolSegment& s = *ground_.range.segment_of(p);
-    PoolHead* const h = glance(s.head);
-    const std::size_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment
-    if (!h || h->mixed || !stride) return {};
-    std::byte* const first = ground_.range.memory_of(&s);
-    return {h->pool, first + static_cast<std::size_t>(p - first) / stride * stride};
+    const PoolSegment* const s = ground_.range.segment_of(p);
+    const PooledObject o = object_in(*s, p);
+    return o.start >= ground_.range.memory_of(s) ? o : p < ground_.range.origin() + kSegmentBytes ? PooledObject{} : object_in(s[-1], p);
   }
 
   /// An object of this head, from wherever there is one. Null when the system refuses memory.
@@ -196,7 +193,9 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     for (std::uint32_t i = 0; i < ground_.range.end(); ++i) {
       PoolSegment& s = ground_.range.at(i);
       if (!s.head || s.head->mixed) continue;
-      std::byte* const first = ground_.range.memory_of(&s);
+      std::byte* const start = ground_.range.memory_of(&s);
+      std::byte* const first = start + static_cast<std::size_t>(s.end - start) % s.stride;
+      MORTISE_AUDIT(first >= start + s.skip * kMinAlign);
       std::uint32_t released = 0;
       for (std::byte* p = s.free; p; p = link_of(p), ++released)
         MORTISE_AUDIT(p >= first && p < s.fresh && static_cast<std::size_t>(p - first) % s.stride == 0);
@@ -207,6 +206,14 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   }
 
  private:
+  /// The object of `s` that `p` lies in or, counting on, would; empty behind its last one.
+  static PooledObject object_in(const PoolSegment& s, const std::byte* p) noexcept {
+    PoolHead* const h = glance(s.head);
+    const std::size_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment
+    std::byte* const end = glance(s.end);
+    if (!h || h->mixed || !stride || p >= end) return {};
+    return {h->pool, end - (static_cast<std::size_t>(end - p) + stride - 1) / stride * stride};
+  }
   /// A release brought a segment to where something changes: it has room again, or is empty.
   MORTISE_COLD void settle(PoolSegment& s) noexcept {
     PoolHead& h = *s.head;

@@ -77,12 +77,12 @@ template <std::size_t kSegmentBytes> class PoolRange {
   /// The next segment for `h`: of its extent, one that is free again, or the first of a new extent, twice as large as the last.
   /// Null when the system or the meter refuses.
   PoolSegment* take(PoolHead& h) noexcept {
-    const bool is_of_extent = h.extent_next != h.extent_end || (free_count_ <= kKept && take_extent(h));
+    const bool is_of_extent = h.extent_next != h.extent_end || ((free_count_ <= kKept || !has_room(*free_, h)) && take_extent(h));
     PoolSegment* const s = is_of_extent ? segments_ + h.extent_next : free_;
-    if (!s || (s->state != SegmentState::free_dirty && !meter_.charge(kSegmentBytes))) return nullptr;
+    if (!s || !has_room(*s, h) || (s->state != SegmentState::free_dirty && !meter_.charge(kSegmentBytes))) return nullptr;
     if (is_of_extent) ++h.extent_next;
     else pop_free();
-    give_to(s, h);
+    give_to(s, h, is_of_extent && h.extent_next != h.extent_end);
     return s;
   }
   /// `n` segments in a row, of one chunk, which have no one size for their objects. Null when the system or the meter refuses.
@@ -111,6 +111,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   std::byte* origin() const noexcept { return origin_; }
   /// The segment is empty and out of its head's lists.
   void give_back(PoolSegment* s) noexcept {
+    if (s->end > memory_of(s + 1)) s[1].skip = 0;
     s->state = SegmentState::free_dirty;
     s->stamp = round_;
     show(s->head, static_cast<PoolHead*>(nullptr));
@@ -138,7 +139,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
     const std::size_t before = dirty_bytes();
     std::size_t given = unmap_empty(rounds);
     for (PoolSegment* s = free_; s && can_purge_segments_ && dirty_bytes(); s = s->next) {
-      if (s->state != SegmentState::free_dirty || static_cast<std::uint16_t>(round_ - s->stamp) < rounds) continue;
+      if (s->state != SegmentState::free_dirty || s->skip || static_cast<std::uint16_t>(round_ - s->stamp) < rounds) continue;
       calm(static_cast<std::uint32_t>(s - segments_) / kPerChunk);
       if (!os::purge(memory_of(s), kSegmentBytes)) continue;
       s->state = SegmentState::free_clean;
@@ -162,7 +163,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
       (s.stride ? used : mixed) += kSegmentBytes;
     }
     u.live += live;
-    u.cached += used - live;
+    u.cached += used > live ? used - live : 0;  // the last object of a full one may lie in one that is still to come
     u.dirty += dirty_bytes();
     u.purged += mapped_bytes_ - used - mixed - dirty_bytes();
   }
@@ -171,6 +172,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   PoolSegment& at(std::uint32_t i) const noexcept { return segments_[i]; }
 
  private:
+  static constexpr std::size_t kLine = 64;
   static constexpr std::size_t kTable = kReach / kSegmentBytes * sizeof(PoolSegment);
   static constexpr std::uint32_t kChunks = kReach / kChunk;
   static constexpr std::uint16_t kHole = 0xffff, kForeign = 0xfffe;
@@ -178,6 +180,9 @@ template <std::size_t kSegmentBytes> class PoolRange {
   static constexpr std::uint32_t kHugeFrom = 8_MiB / kChunk;
 
   void add_dirty(std::size_t n) noexcept { dirty_bytes_.store(dirty_bytes() + n, Order::relaxed); }
+  static bool has_room(const PoolSegment& s, const PoolHead& h) noexcept {
+    return round_up(s.skip * kMinAlign, kLine) + h.pool->stride() <= kSegmentBytes;
+  }
   void pop_free() noexcept {
     const PoolSegment* const s = free_;
     free_ = s->next;
@@ -185,11 +190,18 @@ template <std::size_t kSegmentBytes> class PoolRange {
     if (s->state == SegmentState::free_dirty) add_dirty(-kSegmentBytes);
     ++used_[static_cast<std::uint32_t>(s - segments_) / kPerChunk];
   }
-  void give_to(PoolSegment* s, PoolHead& h) noexcept {
-    s->stride = static_cast<std::uint32_t>(h.pool->stride());
+  /// `runs_on`: the segment behind comes to `h` next, and may have the end of an object. What another head's object ends in begins with
+  /// its next line.
+  void give_to(PoolSegment* s, PoolHead& h, bool runs_on) noexcept {
+    const std::size_t stride = h.pool->stride();
+    s->stride = static_cast<std::uint32_t>(stride);
     s->free = nullptr;
-    s->fresh = memory_of(s);
-    s->end = s->fresh + kSegmentBytes / s->stride * s->stride;
+    const std::size_t before = s->skip * kMinAlign, skip = before && s[-1].head != &h ? round_up(before, kLine) : before;
+    s->fresh = memory_of(s) + skip;
+    runs_on &= 2 * stride <= kSegmentBytes;
+    const std::size_t room = kSegmentBytes - skip + (runs_on ? stride - kMinAlign : 0);
+    show(s->end, s->fresh + room / stride * stride);
+    if (runs_on) s[1].skip = static_cast<std::uint8_t>(static_cast<std::size_t>(s->end - memory_of(s + 1)) / kMinAlign);
     s->next = s->prev = nullptr;
     s->notice = PoolSegment::kNever;
     show(s->live, std::uint32_t{0});

@@ -7,6 +7,8 @@
 //      └───────────────────────────── │ ────────────────────────────────────────────────┘             │
 //                                     └────────────────────────────────────────────────────────────────┘
 //
+// Objects lie one behind the other through the segments of an extent, over their ends, and belong where they begin: a step of another
+// length at each end would be a wait for memory there, since processors fetch ahead what lies in equal steps.
 // A list a segment, not a pool: objects allocated one after another then lie together even after much was released.
 // The descriptors lie apart: in-line headers of page-sized segments would all fall into the same set of the cache.
 #pragma once
@@ -31,12 +33,13 @@ struct alignas(64) PoolSegment {
   std::uint32_t live;    ///< objects out, those waiting in the head's remote list among them
   std::uint32_t notice;  ///< a release that finds so many objects out needs a decision; kNever: none does, short of a fault
   std::byte* fresh;      ///< never handed out from here
-  std::byte* end;
+  std::byte* end;        ///< of the last object; may lie in the segment behind
   PoolSegment* next;     ///< in the head's list of segments with room, or in the range's list of free ones
   PoolSegment* prev;
   std::uint32_t stride;  ///< 0: objects of several sizes lie here
   std::uint16_t stamp;   ///< free: in which round of purging it became so
   SegmentState state;
+  std::uint8_t skip;     ///< kMinAlign-byte granules at the front that hold an object of the segment before
 };
 static_assert(sizeof(PoolSegment) == 64, "a descriptor is one cache line");
 
