@@ -63,8 +63,8 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   PooledObject object_at(const std::byte* p) const noexcept {
     if (!ground_.range.holds(p)) return {};
     const PoolSegment* const s = ground_.range.segment_of(p);
-    const PooledObject o = object_in(*s, p);
-    return o.start >= ground_.range.memory_of(s) ? o : p < ground_.range.origin() + kSegmentBytes ? PooledObject{} : object_in(s[-1], p);
+    if (p >= ground_.range.memory_of(s) + glance(s->first) * kMinAlign) return object_in(*s, p);
+    return p < ground_.range.origin() + kSegmentBytes ? PooledObject{} : object_in(s[-1], p);
   }
 
   /// An object of this head, from wherever there is one. Null when the system refuses memory.
@@ -146,7 +146,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   }
   /// Gives pages of free segments back: all, or those that were free at the call before the last. Returns the bytes given.
   /// What was released of threads that have ended becomes free first: nobody else would ever look, if no thread needs those pools again.
-  std::size_t purge(std::uint16_t rounds) noexcept {
+  std::size_t purge(std::uint8_t rounds) noexcept {
     for (PoolHead* h = take_orphan(nullptr); h; h = take_orphan(h)) orphan(*h);
     Held held(ground_.lock);
     return ground_.range.purge(rounds);
@@ -193,9 +193,8 @@ template <std::size_t kSegmentBytes> class PoolHeads {
     for (std::uint32_t i = 0; i < ground_.range.end(); ++i) {
       PoolSegment& s = ground_.range.at(i);
       if (!s.head || s.head->mixed) continue;
-      std::byte* const start = ground_.range.memory_of(&s);
-      std::byte* const first = start + static_cast<std::size_t>(s.end - start) % s.stride;
-      MORTISE_AUDIT(first >= start + s.skip * kMinAlign);
+      std::byte* const first = ground_.range.memory_of(&s) + s.first * kMinAlign;
+      MORTISE_AUDIT(s.first >= s.skip);
       std::uint32_t released = 0;
       for (std::byte* p = s.free; p; p = link_of(p), ++released)
         MORTISE_AUDIT(p >= first && p < s.fresh && static_cast<std::size_t>(p - first) % s.stride == 0);
@@ -206,7 +205,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   }
 
  private:
-  /// The object of `s` that `p` lies in or, counting on, would; empty behind its last one.
+  /// The object of `s` that `p` lies in; empty behind its last one.
   static PooledObject object_in(const PoolSegment& s, const std::byte* p) noexcept {
     PoolHead* const h = glance(s.head);
     const std::size_t stride = glance(s.stride);  // 0 too, where a mixed pool is just getting the segment

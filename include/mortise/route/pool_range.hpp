@@ -134,12 +134,12 @@ template <std::size_t kSegmentBytes> class PoolRange {
   }
 
   /// Gives back what has been free for `rounds` calls of this: the pages of segments, and whole chunks. Returns the bytes.
-  std::size_t purge(std::uint16_t rounds) noexcept {
+  std::size_t purge(std::uint8_t rounds) noexcept {
     ++round_;
     const std::size_t before = dirty_bytes();
     std::size_t given = unmap_empty(rounds);
     for (PoolSegment* s = free_; s && can_purge_segments_ && dirty_bytes(); s = s->next) {
-      if (s->state != SegmentState::free_dirty || s->skip || static_cast<std::uint16_t>(round_ - s->stamp) < rounds) continue;
+      if (s->state != SegmentState::free_dirty || s->skip || static_cast<std::uint8_t>(round_ - s->stamp) < rounds) continue;
       calm(static_cast<std::uint32_t>(s - segments_) / kPerChunk);
       if (!os::purge(memory_of(s), kSegmentBytes)) continue;
       s->state = SegmentState::free_clean;
@@ -197,6 +197,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
     s->stride = static_cast<std::uint32_t>(stride);
     s->free = nullptr;
     const std::size_t before = s->skip * kMinAlign, skip = before && s[-1].head != &h ? round_up(before, kLine) : before;
+    s->first = static_cast<std::uint8_t>(skip / kMinAlign);
     s->fresh = memory_of(s) + skip;
     runs_on &= 2 * stride <= kSegmentBytes;
     const std::size_t room = kSegmentBytes - skip + (runs_on ? stride - kMinAlign : 0);
@@ -255,12 +256,12 @@ template <std::size_t kSegmentBytes> class PoolRange {
     asks_[c] = false;
   }
   /// Unmaps chunks of which every segment is free.
-  std::size_t unmap_empty(std::uint16_t rounds) noexcept {
+  std::size_t unmap_empty(std::uint8_t rounds) noexcept {
     std::size_t given = 0;
     for (std::uint32_t c = 0; c < chunks_; ++c) {
       const std::uint32_t first = c * kPerChunk;
       if (used_[c] != 0 || chunk_end_ == first + kPerChunk) continue;
-      if (static_cast<std::uint16_t>(round_ - segments_[first].stamp) < rounds) continue;
+      if (static_cast<std::uint8_t>(round_ - segments_[first].stamp) < rounds) continue;
       for (PoolSegment** link = &free_; *link;) {
         PoolSegment* const s = *link;
         if (static_cast<std::uint32_t>(s - segments_) / kPerChunk != c) {
@@ -303,7 +304,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   PoolMeter meter_;
   Atomic<std::size_t> dirty_bytes_{0};  ///< read by whoever asks whether purging is worth it
   std::size_t mapped_bytes_ = 0, table_bytes_ = 0;
-  std::uint16_t round_ = 0;
+  std::uint8_t round_ = 0;
   bool can_purge_segments_ = false;
   HugePages huge_ = HugePages::automatic;
   std::uint16_t used_[kChunks] = {};  ///< of each chunk: segments that heads have or may still take from their extents

@@ -37,9 +37,10 @@ struct alignas(64) PoolSegment {
   PoolSegment* next;     ///< in the head's list of segments with room, or in the range's list of free ones
   PoolSegment* prev;
   std::uint32_t stride;  ///< 0: objects of several sizes lie here
-  std::uint16_t stamp;   ///< free: in which round of purging it became so
+  std::uint8_t stamp;    ///< free: in which round of purging it became so
+  std::uint8_t first;    ///< kMinAlign-byte granules in front of the first object
   SegmentState state;
-  std::uint8_t skip;     ///< kMinAlign-byte granules at the front that hold an object of the segment before
+  std::uint8_t skip;     ///< those of them that an object of the segment before may still end in
 };
 static_assert(sizeof(PoolSegment) == 64, "a descriptor is one cache line");
 
