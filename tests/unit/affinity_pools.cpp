@@ -150,6 +150,7 @@ TEST(AffinityPools, ObjectsLieInEqualStepsThroughSegmentsAndKeepWhatIsInThem) {
       for (const Block b : others) h.release(t, b);
       h.audit();
       h.trim(t);
+      EXPECT_EQ(h.pools().dirty_bytes(), 0u) << "nothing ends in them any more";
     });
   }
 }
