@@ -120,6 +120,7 @@ TEST(AffinityPools, ObjectsLieInEqualStepsThroughSegmentsAndKeepWhatIsInThem) {
       for (std::size_t i = 0; i < 1_MiB / size; ++i) {
         all.push_back(ask(h, t, one, size));
         fill(all[i], i, size);
+        ASSERT_EQ(h.pools().object_at(all[i].ptr + size - 1).start, all[i].ptr) << size << ' ' << i;
         odd += i && all[i].ptr - all[i - 1].ptr != static_cast<std::ptrdiff_t>(size);
       }
       EXPECT_LE(odd, 10u) << size << ": at the ends of extents, which double";
@@ -143,6 +144,7 @@ TEST(AffinityPools, ObjectsLieInEqualStepsThroughSegmentsAndKeepWhatIsInThem) {
         ASSERT_TRUE(is_whole(all[i], i, size)) << size << ' ' << i;
         ASSERT_EQ(h.pools().object_at(all[i].ptr + size - 1).start, all[i].ptr) << size << ' ' << i;
       }
+      EXPECT_EQ(h.pools().dirty_bytes(), 0u) << "nothing waits that cannot be purged";
       EXPECT_LT(h.pools().range().end(), 2 * 256 + 64u) << "what went back is used again";
       for (std::size_t i = 0; i < others.size(); ++i) ASSERT_TRUE(is_whole(others[i], i + 1, 64)) << size << ' ' << i;
       for (std::size_t i = 0; i < all.size(); ++i)

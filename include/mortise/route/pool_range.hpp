@@ -8,6 +8,7 @@
 //
 // Nothing is reserved, so limits on address space count what is used. The range lies where no heap's window does (os/window.hpp).
 // Free segments are handed out again one by one once there are some; their pages go back to the system when they stay free.
+// An object may end in the segment behind its own, whose page is held by it, free as that may be.
 // Chunks beyond the first 8 MiB ask for huge pages, until segments of theirs go back: pools then are large enough for a step of
 // 2 MiB to be a small part, and for first touches and TLB misses to matter.
 #pragma once
@@ -16,6 +17,7 @@
 #include "mortise/os/pages.hpp"
 #include "mortise/os/window.hpp"
 #include "mortise/route/pool_segment.hpp"
+#include "mortise/route/size_gate.hpp"
 
 namespace mortise {
 
@@ -77,9 +79,9 @@ template <std::size_t kSegmentBytes> class PoolRange {
   /// The next segment for `h`: of its extent, one that is free again, or the first of a new extent, twice as large as the last.
   /// Null when the system or the meter refuses.
   PoolSegment* take(PoolHead& h) noexcept {
-    const bool is_of_extent = h.extent_next != h.extent_end || ((free_count_ <= kKept || !has_room(*free_, h)) && take_extent(h));
+    const bool is_of_extent = h.extent_next != h.extent_end || (free_count_ <= kKept && take_extent(h));
     PoolSegment* const s = is_of_extent ? segments_ + h.extent_next : free_;
-    if (!s || !has_room(*s, h) || (s->state != SegmentState::free_dirty && !meter_.charge(kSegmentBytes))) return nullptr;
+    if (!s || (s->state != SegmentState::free_dirty && !meter_.charge(kSegmentBytes))) return nullptr;
     if (is_of_extent) ++h.extent_next;
     else pop_free();
     give_to(s, h, is_of_extent && h.extent_next != h.extent_end);
@@ -90,9 +92,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
     if (chunk_end_ - next_ < n) {
       while (next_ != chunk_end_) {
         ++used_[next_ / kPerChunk];
-        give_back(segments_ + next_++);
-        free_->state = SegmentState::free_clean;
-        add_dirty(-kSegmentBytes);
+        give_back(segments_ + next_++, SegmentState::free_clean);
       }
       if (!take_chunk()) return nullptr;
     }
@@ -110,26 +110,22 @@ template <std::size_t kSegmentBytes> class PoolRange {
   }
   std::byte* origin() const noexcept { return origin_; }
   /// The segment is empty and out of its head's lists.
-  void give_back(PoolSegment* s) noexcept {
-    if (s->end > memory_of(s + 1)) s[1].skip = 0;
-    s->state = SegmentState::free_dirty;
+  void give_back(PoolSegment* s, SegmentState as = SegmentState::free_dirty) noexcept {
+    if (s->end > memory_of(s + 1)) give_back_front(s[1]);
+    s->state = as;
     s->stamp = round_;
     show(s->head, static_cast<PoolHead*>(nullptr));
     s->prev = nullptr;
     s->next = free_;
     free_ = s;
     ++free_count_;
-    add_dirty(kSegmentBytes);
+    if (as == SegmentState::free_dirty) add_idle(*s, kSegmentBytes);
     const std::uint32_t chunk = static_cast<std::uint32_t>(s - segments_) / kPerChunk;
     if (--used_[chunk] == 0) segments_[chunk * kPerChunk].stamp = round_;
   }
   /// The head will not take the rest of its extent.
   void give_back_extent(PoolHead& h) noexcept {
-    while (h.extent_next != h.extent_end) {
-      give_back(segments_ + h.extent_next++);
-      free_->state = SegmentState::free_clean;
-      add_dirty(-kSegmentBytes);
-    }
+    while (h.extent_next != h.extent_end) give_back(segments_ + h.extent_next++, SegmentState::free_clean);
     h.extent_segments = 0;
   }
 
@@ -164,8 +160,8 @@ template <std::size_t kSegmentBytes> class PoolRange {
     }
     u.live += live;
     u.cached += used > live ? used - live : 0;  // the last object of a full one may lie in one that is still to come
-    u.dirty += dirty_bytes();
-    u.purged += mapped_bytes_ - used - mixed - dirty_bytes();
+    u.dirty += dirty_bytes() + held_bytes_;
+    u.purged += mapped_bytes_ - used - mixed - dirty_bytes() - held_bytes_;
   }
   /// Segments that were ever handed out have numbers below this.
   std::uint32_t end() const noexcept { return chunk_end_ == chunks_ * kPerChunk ? next_ : chunks_ * kPerChunk; }
@@ -173,6 +169,8 @@ template <std::size_t kSegmentBytes> class PoolRange {
 
  private:
   static constexpr std::size_t kLine = 64;
+  /// Objects of up to so many bytes may end in the next segment, of which most is left for others then.
+  static constexpr std::size_t kRunsOnMax = kSegmentBytes < 4_KiB ? 0 : SizeGate::kClasses * kMinAlign;
   static constexpr std::size_t kTable = kReach / kSegmentBytes * sizeof(PoolSegment);
   static constexpr std::uint32_t kChunks = kReach / kChunk;
   static constexpr std::uint16_t kHole = 0xffff, kForeign = 0xfffe;
@@ -180,29 +178,42 @@ template <std::size_t kSegmentBytes> class PoolRange {
   static constexpr std::uint32_t kHugeFrom = 8_MiB / kChunk;
 
   void add_dirty(std::size_t n) noexcept { dirty_bytes_.store(dirty_bytes() + n, Order::relaxed); }
-  static bool has_room(const PoolSegment& s, const PoolHead& h) noexcept {
-    return round_up(s.skip * kMinAlign, kLine) + h.pool->stride() <= kSegmentBytes;
+  /// What is free and dirty: waiting to be purged, or held by an object that ends in it.
+  void add_idle(const PoolSegment& s, std::size_t n) noexcept {
+    if (s.skip) held_bytes_ += n;
+    else add_dirty(n);
+  }
+  /// The object of the segment before is gone. Where the page was not in use, that object's end is all that it was touched for.
+  void give_back_front(PoolSegment& s) noexcept {
+    const bool is_dirty = s.state == SegmentState::free_dirty;
+    if (s.state == SegmentState::free_clean && can_purge_segments_) os::purge(memory_of(&s), kSegmentBytes);
+    if (is_dirty) add_idle(s, -kSegmentBytes);
+    s.skip = 0;
+    if (is_dirty) add_idle(s, kSegmentBytes);
   }
   void pop_free() noexcept {
     const PoolSegment* const s = free_;
     free_ = s->next;
     --free_count_;
-    if (s->state == SegmentState::free_dirty) add_dirty(-kSegmentBytes);
+    if (s->state == SegmentState::free_dirty) add_idle(*s, -kSegmentBytes);
     ++used_[static_cast<std::uint32_t>(s - segments_) / kPerChunk];
   }
   /// `runs_on`: the segment behind comes to `h` next, and may have the end of an object. What another head's object ends in begins with
   /// its next line.
   void give_to(PoolSegment* s, PoolHead& h, bool runs_on) noexcept {
     const std::size_t stride = h.pool->stride();
-    s->stride = static_cast<std::uint32_t>(stride);
+    show(s->stride, static_cast<std::uint32_t>(stride));
     s->free = nullptr;
     const std::size_t before = s->skip * kMinAlign, skip = before && s[-1].head != &h ? round_up(before, kLine) : before;
-    s->first = static_cast<std::uint8_t>(skip / kMinAlign);
+    show(s->first, static_cast<std::uint8_t>(skip / kMinAlign));
     s->fresh = memory_of(s) + skip;
-    runs_on &= 2 * stride <= kSegmentBytes;
+    runs_on &= stride <= kRunsOnMax;
     const std::size_t room = kSegmentBytes - skip + (runs_on ? stride - kMinAlign : 0);
     show(s->end, s->fresh + room / stride * stride);
-    if (runs_on) s[1].skip = static_cast<std::uint8_t>(static_cast<std::size_t>(s->end - memory_of(s + 1)) / kMinAlign);
+    if (runs_on) {
+      s[1].skip = static_cast<std::uint8_t>(static_cast<std::size_t>(s->end - memory_of(s + 1)) / kMinAlign);
+      show(s[1].first, s[1].skip);
+    }
     s->next = s->prev = nullptr;
     s->notice = PoolSegment::kNever;
     show(s->live, std::uint32_t{0});
@@ -303,7 +314,7 @@ template <std::size_t kSegmentBytes> class PoolRange {
   PoolSegment* free_ = nullptr;
   PoolMeter meter_;
   Atomic<std::size_t> dirty_bytes_{0};  ///< read by whoever asks whether purging is worth it
-  std::size_t mapped_bytes_ = 0, table_bytes_ = 0;
+  std::size_t mapped_bytes_ = 0, table_bytes_ = 0, held_bytes_ = 0;
   std::uint8_t round_ = 0;
   bool can_purge_segments_ = false;
   HugePages huge_ = HugePages::automatic;
