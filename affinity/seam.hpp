@@ -47,6 +47,8 @@ struct NodeView {
   std::uint32_t alternations;       ///< how often that was the same node as the time before
   NodeId pool;                      ///< the node whose pool this one's objects come from; itself, or 0 while there is none
   bool has_own_pool;                ///< false: the pool of the size class
+  std::uint32_t grew_at;            ///< how many segments all pools had taken when this one took its last,
+  std::uint32_t looked_into_at;     ///< and at the last look into its objects (pool_grew), or its first segment
 };
 
 /// Why two nodes share a pool: for the dump and the viewer.

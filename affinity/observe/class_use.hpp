@@ -4,7 +4,7 @@
 //   open ── at 256 KiB, 512 KiB, ... of objects ── one group has 63/64 of what they took, and 15/16 of them? ─┬► closed
 //     ▲            from 1 MiB on ── less than an eighth of them stayed, or a 16th of the latest?             │
 //     │                             or the class took less than 128 KiB since it was opened? ────────────────┘
-//     ├──── of the samples since then, 8 (then 16, 32, ...) and one in eight were of others ────── closed
+//     ├──── of the samples since then, 4 (then 8, 16, ...) and one in eight were of others ────── closed
 //     └──── or there were 256 of them (then 512, ...) ─────────────────────────────────────────────┘
 //
 // A group that has nearly all of the memory, while others' objects come and go among its own, keeps its pool: below, its objects would
@@ -58,7 +58,7 @@ struct ClassUse {
   static constexpr std::uint32_t kLeaseOfRest = 4 * kLeaseFirst;
   static constexpr std::uint64_t kSegmentsOfTrial = 4;
   static constexpr unsigned kTrialsMax = 8;
-  static constexpr std::uint32_t kSamplesOfOthers = 32, kNeededMax = 1u << 24;
+  static constexpr std::uint32_t kSamplesOfOthers = 64, kNeededMax = 1u << 24;
   static constexpr std::uint64_t kFirstLookBytes = 256_KiB;  ///< of objects: about what lies in pools for nothing when the class is closed
 
   std::uint64_t objects;     ///< looked up since the class was opened: leases that are used up
@@ -126,7 +126,7 @@ struct ClassUse {
     return false;
   }
   void close(NodeId by) noexcept {
-    const std::uint32_t needed = others_needed ? others_needed * 2 : 8;
+    const std::uint32_t needed = others_needed ? others_needed * 2 : 4;
     *this = {.leader = by, .others_needed = needed < kNeededMax ? needed : kNeededMax, .is_closed = true};
   }
   /// A sample was of the group that the class was closed for, or not. True: the class is open again, for a trial.

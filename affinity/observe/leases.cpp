@@ -24,18 +24,22 @@ Growth Observer::growth_of(unsigned size_class, bool forwards) noexcept {
 }
 
 /// Whenever a group's own pool has 6, 24, 96, ... segments, what its objects hold is looked at: in the segment before the new one, which is
-/// its own as extents double.
+/// its own as extents double. A time is a number of segments that all pools had taken by then.
 void Observer::grew(const Pool& pool, std::uint32_t segments, const std::byte* object) noexcept {
   constexpr std::size_t kSegmentBytes = 4096;
   Held held(lock_);
+  segments_ += segments;
   if (!pool.tag) return void(use_[pool.size_class % kClasses].undivided += segments);
   Node& r = root(pool.tag);
   const std::uint32_t before = r.grown;
   r.grown += segments;
+  r.grew_at = segments_;
+  if (!before) r.looked_into_at = segments_;
   const auto is_mark = [](std::uint32_t n) { return n % 3 == 0 && std::has_single_bit(n / 3) && std::countr_zero(n) % 2 == 1; };
   if (segments != 1 || !is_mark(before + 1) || options_.mode != Mode::graph || !r.has_own_pool) return;
   if (pool.is_mixed || !object || !&pool_grew) return;
   pool_grew(view(r.id), (reinterpret_cast<std::uintptr_t>(object) & ~(kSegmentBytes - 1)) - kSegmentBytes, kSegmentBytes);
+  root(pool.tag).looked_into_at = segments_;
 }
 
 void Observer::forwarded(const Pool& pool, const std::byte* object) noexcept {

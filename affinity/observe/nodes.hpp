@@ -60,6 +60,7 @@ struct Node {
   Why why;
   std::uint32_t grown;         ///< of the root: segments that heads have taken since the class was opened
   std::uint32_t had;           ///< of the root: those that they took before that
+  std::uint32_t grew_at, looked_into_at;  ///< of the root: segments of all pools by its last one, and by the last look into it
   std::uint64_t looked_up;     ///< of the root: objects since then
   std::uint32_t noted;         ///< objects in the table of early ones
   std::uint32_t freed;         ///< those of them whose place an object was given since

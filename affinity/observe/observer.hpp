@@ -152,6 +152,7 @@ class Observer {
   ClassUse use_[kClasses] = {};
   SpansMet* spans_met_ = nullptr;  ///< once a pool forwards
   std::uint32_t pools_ = 0;
+  std::uint32_t segments_ = 0;  ///< that all pools have taken so far
   std::uint32_t wrapper_ids_ = 0;  ///< given out so far
   NodeId last_counted_ = kNoNode;
   std::uintptr_t last_stack_end_ = 0;

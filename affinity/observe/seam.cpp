@@ -62,7 +62,9 @@ NodeView Observer::view(NodeId id) noexcept {
           .previous = n->previous,
           .alternations = n->alternations,
           .pool = r.pool ? r.id : kNoNode,
-          .has_own_pool = r.has_own_pool};
+          .has_own_pool = r.has_own_pool,
+          .grew_at = r.grew_at,
+          .looked_into_at = r.looked_into_at};
 }
 
 std::uintptr_t Observer::function_of(NodeId id) noexcept {

@@ -3,8 +3,10 @@
 //
 //   eight objects of the segment that is full now      A1 +40─► B7     A2 +40─► B8     A3 +40─► B9   ...   at one offset: a part each
 //
-// Such an object and its part are allocated, visited and released together, so one pool lets them be neighbours. An object with several
-// is a table of them, and whoever walks its parts had better find them in a row. The interpreter runs from the allocation for 200 steps: a
+// Such an object and its part are allocated, visited and released together, so one pool lets them be neighbours. Where the pool of the
+// parts has not grown meanwhile, they were there before, and what holds them are steps of a search, or entries of an index: these come to
+// lie beside each other, not beside the parts, and had better not lie among all of them. An object with several parts is a table, too, and
+// whoever walks them had better find them in a row. The interpreter runs from the allocation for 200 steps: a
 // part that is made later, by way of an interpreted language, say, it does not see; and a node that many types share is looked at while it
 // has 32 objects, which need not be of the type that it has many of.
 //
@@ -52,6 +54,7 @@ class OwnParts {
     for (unsigned i = 0; i < kObjects; ++i) {
       const NodeView to = view(node_of(held[i][w]));
       if (!to.has_own_pool || !to.pool || to.pool == node.pool || to.size_class != node.size_class || (part && to.pool != part)) continue;
+      if (to.grew_at < node.looked_into_at) continue;
       const std::uintptr_t object = object_of(held[i][w]);
       bool is_new = true;
       for (unsigned k = 0; k < count; ++k) is_new &= seen[k] != object;

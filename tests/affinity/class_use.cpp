@@ -131,7 +131,7 @@ TEST(ClassUse, LeaseEndsWhereTheNextLookIs) {
 
 TEST(ClassUse, OpensForOthersAndLaterOnlyForMoreOfThem) {
   ClassUse use{};
-  for (std::uint32_t needed = 8; needed <= 64; needed *= 2) {
+  for (std::uint32_t needed = 4; needed <= 64; needed *= 2) {
     use.close(3);
     EXPECT_EQ(use.leader, 3u);
     for (int i = 0; i < 100; ++i) ASSERT_FALSE(use.opens(true)) << "its own group's objects are no reason";

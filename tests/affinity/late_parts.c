@@ -1,4 +1,5 @@
-// Nodes, each with a part of its own size class that it gets long after it was made, or tables of three such parts each.
+// Nodes, each with a part of its own size class that it gets long after it was made; or tables of three such parts each; or an index, whose
+// entries are made when all parts are there.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,30 @@ __attribute__((noinline)) static struct part* made(long value) {
   return p;
 }
 
+enum { kParts = 3000 };
+
+static long indexed(void) {
+  static struct part* parts[kParts];
+  struct node* entries = NULL;
+  long total = 0;
+  for (int i = 0; i < kParts; ++i) parts[i] = made(i);
+  for (int i = 0; i < kParts; ++i) {
+    struct node* n = malloc(sizeof *n);
+    n->next = entries;
+    n->part = parts[kParts - 1 - (unsigned)i * 1009 % 1000];  // of those that lie in a pool
+    entries = n;
+  }
+  for (; entries; entries = entries->next) total += entries->part->value;
+  return total;
+}
+
 int main(int count, char** arguments) {
   const int tables = count > 1 && arguments[1][0] == 't';
+  if (count > 1 && arguments[1][0] == 'i') return printf("%ld\n", indexed()) < 0;
   struct node* nodes = NULL;
   struct table* rows = NULL;
   long total = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < kParts; ++i) {
     if (tables) {
       struct table* t = malloc(sizeof *t);
       t->next = rows;

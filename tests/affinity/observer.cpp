@@ -96,7 +96,7 @@ TEST_F(LeasesTest, LeaseThatEndsAfterTheClassWasClosedIsNotCounted) {
   EXPECT_EQ(observer_->renew(*b_, lease), 0u) << "closed by the other";
   EXPECT_EQ(observer_->renew(*b_, 30000), 0u);
   EXPECT_EQ(b_->successor.load(Order::relaxed), nullptr) << "what it was asked for before says nothing of what comes and goes";
-  EXPECT_EQ(samples_until_open(2), 8u) << "it was closed once";
+  EXPECT_EQ(samples_until_open(2), 4u) << "it was closed once";
   Pool& pool = *ask(2, 1).pool;
   std::uint32_t next = observer_->renew(pool, 0);
   for (int i = 0; i < 40 && next; ++i) {  // or malloc would never come back
@@ -108,7 +108,7 @@ TEST_F(LeasesTest, LeaseThatEndsAfterTheClassWasClosedIsNotCounted) {
 TEST_F(LeasesTest, ThreadThatShutsTheGateLateDoesNotShutItForGood) {
   EXPECT_FALSE(passed(2)) << "nobody has closed it";
   grow_until_closed(*a_);
-  EXPECT_EQ(samples_until_open(2), 8u);
+  EXPECT_EQ(samples_until_open(2), 4u);
   EXPECT_TRUE(passed(2)) << "samples come of closed classes: somebody holds it for one that is open";
 }
 

@@ -92,8 +92,8 @@ def test_nodes_of_one_size_that_lead_to_each_other_through_a_third_share_a_pool_
     assert sorted((len(nodes), nodes[0]["bytes"]) for nodes in others) == [(1, 80), (1, 96), (1, 96)]
 
 
-def test_an_object_and_the_one_part_it_gets_much_later_share_a_pool_and_a_table_of_parts_does_not(watch):
-    for what, merges, pooled in [("nodes", ["own part"], 1), ("tables", [], 2)]:
+def test_an_object_and_the_one_part_it_gets_much_later_share_a_pool_and_tables_of_parts_and_an_index_of_older_ones_do_not(watch):
+    for what, merges, pooled in [("nodes", ["own part"], 1), ("tables", [], 2), ("index", [], 2)]:
         done, found = watch(program("affinity", "late_parts"), what)
         assert done.ok().out == run([program("affinity", "late_parts"), what]).out
         assert [m["why"] for m in found.get("merge", [])] == merges
