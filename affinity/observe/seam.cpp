@@ -86,6 +86,8 @@ void Observer::unite(NodeId a, NodeId b, Why why) noexcept {
     return;
   }
   from.root = to.id;
+  if (!to.grown) to.looked_into_at = from.looked_into_at;
+  if (to.grew_at < from.grew_at) to.grew_at = from.grew_at;
   to.grown += std::exchange(from.grown, 0);
   to.looked_up += std::exchange(from.looked_up, 0);
   nodes_[b].why = why;

@@ -1,6 +1,7 @@
 // Everything of os/.
 #pragma once
 
+#include "mortise/os/alone.hpp"
 #include "mortise/os/brk.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/console.hpp"

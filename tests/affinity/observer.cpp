@@ -112,6 +112,21 @@ TEST_F(LeasesTest, ThreadThatShutsTheGateLateDoesNotShutItForGood) {
   EXPECT_TRUE(passed(2)) << "samples come of closed classes: somebody holds it for one that is open";
 }
 
+TEST_F(LeasesTest, UnitedGroupsGrewLastWhenEitherDid) {
+  observer_->grew(*a_, 1, nullptr);
+  observer_->grew(*b_, 1, nullptr);
+  observer_->unite(a_->tag, b_->tag, Why::type_two);
+  EXPECT_EQ(observer_->view(a_->tag).grew_at, 2u);
+  EXPECT_EQ(observer_->view(a_->tag).looked_into_at, 1u);
+}
+
+TEST_F(LeasesTest, GroupThatTookNothingBeginsWhereTheOneUnitedWithItDid) {
+  observer_->grew(*b_, 2, nullptr);
+  observer_->unite(a_->tag, b_->tag, Why::type_two);
+  observer_->grew(*a_, 1, nullptr);
+  EXPECT_EQ(observer_->view(a_->tag).looked_into_at, 2u) << "else all that it leads to seems to have been made since";
+}
+
 TEST_F(ObserverTest, GroupThatPassesTimeAndAgainIsLookedAtAllTheSame) {
   observer_->configure({.mode = Mode::graph, .objects_before_pool = 33});
   const auto churn = [&](unsigned objects) {  // each at the place of the one before

@@ -1,5 +1,6 @@
-// A program that shuts itself in, as servers do: from then on the system refuses to restart the sections of other cores (membarrier). It
-// builds long lists of small blocks and takes them down, again and again, and its address space must not grow by that.
+// A program that shuts itself in, as servers do: from then on the system refuses to restart the sections of other cores (membarrier), or
+// ends who asks for that (refused strictly). It builds long lists of small blocks and takes them down, again and again, and its address
+// space must not grow by that.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -31,11 +32,12 @@ std::size_t address_space() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const unsigned answer = argc > 1 && !strcmp(argv[1], "strictly") ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
   free(malloc(48));
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+                        BPF_STMT(BPF_RET | BPF_K, answer), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog program{.len = sizeof code / sizeof *code, .filter = code};
   EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
   EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);

@@ -37,6 +37,12 @@ def test_address_space_does_not_grow_where_nothing_may_be_restarted(name, rseq):
 
 
 @EVERY_WAY
+def test_no_malloc_nor_free_makes_a_call_that_a_filter_ends_the_program_for(name, rseq):
+    """As the manual promises where no thread gives memory back. Magazines got longer by a membarrier, amid the program's own free."""
+    run([program("life", "refused"), "strictly"], name, rseq=rseq, env={"MORTISE_CONF": "purge_ms=-1"}).ok()
+
+
+@EVERY_WAY
 def test_signals_in_all_threads(name, rseq):
     run([program("life", "signals"), "rain"], name, rseq=rseq).ok()
 

@@ -84,6 +84,7 @@ struct CoresWith {
 
   /// `warm`: so many blocks lie in the magazine of core 0 at the start.
   explicit CoresWith(unsigned warm) {
+    os::leaves_its_core = false;
     cache.start({.rseq = {.is_kernels = true}, .can_restart = true});
     mortise::Block block[kBlocks];
     for (unsigned i = 0; i < warm; ++i) block[i] = cache.allocate(thread, {.size = 8});
@@ -278,6 +279,15 @@ struct MoveAgainstHits : AboutToMove {
   }
 };
 
+struct MoveFromAnotherCore : AboutToMove {  // the thread with the miss goes on elsewhere before it has closed the set
+  MoveFromAnotherCore() { os::leaves_its_core = true; }
+  void run(unsigned number) {
+    on(0);
+    if (number == 1) take_hit();
+    give_one(number);
+  }
+};
+
 struct TwoMoves : AboutToMove {
   void run(unsigned number) {
     on(0);
@@ -307,6 +317,7 @@ TEST(CoreCache, BatchAgainstTake) { run<BatchAgainstTake>("a batch that does not
 TEST(CoreCache, ForkWhileAnotherDrains) { run<ForkWhileAnotherDrains>("a fork while another thread drains", {.freeze = true}); }
 TEST(CoreCache, LimitsGrowAtOnce) { run<LimitsGrowAtOnce>("two misses double a limit", kOnce); }
 TEST(CoreCache, MoveAgainstHits) { run<MoveAgainstHits>("a magazine moves, hits", kOnce); }
+TEST(CoreCache, MoveFromAnotherCore) { run<MoveFromAnotherCore>("a magazine is to move, from another core", kOnce); }
 TEST(CoreCache, TwoMoves) { run<TwoMoves>("two threads would move a magazine", kOnce); }
 TEST(CoreCache, MoveAgainstADrain) { run<MoveAgainstADrain>("a magazine moves, a drain", kOnce); }
 TEST(CoreCache, FirstUseOfTwoCores) { run<FirstUseOfTwoCores>("first use of two cores"); }

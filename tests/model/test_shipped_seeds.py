@@ -18,7 +18,7 @@ BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours.
 SEEDS = {
-    "a magazine moves while sections run": (CACHE, [("const bool alone = !area_.is_kernels || os::rseq_restart_all();", "const bool alone = true;")], "race", "core_cache"),
+    "a magazine moves while sections run": (CACHE, [("const bool alone = os::rseq_alone_on(area_, set.number);", "const bool alone = true;")], "race", "core_cache"),
     "a magazine moves where others find it": (CACHE, [("      show(set.number, closed(), Order::release);\n", "")], "race|lost|twice", "core_cache"),
     "two threads of a core move a magazine": (
         CACHE, [("if (set.widening.exchange(1, Order::acquire)) return", "if (set.widening.exchange(0, Order::acquire)) return")], "race|were left", "core_cache"),

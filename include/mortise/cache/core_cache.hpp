@@ -32,6 +32,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/data/idle_numbers.hpp"
 #include "mortise/data/preset.hpp"
+#include "mortise/os/alone.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/policy/coloured.hpp"
@@ -291,22 +292,21 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       set.widening.store(0, Order::release);
       return limit;
     }
-    /// Slots of its own for a magazine, as many as its class may ever hold. False without memory, and while somebody drains the set.
+    /// Slots of its own for a magazine, as many as its class may ever hold. False without memory, on another core, and amid a drain.
     MORTISE_COLD bool lengthen(std::byte* own, unsigned c) noexcept {
       Set& set = at(own);
       if (area_.is_kernels && !can_restart_) return false;
       Held held(lock_);  // a fork waits: in the child nobody would go on
       if (is_closed_ || table_[set.number].load(Order::acquire) != own) return false;
       show(set.number, closed(), Order::release);
-      const bool alone = !area_.is_kernels || os::rseq_restart_all();  // first: where that is refused, each miss would leave slots behind
+      const bool alone = os::rseq_alone_on(area_, set.number);  // first: each miss that finds itself elsewhere would leave slots behind
       std::byte* const slots = alone ? this->below.meta(Set::part(Set::kLongSlots[c], share_) * sizeof(std::byte*)) : nullptr;
       if ((set.is_long[c] = slots)) set.rack.move(c, reinterpret_cast<std::byte**>(slots));
       show(set.number, own, Order::release);
       return set.is_long[c];
     }
     void note_swing(unsigned c, std::int32_t moved, std::byte* const* home = nullptr) noexcept {
-      if (!Set::swings(c)) return;
-      if (std::byte* const set = own_set()) at(set).note_swing(c, moved, home);
+      if (std::byte* const set = Set::swings(c) ? own_set() : nullptr) at(set).note_swing(c, moved, home);
     }
     /// The set of the core we are on, made on first use. Null for indices beyond the table and while somebody drains it.
     std::byte* own_set() noexcept {
