@@ -234,6 +234,11 @@ def test_a_mapping_that_there_is_no_room_for_takes_nothing_away(program, isolate
     assert (done.status, done.out) == (0, "refused: 1 1\nagain: 1 x\n")
 
 
+def test_threads_that_the_program_reaps_itself(program, same_both_ways):
+    """A join waited for ever, or no more threads could be made, once main had waited with __WALL often enough."""
+    same_both_ways([program("reaps_all")], env={"MORTISE_THREADS_MAX": "12"})
+
+
 def test_what_is_cut_out_of_a_mapping_needs_room_first(program, isolated):
     """Other threads ended by SIGSEGV behind the cut, where the table of mappings was full."""
     done = isolated([program("cut_in_the_middle")])
