@@ -147,6 +147,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.pid.store(0);
   t.ended.store(0);
   t.awaits.store(0);
+  t.passed.store(0);
   for (LockCall& call : t.lock_calls) call.key.store(0);
   // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer
   // others.

@@ -92,11 +92,23 @@ std::uintptr_t free_place(std::uintptr_t low, std::size_t bytes) noexcept {
 
 bool is_elsewhere(const Record& r) noexcept { return r.owner != self || r.made != address_spaces.load(); }
 
+/// From `at` on, inside of it, a record of its own. False: no room is left. The lock is held.
+bool divide(Record& r, std::uintptr_t at) noexcept {
+  Record* const rest = unused();
+  if (!rest) return false;
+  *rest = r;
+  rest->offset += static_cast<off_t>(at - r.low);
+  rest->low = r.high = at;
+  share_descriptor(r.held);
+  return true;
+}
+
 /// Takes [from, high) out of the record. Returns what must be unmapped in every address space. The lock is held.
 Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
   Range everywhere{high, from};
   for (Record* r; (r = meets(from, high)) != nullptr;) {
     const std::uintptr_t low = r->low < from ? from : r->low, end = r->high < high ? r->high : high;
+    if (r->low < low && end < r->high && divide(*r, end)) continue;
     if (!is_elsewhere(*r)) {
     } else if (is_noticed(r->held)) {
       if (low < everywhere.low) everywhere.low = low;
@@ -107,21 +119,11 @@ Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
     if (r->low == low && r->high == end) {
       let_go_descriptor(r->held);
       *r = Record{};
-    } else if (r->high == end) {
-      r->high = low;
+    } else if (r->low == low) {
+      r->offset += static_cast<off_t>(end - low);
+      r->low = end;
     } else {
-      Record rest = *r;
-      rest.offset += static_cast<off_t>(end - rest.low);
-      rest.low = end;
-      if (r->low == low) {
-        *r = rest;
-      } else {
-        r->high = low;
-        if (Record* place = unused()) {
-          share_descriptor(rest.held);
-          *place = rest;
-        }
-      }
+      r->high = low;
     }
   }
   return everywhere;
@@ -131,15 +133,15 @@ Range cut_records(std::uintptr_t from, std::uintptr_t high) noexcept {
 Record* split(std::uintptr_t low, std::uintptr_t high) noexcept {
   for (const std::uintptr_t at : {low, high}) {
     Record* const r = find(at == low ? low : high - 1);
-    if (!r || r->low == at || r->high == at) continue;
-    Record* const rest = unused();
-    if (!rest) return nullptr;
-    *rest = *r;
-    rest->offset += static_cast<off_t>(at - r->low);
-    rest->low = r->high = at;
-    share_descriptor(r->held);
+    if (r && r->low != at && r->high != at && !divide(*r, at)) return nullptr;
   }
   return find(low);
+}
+
+/// What is cut out of the middle of a mapping leaves one more: it must have room before anything is changed. The lock is held.
+bool has_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Record* const r = find(low);
+  return !r || r->low == low || r->high <= high || divide(*r, high);
 }
 
 void unmap_here(std::uintptr_t low, std::uintptr_t high) noexcept {
@@ -167,11 +169,12 @@ long put(Record& r) noexcept {
   const bool replaces = !(r.flags & MAP_FIXED_NOREPLACE);
   if (!replaces && (meets(r.low, r.high) || is_occupied(r.low, r.high))) return -EEXIST;
   Record* const place = unused();
-  if (const long mapped = place ? make(r) : -ENOMEM; failed(mapped)) {
+  if (place) place->high = 1;  // in use from here on, and meets none
+  if (const long mapped = place && has_room_to_cut(r.low, r.high) ? make(r) : -ENOMEM; failed(mapped)) {
+    if (place) *place = Record{};
     if (!replaces && in_region(r.low)) give_pages(r.low, r.high - r.low);
     return mapped;
   }
-  place->high = 1;  // in use from here on, and meets none
   if (r.flags & kFixed) {  // replaced everywhere next: others may have left there what is nobody's any more
     cut_records(r.low, r.high);
     forget_left(r.low, r.high);
@@ -341,6 +344,7 @@ std::uintptr_t piece_end(std::uintptr_t low, std::uintptr_t high) noexcept {
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return kNoFile;  // nearly always, and each munmap comes here
+  if (!make_room_to_cut(low, low + bytes)) return -ENOMEM;
   forget_lazy_file(low, low + bytes);
   Range all;
   long result;
@@ -357,6 +361,11 @@ long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   if (all.low < all.high && !failed(result) && is_thread()) everywhere(&unmap_range, &all);
   if (is_left_full() && is_thread()) drop_left();
   return result;
+}
+
+bool make_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Quiet held(lock);
+  return has_room_to_cut(low, high);
 }
 
 void forget_files(std::uintptr_t low, std::size_t bytes) noexcept {

@@ -39,6 +39,9 @@ long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcep
 /// mremap of the same: a new mapping at `target`, or anywhere if that is null. MAP_FAILED with errno.
 void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target) noexcept;
 
+/// Whether forget_files() there, which may leave two parts of one mapping, has room to record both.
+bool make_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// Forgets recorded mappings, whole or in part: something else is about to be mapped there in every address space.
 void forget_files(std::uintptr_t low, std::size_t bytes) noexcept;
 

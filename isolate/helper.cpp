@@ -4,6 +4,8 @@
 //   exit, `ended` set                  the thread was through    frees its record
 //   exit, `ended` not set              exit(), _exit() in it     ends the program with that status
 //   signal                             it crashed                one line, ends the program by the same signal
+//
+// A program that waits for all kinds of children (__WALL) reaps threads, too, and does that itself (wait.cpp).
 #include "helper.hpp"
 
 #include <cstring>
@@ -72,19 +74,22 @@ void handle_end(Thread& t, int pid, bool was_through, int status) noexcept {
   end_by_signal(WTERMSIG(status), WCOREDUMP(status));
 }
 
-/// The record forgets the number first: once it is reaped any process may get it, which whoever ends the program would kill.
-void reap(Thread& t, int pid) noexcept {
-  siginfo_t info{};
-  constexpr int kLook = WEXITED | __WCLONE | WNOHANG | WNOWAIT;
-  if (failed(raw_syscall(SYS_waitid, P_PID, pid, as_long(&info), kLook, 0)) || info.si_pid != pid) return;
+/// Of two that know of the end, the helper and a program that has reaped the process itself, one sees to it. The record forgets the number
+/// first: once it is reaped any process may get it, which whoever ends the program would kill.
+void take_end(Thread& t, int pid, int status) noexcept {
   const bool was_through = t.ended.load(std::memory_order_acquire) || ending();
   if (was_through) children_are_handed_on(t);
-  t.pid.store(-pid);
-  int status = 0;
-  if (raw_syscall(SYS_wait4, pid, as_long(&status), __WCLONE) != pid) return t.pid.store(pid);  // the program has, by __WALL
+  if (!t.pid.compare_exchange_strong(pid, -pid)) return;
+  raw_syscall(SYS_wait4, pid, 0, __WCLONE);  // fails where the program was quicker
   handle_end(t, pid, was_through, status);
   progress.fetch_add(1);
   futex_wake(&progress, kEveryone);
+}
+
+void reap(Thread& t, int pid) noexcept {
+  siginfo_t info{};
+  constexpr int kLook = WEXITED | __WCLONE | WNOHANG | WNOWAIT;
+  if (!failed(raw_syscall(SYS_waitid, P_PID, pid, as_long(&info), kLook, 0)) && info.si_pid == pid) take_end(t, pid, wait_status(info));
 }
 
 /// While somebody else's news are in front: children that the program traces, or has cloned by itself, are its own to wait for.
@@ -111,6 +116,14 @@ int helper_main(void*) {
 
 bool start_helper() noexcept { return helper.start(&helper_main); }
 void forget_helper() noexcept { helper.forget(); }
+
+int wait_status(const siginfo_t& info) noexcept {
+  return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : info.si_status | (info.si_code == CLD_DUMPED ? WCOREFLAG : 0);
+}
+
+void helper_forestalled(int pid, int status) noexcept {
+  if (Thread* const t = find_thread_by_pid(pid)) take_end(*t, pid, status);
+}
 
 void helper_notice() noexcept {
   notices.fetch_add(1);

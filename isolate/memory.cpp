@@ -67,6 +67,7 @@ bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
   return is_mapped_here(low, bytes);
 }
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  if (!make_room_to_cut(low, low + bytes)) return fail_map(ENOMEM);
   Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes), self};
   if (failed(f.file)) return fail_map(ENOMEM);
   forget_files(low, bytes);

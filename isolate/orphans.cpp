@@ -62,7 +62,7 @@ void hand_children_on(Thread& t) noexcept {
 void children_are_handed_on(Thread& t) noexcept {
   if (!t.has_heirs) return;
   times.fetch_add(1);
-  if (handing.fetch_sub(1) == 1) poke_watchdog();
+  if (shared(t.has_heirs).exchange(false) && handing.fetch_sub(1) == 1) poke_watchdog();
 }
 
 std::uint32_t times_handed_on() noexcept { return times.load(); }

@@ -102,6 +102,7 @@ void have_pending(std::uint64_t set, std::size_t most) noexcept {
   for (Pending p{set, {}}; most > 0 && !(here & set); --most) {
     if (failed(in_leader(&take_pending, p))) return;
     mark_as_passed_on(p.info);
+    self->passed.fetch_or(1ull << (p.info.si_signo - 1));
     raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), p.info.si_signo, as_long(&p.info));
   }
 }

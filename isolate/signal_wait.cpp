@@ -52,13 +52,14 @@ bool awaits_it(const Thread& t, int signal) noexcept {
   return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && (t.awaits.load() & bit(signal));
 }
 
-bool send(const Thread& t, siginfo_t& info) noexcept {
+bool send(Thread& t, siginfo_t& info) noexcept {
   const int pid = t.pid.load();
+  t.passed.fetch_or(bit(info.si_signo));
   return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)));
 }
 
 /// `takes`: whether it would have it; it may have ended or given up since that was asked.
-bool pass_to(const Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int) noexcept) noexcept {
+bool pass_to(Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int) noexcept) noexcept {
   passing.store(static_cast<std::uint32_t>(t.index));  // before what it takes is read, which pairs with wait_for_passing()
   const bool is_sent = takes(t, info.si_signo) && send(t, info);
   passing.store(0);
@@ -69,9 +70,9 @@ bool pass_to(const Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int)
 /// False: nobody would have it any more, and it waits where it was sent to.
 bool pass_on(siginfo_t& info) noexcept {
   mark_as_passed_on(info);
-  for (const Thread& t : threads)
+  for (Thread& t : threads)
     if (awaits_it(t, info.si_signo) && pass_to(t, info, &awaits_it)) return true;
-  for (const Thread& t : threads)
+  for (Thread& t : threads)
     if (lets_in(t, info.si_signo) && pass_to(t, info, &lets_in)) return true;
   raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
   return false;
@@ -92,10 +93,15 @@ void mark_as_passed_on(siginfo_t& info) noexcept {
   info.si_value.sival_ptr = threads;
 }
 
-bool is_passed_on(const siginfo_t& info) noexcept { return info.si_code < 0 && info.si_errno == kPassedOn; }
+// Where as many signals are queued as may be, one of the old ones comes all the same, but what was said with it is lost.
+bool is_passed_on(const siginfo_t& info) noexcept {
+  if (info.si_code == SI_USER && info.si_pid == 0) return self && (self->passed.load() & bit(info.si_signo));
+  return info.si_code < 0 && info.si_errno == kPassedOn;
+}
 
 void unmark_passed_on(siginfo_t& info) noexcept {
   if (!is_passed_on(info)) return;
+  if (self) self->passed.fetch_and(~bit(info.si_signo));
   info.si_errno = 0;
   if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) return;
   info.si_code = SI_USER;
@@ -141,7 +147,7 @@ void give_signals_back() noexcept {
   std::uint64_t left = 0;
   raw_syscall(SYS_rt_sigpending, as_long(&left), kMaskBytes);
   for (siginfo_t info{}; left && !failed(take_signal(&at_once, left, &info, 0));)
-    if (is_passed_on(info)) raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+    if (is_passed_on(info)) mark_as_passed_on(info), raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
 }
 
 void forget_passing() noexcept { passing.store(0); }

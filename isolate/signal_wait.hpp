@@ -38,6 +38,7 @@ long while_awaiting(std::uint64_t set, Call call) {
 /// A signal that is about to be sent on in the name of whoever sent it, and one that was passed on here, as it was sent.
 void mark_as_passed_on(siginfo_t& info) noexcept;
 void unmark_passed_on(siginfo_t& info) noexcept;
+bool is_passed_on(const siginfo_t& info) noexcept;
 
 /// In a thread that ends, which blocks all by now: what it was passed and has not taken is the program's still.
 void give_signals_back() noexcept;

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "raw.hpp"
+#include "signal_wait.hpp"
 
 extern "C" void mortise_isolate_restorer();
 __asm__(
@@ -65,6 +66,7 @@ bool comes_from_terminal(int signal) noexcept {
 }
 
 bool is_sent_to_group(const siginfo_t& info) noexcept {
+  if (is_passed_on(info)) return false;
   // The others are for the process's own sake: timers, and a pipe that nobody reads.
   return info.si_code == SI_KERNEL ? comes_from_terminal(info.si_signo) : info.si_code == SI_USER && info.si_signo != SIGPIPE;
 }

@@ -12,6 +12,7 @@
 
 #include "cancel.hpp"
 #include "children.hpp"
+#include "helper.hpp"
 #include "orphans.hpp"
 #include "parents.hpp"
 #include "proc.hpp"
@@ -134,6 +135,14 @@ long wait_for_any(Wait& w, int group) {
   }
 }
 
+/// A thread's process, too, may have been reaped (by __WALL): the helper will not hear of it.
+void tell_helper(const Wait& w, long result) noexcept {
+  if (!has_told(w, result) || !is_thread() || !is_leader()) return;
+  if (w.by_id && ((w.options & WNOWAIT) || w.info.si_code == CLD_STOPPED || w.info.si_code == CLD_TRAPPED || w.info.si_code == CLD_CONTINUED)) return;
+  const int status = w.by_id ? wait_status(w.info) : w.status;
+  if (WIFEXITED(status) || WIFSIGNALED(status)) helper_forestalled(w.by_id ? w.info.si_pid : static_cast<int>(result), status);
+}
+
 /// The kernel's answer.
 long wait(Wait& w) {
   int group = 0;
@@ -153,6 +162,7 @@ long wait(Wait& w) {
 int wait_for_child(pid_t pid, int* status, int options, rusage* usage) {
   Wait w{false, P_PID, pid, options, 0, {}, {}, 0};
   const long result = wait(w);
+  tell_helper(w, result);
   if (failed(result)) return errno = static_cast<int>(-result), -1;
   if (status && result > 0) *status = w.status;
   if (usage && result > 0) *usage = w.usage;
@@ -162,6 +172,7 @@ int wait_for_child(pid_t pid, int* status, int options, rusage* usage) {
 int wait_for_id(idtype_t kind, id_t id, siginfo_t* info, int options) {
   Wait w{true, kind, static_cast<int>(id), options, 0, {}, {}, 0};
   const long result = wait(w);
+  tell_helper(w, result);
   if (failed(result)) return errno = static_cast<int>(-result), -1;
   if (info) *info = w.info;
   return 0;

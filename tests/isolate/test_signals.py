@@ -129,3 +129,8 @@ def test_a_signal_that_comes_when_the_time_is_over(program, same_both_ways):
 def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
     """They would be lost while it cleans up."""
     same_both_ways([program("cancelled_waits"), how], times=5)
+
+
+def test_signals_while_as_many_are_queued_as_may_be(program, same_both_ways):
+    """The kernel delivers one of the old kind all the same, without what was said with it: a thread that waited for it never had it."""
+    same_both_ways([program("full_queue")])

@@ -234,6 +234,17 @@ def test_a_mapping_that_there_is_no_room_for_takes_nothing_away(program, isolate
     assert (done.status, done.out) == (0, "refused: 1 1\nagain: 1 x\n")
 
 
+def test_threads_that_the_program_reaps_itself(program, same_both_ways):
+    """A join waited for ever, or no more threads could be made, once main had waited with __WALL often enough."""
+    same_both_ways([program("reaps_all")], env={"MORTISE_THREADS_MAX": "12"})
+
+
+def test_what_is_cut_out_of_a_mapping_needs_room_first(program, isolated):
+    """Other threads ended by SIGSEGV behind the cut, where the table of mappings was full."""
+    done = isolated([program("cut_in_the_middle")])
+    assert (done.status, done.out) == (0, "memory: no room c\nnothing: no room c\nfile, with room for one: no room c\nnothing, with room: done c\n")
+
+
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
     done = same_both_ways([program("record_locks"), tmp_path], times=5)

@@ -122,6 +122,44 @@ TEST(Buddy, UnderALimitABlockEndsWithItsPage) {
   });
 }
 
+TEST(Buddy, UnderALimitWhatIsLiveIsWhatBlocksHave) {
+  using Limited = Stack<Layers<Buddy<>, LimitedTo<4_MiB>, MmapHeap<>>>;
+  Stage<Limited> stage;
+  stage.as(0, [](Limited& h, auto& t) {
+    std::vector<Block> blocks;
+    std::size_t sum = 0, failed = 0;
+    std::uint32_t random = 7;
+    const auto below = [&](std::uint32_t most) { return (random = random * 1664525 + 1013904223) / 256 % most; };
+    for (int i = 0; i < 5000; ++i) {
+      const std::size_t size = 1 + below(1u << below(20));
+      if (blocks.size() < 20 || below(2)) {
+        if (const Block b = h.allocate(t, {.size = size})) blocks.push_back(b), sum += b.size;
+        else ++failed;
+      } else {
+        Block& b = blocks[below(static_cast<std::uint32_t>(blocks.size()))];
+        sum -= b.size;
+        if (const Block resized = below(2) ? h.resize_in_place(t, b, size) : Block{}) {
+          sum += (b = resized).size;
+        } else {
+          h.release(t, b);
+          b = blocks.back();
+          blocks.pop_back();
+        }
+      }
+      Usage u;
+      h.tell(u);
+      ASSERT_EQ(u.live, sum) << "step " << i;
+      ASSERT_EQ(u.mapped, u.live + u.cached + u.dirty + u.purged);
+    }
+    EXPECT_GT(failed, 0u) << "the limit was never met";
+    h.audit();
+    for (const Block b : blocks) h.release(t, b);
+    Usage u;
+    h.tell(u);
+    EXPECT_EQ(u.live, 0u);
+  });
+}
+
 TEST(Buddy, APlaceInsideABlockIsNoBlockThatWasFreed) {
   Stage<H> stage;
   EXPECT_DEATH(stage.as(0, [](H& h, auto& t) {

@@ -31,6 +31,7 @@
 #include "mortise/policy/purge.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/atomics.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/locked.hpp"
 
@@ -138,8 +139,10 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
     void tell(Usage& u) noexcept {
       tell_below(this->below, u);
       Held held(this->lock_);
-      u.live += live_;
+      const std::size_t tails = tails_.load(Order::relaxed);
+      u.live += live_ - tails;
       u.cached += grown_ - live_;
+      u.purged += tails;
     }
 
     /// Walks every block by its mark and every list; reports heap_inconsistent when they disagree or two buddies are both free.
@@ -226,13 +229,17 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
           const std::size_t used = round_up(bytes ? bytes : 1, page_bytes_);
           if (used < bytes_of(order) && this->below.purge_pages(p + used, bytes_of(order) - used)) tail = bytes_of(order) - used;
           this->below.uncharge(tail);
+          tails_.fetch_add(tail, Order::relaxed);
         }
       set_tail(p, order, tail);
     }
     /// The block is whole again; false when a limit forbids it.
     bool join_tail(std::byte* p, unsigned order, [[maybe_unused]] bool must) noexcept {
       if constexpr (Charges<Below>)
-        if (const std::size_t tail = tail_of(p, order); tail && !this->below.charge(tail, must)) return false;
+        if (const std::size_t tail = tail_of(p, order)) {
+          if (!this->below.charge(tail, must)) return false;
+          tails_.fetch_sub(tail, Order::relaxed);
+        }
       set_tail(p, order, 0);
       return true;
     }
@@ -341,6 +348,7 @@ template <Lock Sync = FutexLock, PurgePolicy Purge = purge::AtOnce> struct Buddy
     std::uint64_t filled_ = 0;  ///< a bit for each order that has free blocks
     List<Free> free_[kOrders];
     std::size_t reach_ = 0, backed_ = 0, live_ = 0, grown_ = 0;
+    Atomic<std::size_t> tails_{0};  ///< of live blocks: cut outside the lock, by who is given the block
     Preset<4_KiB> page_bytes_;
   };
 };
