@@ -18,6 +18,7 @@ inline thread_local os::OwnArea own_area{};
 inline os::Facts own_facts() noexcept {
   os::Facts facts;
   facts.cpus = 2;
+  facts.second_cache_bytes = 8_MiB;
   facts.rseq.offset = reinterpret_cast<std::byte*>(&own_area) - static_cast<std::byte*>(__builtin_thread_pointer());
   facts.rseq.index_at = facts.rseq.offset;
   return facts;

@@ -199,6 +199,23 @@ TEST_F(CoreCacheTest, HoldsWhatAProgramBuildsAndTakesDown) {
   });
 }
 
+/// Each swing that is not as long as the last leaves them in less order, which costs little only while they all lie near.
+TEST_F(CoreCacheTest, DoesNotHoldWhatTheSecondCacheDoesNot) {
+  Stage<H> stage(1, false);
+  os::Facts facts = own_facts();
+  facts.second_cache_bytes = 512_KiB;
+  ASSERT_TRUE(start_below(stage.heap(), facts));
+  stage.attach(0);
+  stage.as(0, [&](H& h, auto& t) {
+    for (const unsigned n : {3000u, 500u, 6000u, 700u, 5000u, 400u}) swing(h, t, n, 48);
+    EXPECT_GE(swing(h, t, 6000, 48), 6000u);
+    for (const unsigned n : {20'000u, 700u, 20'000u}) swing(h, t, n, 48);
+    EXPECT_LE(swing(h, t, 20'000, 48), 20'000 / 24);
+    EXPECT_LE(swing(h, t, 6000, 48), 20'000 / 24) << "there will be a longer one again";
+    h.audit();
+  });
+}
+
 TEST_F(CoreCacheTest, KeepsAllBlocksApartWhileMagazinesGetMoreSlots) {
   Stage<H> stage;
   stage.as(0, [&](H& h, auto& t) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr unsigned kLimit = 20, kFew = 254;  // of the magazine that asks
 constexpr int kMiss = 10;                      // blocks
+constexpr unsigned kNear = 100'000;
 
 void go(Swing& s, int blocks, int way, int miss = kMiss) {
   for (; blocks > 0; blocks -= miss) s.count(way * std::min(blocks, miss));
@@ -94,18 +95,18 @@ TEST(Swing, HoldsAllOfOneThatReturned) {
   Swing s{};
   go_home(s, true);
   go(s, 900, 1);
-  EXPECT_EQ(s.returning(kLimit, kFew), 0u) << "it may be all that the program ever takes";
+  EXPECT_EQ(s.returning(kLimit, kFew, kNear), 0u) << "it may be all that the program ever takes";
   go(s, 600, -1);
-  EXPECT_EQ(s.returning(kLimit, kFew), 0u) << "it may return further";
+  EXPECT_EQ(s.returning(kLimit, kFew, kNear), 0u) << "it may return further";
   s.count(kMiss);
-  EXPECT_EQ(s.returning(kLimit, kFew), kLimit + 600 + 150);
+  EXPECT_EQ(s.returning(kLimit, kFew, kNear), kLimit + 600 + 150);
   go(s, 600, 1), go(s, 600, -1);
-  EXPECT_EQ(s.returning(770, kFew), 770 + 600 + 150u);
+  EXPECT_EQ(s.returning(770, kFew, kNear), 770 + 600 + 150u);
   go(s, 30, 1), go(s, 30, -1), s.count(kMiss);
-  EXPECT_EQ(s.returning(1520, kFew), 1520u) << "what it has learnt stays";
+  EXPECT_EQ(s.returning(1520, kFew, kNear), 1520u) << "what it has learnt stays";
   s.forget();
   go_home(s, true);
-  EXPECT_EQ(s.returning(kLimit, kFew), 0u);
+  EXPECT_EQ(s.returning(kLimit, kFew, kNear), 0u);
 }
 
 TEST(Swing, HoldsNothingOfOneThatReturnedInNoOrder) {
@@ -113,7 +114,7 @@ TEST(Swing, HoldsNothingOfOneThatReturnedInNoOrder) {
   const auto returning = [&] {
     for (int i = 0; i < 2; ++i) go(s, 900, 1), go(s, 900, -1);
     s.count(kMiss);
-    return s.returning(kLimit, kFew) != 0;
+    return s.returning(kLimit, kFew, kNear) != 0;
   };
   EXPECT_FALSE(returning()) << "nobody has looked";
   go_home(s, false, 100);
@@ -131,13 +132,29 @@ TEST(Swing, HoldsNothingOfOneThatReturnedInNoOrder) {
   EXPECT_TRUE(returning()) << "starts anew";
 }
 
+TEST(Swing, HoldsNothingOnceOneWasLongerThanTheSecondCacheHolds) {
+  Swing s{};
+  go_home(s, true);
+  const auto returning = [&](int blocks, unsigned near) {
+    for (int i = 0; i < 2; ++i) go(s, blocks, 1), go(s, blocks, -1);
+    s.count(kMiss);
+    return s.returning(kLimit, kFew, near);
+  };
+  EXPECT_EQ(returning(600, 1000), kLimit + 600 + 150);
+  EXPECT_EQ(returning(1200, 1000), 0u);
+  EXPECT_EQ(returning(600, 1000), 0u) << "there will be such a one again";
+  s.forget();
+  go_home(s, true);
+  EXPECT_EQ(returning(600, 1000), kLimit + 600 + 150) << "starts anew";
+}
+
 TEST(Swing, AShortBatchHasAnOrderToo) {
   std::byte* const near[3] = {reinterpret_cast<std::byte*>(48), reinterpret_cast<std::byte*>(96), reinterpret_cast<std::byte*>(1 << 20)};
   const auto returning = [&](unsigned first, unsigned n) {
     Swing s{};
     s.note_order(near + first, n);
     for (int i = 0; i < 2; ++i) go(s, 900, 1), go(s, 900, -1);
-    return s.returning(kLimit, kFew) != 0;
+    return s.returning(kLimit, kFew, kNear) != 0;
   };
   EXPECT_FALSE(returning(0, 0));
   EXPECT_FALSE(returning(0, 1)) << "a block alone has none";
@@ -151,7 +168,7 @@ TEST(Swing, ReturnsOnlyWhereBothWaysAreLong) {
     Swing s{};
     go_home(s, true);
     for (int i = 0; i < 50; ++i) go(s, there, 1), go(s, back, -1);
-    return s.returning(limit, kFew) != 0;
+    return s.returning(limit, kFew, kNear) != 0;
   };
   EXPECT_TRUE(returning(260, 260, 500));
   EXPECT_FALSE(returning(250, 250, 20)) << "shorter than what any magazine holds";
@@ -170,7 +187,7 @@ TEST(Swing, HoldsLittleForAProgramThatWalksAtRandom) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const bool takes = random >> 63;
     if (takes ? in == 0 : in == limit) {
-      limit = std::min(2 * limit, std::max(limit, s.returning(limit, kFew)));
+      limit = std::min(2 * limit, std::max(limit, s.returning(limit, kFew, kNear)));
       const unsigned batch = std::min(limit / 2, 127u);
       s.count(takes ? static_cast<int>(batch) : -static_cast<int>(batch));
       in = takes ? batch : limit - batch;

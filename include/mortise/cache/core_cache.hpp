@@ -6,10 +6,9 @@
 //                                                              │ full: spill() ── half of it below
 //
 // A magazine is a bounded stack of pointers; those of a core are a rack (os/rseq.hpp) in the core's *set*. A limit starts small and doubles
-// when it misses, up to what its class may hold: a class that is used little keeps little. Bounds are divided among the cores the process
-// may use. A program that takes a thousand blocks and then frees a thousand, its swing, may keep a 24th part of that: longer batches. If it
-// goes on so, it may keep the whole swing, up to 64 times what its class may hold otherwise (cache/swing.hpp), while the set has room; of
-// small blocks that go home in order, also if swings differ. The magazine then gets more slots (cache/core_set.hpp).
+// when it misses, up to what its class may hold; bounds are divided among the cores. A program that takes a thousand blocks and then frees
+// a thousand may keep a 24th part of this swing. If it goes on so, or if the blocks are small, go home in order and fit into the second
+// cache, it keeps all, up to 64 times what its class may hold otherwise (cache/swing.hpp), in slots of its own (cache/core_set.hpp).
 //
 // Steal and drain: the table entry of a core is pointed to the closed set, running sections are restarted (membarrier), and the
 // set is then nobody's but ours. Threads on that core miss meanwhile and are served from below.
@@ -109,7 +108,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       Held held(lock_);
       if (gate_) return true;
       area_ = Distribution::kMayChange || !facts.rseq.is_kernels ? facts.rseq : facts.own;
-      can_restart_ = area_.is_kernels && facts.can_restart;
+      can_restart_ = area_.is_kernels && facts.can_restart, near_bytes_ = facts.second_cache_bytes;
       watch_thread_ = facts.watch_thread, numbers_threads_ = facts.numbers_threads, home_ = area_.is_kernels ? facts.home : nullptr;
       // Every core and every class may fill up in turn; with many cores each keeps a share.
       share_ = facts.cpus <= kFullShareCpus ? 1 : (facts.cpus + kFullShareCpus - 1) / kFullShareCpus;
@@ -286,7 +285,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       Set& set = at(own);
       if (set.widening.exchange(1, Order::acquire)) return Set::kFewAtOnce;  // by a thread of this core, which may be moving the magazine
       const unsigned now = set.rack.limit_now(c);
-      unsigned limit = set.wider(c, now, share_, foreign ? kBatchMax : ~0u);
+      unsigned limit = set.wider(c, now, share_, near_bytes_, foreign ? kBatchMax : ~0u);
       if (limit > os::kMagazineSlots && !set.is_long[c] && !lengthen(own, c)) limit = os::kMagazineSlots;
       set.rack.set_limit(c, limit);
       set.widening.store(0, Order::release);
@@ -385,6 +384,7 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
     os::RseqArea area_;
     bool can_restart_ = false, is_closed_ = false, numbers_threads_ = false;
     Preset<1u> share_;
+    std::size_t near_bytes_ = 0;  ///< blocks that return stay while they fit into so many
     const os::HomeNode* home_ = nullptr;
     void (*watch_thread_)() noexcept = nullptr;
     Atomic<std::byte*> table_[kSetsMax + 1] = {};

@@ -60,9 +60,10 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
     swing[c].count(moved);
     if (moved < 0 && is_small(c)) swing[c].note_order(home, static_cast<unsigned>(-moved));
   }
-  /// What one whose limit is `now` may hold next: twice as much, up to what its class may hold and `most`.
-  unsigned wider(unsigned c, unsigned now, unsigned share, unsigned most) noexcept {
-    const unsigned wish = now ? 2 * now : first_limit(c, share), may = may_hold(c, now, share);
+  /// What one whose limit is `now` may hold next: twice as much, up to what its class may hold and `most`. The second-level cache has
+  /// `near_bytes`.
+  unsigned wider(unsigned c, unsigned now, unsigned share, std::size_t near_bytes, unsigned most) noexcept {
+    const unsigned wish = now ? 2 * now : first_limit(c, share), may = may_hold(c, now, share, near_bytes);
     return wish < may && wish < most ? wish : may < most ? may : most;
   }
 
@@ -73,11 +74,17 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
   /// take while they wait.
   static constexpr bool is_small(unsigned c) noexcept { return kSlots[c] == os::kMagazineSlots; }
 
-  unsigned may_hold(unsigned c, unsigned now, unsigned share) noexcept {
+  /// So many blocks of a class and their slots fit into the second-level cache, with a quarter of it for what the program does beside.
+  static unsigned fit_near(unsigned c, std::size_t near_bytes) noexcept {
+    return static_cast<unsigned>(near_bytes / 4 * 3 / (Classes::size_of(c) + sizeof(std::byte*)));
+  }
+
+  unsigned may_hold(unsigned c, unsigned now, unsigned share, std::size_t near_bytes) noexcept {
     const unsigned own = part(kSlots[c], share);
     if (!swings(c)) return own;
     unsigned wish = swing[c].share(os::kMagazineSlots);
-    const unsigned steady = swing[c].steady(now), returning = is_small(c) ? swing[c].returning(now, os::kMagazineSlots) : 0;
+    const unsigned steady = swing[c].steady(now);
+    const unsigned returning = is_small(c) ? swing[c].returning(now, os::kMagazineSlots, fit_near(c, near_bytes)) : 0;
     for (const unsigned all : {steady, returning}) wish = all > wish ? all : wish;
     wish = part(wish < kLongSlots[c] ? wish : kLongSlots[c], share);
     if (wish <= own) return own;

@@ -57,8 +57,9 @@ class Swing {
   /// How many to hold the longest swing that returned: as much went the other way next, each time `least` and half of what the magazine
   /// could hold. A quarter is for the next one to be longer by. A program that takes and frees as it happens has no such swings: each
   /// further miss in the same direction is half as likely. 0 while blocks go home in no order: what they are taken for next would lie
-  /// about, where the way through the spans sorts them.
-  unsigned returning(unsigned limit, unsigned least) noexcept {
+  /// about, where the way through the spans sorts them. Nor do they keep an order while they wait: with every swing that is not as long
+  /// as the last they get further apart, so 0 for good once a swing is longer than `near`, what a cache finds without one.
+  unsigned returning(unsigned limit, unsigned least, unsigned near) noexcept {
     if (order_.load(Order::relaxed) <= 0) return 0;
     const unsigned before = magnitude(before_.load(Order::relaxed)), earlier = magnitude(earlier_.load(Order::relaxed));
     const unsigned both = before < earlier ? before : earlier;
@@ -67,7 +68,7 @@ class Swing {
       most = limit + both + both / 4;
       returning_.store(most, Order::relaxed);
     }
-    return most;
+    return most - most / 5 > near ? 0 : most;
   }
   void forget() noexcept {
     now_.store(0, Order::relaxed);
