@@ -29,6 +29,7 @@
 #include "mortise/os/clock.hpp"
 #include "mortise/os/futex.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/os/restraint.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/sync/atomics.hpp"
 #include "mortise/sync/one_helper.hpp"
@@ -40,7 +41,7 @@ constexpr std::size_t kEnoughBytes = 1_MiB;      // less is not worth a thread
 constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much in the caches
 constexpr std::uint64_t kRefusedMs = 1000;       // so long nobody asks for a thread that was refused
 constexpr std::uint64_t kReliefMs = 5000;        // a thread offers its place that often
-constexpr std::uint64_t kYieldEveryMs = 100;     // above the soft limit a release empties the caches that often at most
+constexpr std::uint64_t kYieldEveryMs = 100;     // above the soft limit caches are emptied that often at most
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
@@ -134,6 +135,7 @@ void be_relieved(std::int64_t delay_ms) noexcept {
   try_call(kGivesBack);
   std::uint32_t seen = misses.load(Order::relaxed);
   const std::uint64_t since_ms = os::now_ms();
+  std::uint64_t emptied_ms = since_ms;
   std::size_t left = 0;
   unsigned quiet = 0, same = 0;  // rounds without a miss; rounds in which what waits has stayed the same
   for (bool trimmed = false;;) {
@@ -149,9 +151,12 @@ void be_relieved(std::int64_t delay_ms) noexcept {
     same = waiting == left ? same + 1 : 0;
     left = waiting;
     if (quiet == 0) trimmed = false;
-    if (quiet >= kQuietRounds && !trimmed && delay >= 0 && try_call(kRestarts)) {
+    const bool rests = quiet >= kQuietRounds && !trimmed && delay >= 0;
+    const bool yields = quiet == 0 && pressed_below(heap) && os::now_ms() - emptied_ms >= kYieldEveryMs;
+    if ((rests || yields) && try_call(kRestarts)) {
       trim_below(heap, *own_record);
-      trimmed = true;
+      emptied_ms = os::now_ms();
+      trimmed = rests;
       same = 0;
     } else if (quiet >= kQuietRounds && (delay < 0 || waiting == 0 || same >= kQuietRounds)) {
       if (may_end(seen, waiting)) end_thread();
@@ -273,14 +278,15 @@ class SignalsBlocked {
   helper.refuse();
 }
 
-/// Above the soft limit caches are emptied too.
+/// Above the soft limit caches are emptied too. Those of cores, and quarantines of other threads, take a call that a filter may end the
+/// program for: they are the thread's affair.
 void yield_caches() noexcept {
   if (!pressed_below(heap)) return;
   const std::uint64_t now = os::now_ms();
   std::uint64_t last = yielded_ms.load(Order::relaxed);
   if (now - last < kYieldEveryMs || !yielded_ms.compare_exchange_strong(last, now, Order::relaxed)) return;
   if (!prepare_thread()) return;
-  trim_below(heap, thread());
+  if (const os::Restraint restraint; restraint) trim_below(heap, thread());
   leave_if_ended();
 }
 
@@ -312,6 +318,7 @@ void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(S
 void reset_idle_after_fork() noexcept {
   own_memory();
   helper.reset_after_fork();
+  os::Restraint::reset_after_fork();
   asks_again_ms.store(0, Order::relaxed);  // other limits may be on a child
   own_record = nullptr;  // the parent's thread may have been using it
 }

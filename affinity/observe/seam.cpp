@@ -116,6 +116,7 @@ bool Observer::mix(Node& to, Node& from) noexcept {
   if (is_mixed(from) && from.pool != shared) from.pool->successor.store(shared, Order::release);
   use_[to.size_class].is_mixed = use_[from.size_class].is_mixed = true;
   from.root = to.id;
+  if (to.grew_at < from.grew_at) to.grew_at = from.grew_at;
   to.pool = shared;
   to.has_own_pool = true;
   shared->tag = to.id;

@@ -18,6 +18,7 @@
 #include "mortise/os/pages.hpp"
 #include "mortise/os/print_and_abort.hpp"
 #include "mortise/os/residency.hpp"
+#include "mortise/os/restraint.hpp"
 #include "mortise/os/rseq.hpp"
 #include "mortise/os/syscall.hpp"
 #include "mortise/os/unwind.hpp"

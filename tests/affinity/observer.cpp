@@ -18,11 +18,11 @@ class ObserverTest : public testing::Test {
   ObserverTest() { observer_->configure({.mode = Mode::chain, .objects_before_pool = kBeforePool}); }
 
   /// So many objects are asked for by the n-th of callers that no module has.
-  CallChoice ask(unsigned n, unsigned objects) {
+  CallChoice ask(unsigned n, unsigned objects, std::size_t bytes = kBytes) {
     CallChoice choice;
     while (objects--) {
       choice = {};
-      observer_->choose({.address = 0x10000 + 16 * std::uintptr_t{n}, .frame = {}, .stack_end = 0, .callee_saved = nullptr}, kBytes, choice);
+      observer_->choose({.address = 0x10000 + 16 * std::uintptr_t{n}, .frame = {}, .stack_end = 0, .callee_saved = nullptr}, bytes, choice);
     }
     return choice;
   }
@@ -118,6 +118,17 @@ TEST_F(LeasesTest, UnitedGroupsGrewLastWhenEitherDid) {
   observer_->unite(a_->tag, b_->tag, Why::type_two);
   EXPECT_EQ(observer_->view(a_->tag).grew_at, 2u);
   EXPECT_EQ(observer_->view(a_->tag).looked_into_at, 1u);
+}
+
+TEST_F(LeasesTest, GroupsOfTwoSizesThatShareAPoolGrewLastWhenEitherDid) {
+  observer_->configure({.mode = Mode::graph, .objects_before_pool = kBeforePool, .mixing = Mixing::parts});
+  observer_->divide_from_size_class(ask(3, kBeforePool + 1, 2 * kBytes).tag);
+  const Pool& part = *ask(3, 1, 2 * kBytes).pool;
+  observer_->grew(*a_, 1, nullptr);
+  observer_->grew(part, 1, nullptr);
+  observer_->unite(a_->tag, part.tag, Why::part);
+  ASSERT_NE(observer_->view(a_->tag).pool, a_->id);
+  EXPECT_EQ(observer_->view(a_->tag).grew_at, 2u) << "else what it made last seems to have been there before";
 }
 
 TEST_F(LeasesTest, GroupThatTookNothingBeginsWhereTheOneUnitedWithItDid) {

@@ -42,6 +42,12 @@ def test_no_malloc_nor_free_makes_a_call_that_a_filter_ends_the_program_for(name
     run([program("life", "refused"), "strictly"], name, rseq=rseq, env={"MORTISE_CONF": "purge_ms=-1"}).ok()
 
 
+@pytest.mark.parametrize("name, rseq", [(n, rseq) for n, rseq in WAYS if has_layer(n, "SpanCache")], ids=str)
+def test_nor_does_a_free_above_the_soft_limit(name, rseq):
+    """It is on by itself in a container. A release emptied the caches of all cores then, by a membarrier, and quarantines by some more."""
+    run([program("life", "refused"), "strictly"], name, rseq=rseq, env={"MORTISE_CONF": "purge_ms=-1,soft_limit=256K"}).ok()
+
+
 @EVERY_WAY
 def test_signals_in_all_threads(name, rseq):
     run([program("life", "signals"), "rain"], name, rseq=rseq).ok()

@@ -117,6 +117,13 @@ def test_above_the_soft_limit_nothing_stays_dirty(name):
     assert dirty[0] >= 20 << 20 and dirty[1] <= 4 << 20
 
 
+@pytest.mark.parametrize("name", ["hslab", "hslabd", "hslab_hardened"])
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has one cache")
+def test_above_the_soft_limit_caches_of_other_cores_are_emptied_while_the_program_is_busy(name):
+    """By the thread that gives memory back; the program's own free asks for nothing that reaches other cores."""
+    run([program("life", "pressed")], name, env={"MORTISE_CONF": "soft_limit=1M"}).ok()
+
+
 @pytest.mark.parametrize("huge, flag", [("never", "nh"), ("madvise", "hg"), ("auto", None)])
 def test_the_policy_on_huge_pages_reaches_the_kernel(huge, flag):
     script = "import os,sys; b = bytearray(1 << 20); sys.stdout.write(open('/proc/self/smaps').read())"

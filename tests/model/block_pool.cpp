@@ -153,6 +153,43 @@ template <bool kKeeps, Comes kComes, unsigned kKeep> struct TrimAgainstWait : Of
   }
 };
 
+/// The child of a fork amid a trim of another thread gets all that counts as idle there. A chain that was just going back stays in use.
+template <bool kKeeps, unsigned kKeep> struct ForkAmidATrim {
+  static constexpr unsigned kThreads = 2, kMaximum = 64, kChain = 32;
+  [[no_unique_address]] Last last;
+  pools::BlockPool pool;
+
+  ForkAmidATrim() {
+    require(pool.start({.maximum = kMaximum, .front = pool_front::cores}, 64, 64, kKeeps), "the pool starts");
+    last.keep(pool);
+    hooks::run_on_core(0);
+    std::byte* some[4];
+    for (std::byte*& p : some) p = pool.acquire_slow().block;
+    for (std::byte* const p : some) pool.release_slow(p);
+    trim(kMaximum);  // as chains on the stacks
+  }
+  void trim(unsigned keep) { pool.trim(keep, [](std::byte*) {}); }
+  void run(unsigned number) {
+    hooks::run_on_core(static_cast<int>(number));
+    if (number == 1) trim(kKeep);
+  }
+  void stopped() {
+    wipe_control(pool);
+    hooks::run_on_core(0);
+    bool is_out[kMaximum] = {};
+    unsigned got = 0;
+    for (std::byte* p; (p = pool.acquire_hit()) || (p = pool.acquire_slow().block); ++got) {
+      bool& out = is_out[pool.slots().index_of(p)];
+      require(!out, "an object was handed out twice");
+      out = true;
+    }
+    require(got + kChain >= kMaximum, "more is missing than one chain");
+    const pool_statistics s = pool.statistics();
+    require(s.in_use == kMaximum && s.idle == 0 && s.bare == 0, "what nobody can have counts as idle");
+  }
+  void finish() {}
+};
+
 const Options kOnce{.aborts_max = 1, .steps_max = 1000};
 
 TEST(BlockPool, WaitAgainstRelease) {
@@ -170,6 +207,11 @@ TEST(BlockPool, TrimAgainstWait) {
   run<TrimAgainstWait<false, Comes::idle, 1>>("... that keeps the object", kOnce);
   run<TrimAgainstWait<true, Comes::before, 0>>("a release and a trim that destroys the object against a wait", kOnce);
   run<TrimAgainstWait<false, Comes::behind, 0>>("a trim and a release against a wait", kOnce);
+}
+TEST(BlockPool, ForkAmidATrim) {
+  run<ForkAmidATrim<false, 0>>("a fork while another thread trims", {.freeze = true});
+  run<ForkAmidATrim<false, 64>>("... and keeps all", {.freeze = true});
+  run<ForkAmidATrim<true, 0>>("... and destroys all", {.freeze = true});
 }
 
 }  // namespace

@@ -71,5 +71,17 @@ TEST_F(Chains, TheirNodesHoldNothingOfWhatTheyHeldBefore) {
   }
 }
 
+/// A chain that a trim put back elsewhere is taken there and given here while shards are read one after the other.
+TEST_F(Chains, AreNeverFewerThanNone) {
+  const auto in = some(32, 0);
+  transfer_.push(slots_, 0, in.data(), 32);
+  transfer_.put_back(slots_, 1, transfer_.set_aside(slots_));
+  EXPECT_EQ(transfer_.idle(), 32u);
+  EXPECT_EQ(pop(1), in);
+  EXPECT_EQ(transfer_.idle(), 0u);
+  shards_[0].idle.store(0, Order::relaxed);  // as it was when it was read
+  EXPECT_EQ(transfer_.idle(), 0u);
+}
+
 }  // namespace
 }  // namespace mortise::pools

@@ -34,7 +34,7 @@
 #include "mortise/core/bits.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/os/cpus.hpp"
-#include "mortise/os/isolation.hpp"
+#include "mortise/os/restraint.hpp"
 
 // glibc 2.35 registers each thread's area and says where it is; both are null where it does not.
 extern "C" {
@@ -113,7 +113,7 @@ inline bool rseq_register_restart() noexcept {
 
 /// Every section that was running in this process when it was called has been restarted or has ended when it returns.
 inline bool rseq_restart_all() noexcept {
-  return !may_be_isolated() && syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0;
+  return may_reach_others() && syscall(SYS_membarrier, 1L << 7, 0L, 0L) == 0;
 }
 
 /// Registers this process for membarrier's fence on all threads (needed by `order_all_threads`). Linux 4.14.
@@ -124,7 +124,7 @@ inline bool register_order() noexcept {
 /// A full fence on every thread of this process, at some moment between the call and the return; those threads need a compiler's fence
 /// only. False where the system refuses it, and then nothing is ordered.
 inline bool order_all_threads() noexcept {
-  return !may_be_isolated() && syscall(SYS_membarrier, 1L << 3, 0L, 0L) == 0;
+  return may_reach_others() && syscall(SYS_membarrier, 1L << 3, 0L, 0L) == 0;
 }
 
 #if defined(__x86_64__) && !defined(MORTISE_SANITIZED)

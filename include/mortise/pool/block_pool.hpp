@@ -123,6 +123,8 @@ class BlockPool {
   void mark(std::uint32_t i, std::uint32_t as) noexcept { slots_.node(i).count.store(as, Order::relaxed); }
   std::uint32_t mark_of(std::uint32_t i) const noexcept { return slots_.node(i).count.load(Order::relaxed); }
   std::size_t purge_marked(std::uint32_t carved) noexcept;
+  unsigned mark_hand() noexcept;
+  void take_trim_over() noexcept;
   void put_back(std::byte* const* blocks, unsigned n) noexcept;
   void put_marked_back() noexcept;
   Links node_links() const noexcept { return {reinterpret_cast<std::byte*>(&slots_.node(0)), sizeof(Node)}; }
@@ -151,6 +153,9 @@ class BlockPool {
   bool keeps_ = false;
   std::uint32_t lives_ = 0;               ///< under the lock
   Atomic<std::uint32_t> is_trimming_{0};  ///< slots are marked; under the lock, but for the child of a fork amid it
+  /// Of a trim, under the lock: the chain that it took last, whose slots need not be marked yet, and how many it has of those that count.
+  FreeLink* in_hand_ = nullptr;
+  std::uint32_t idle_aside_ = 0, bare_aside_ = 0;
   alignas(128) Atomic<std::uint32_t> carved_{0};
   Atomic<std::uint32_t> high_water_{0}, bare_count_{0};
   DefaultHead bare_;

@@ -1,5 +1,4 @@
-// The misses of BlockPool: refill, spill, growth, the search before a failure, waiting, trimming, fork. See
-// block_pool.hpp.
+// The misses of BlockPool (block_pool.hpp): refill, spill, growth, the search before a failure, waiting, trimming, fork.
 #pragma once
 
 #include <sys/mman.h>
@@ -19,8 +18,7 @@ inline bool BlockPool::start(const pool_options& options, std::size_t bytes, std
   const unsigned shards = facts.cpus < Transfer::kShardsMax ? facts.cpus : Transfer::kShardsMax;
 
   const std::size_t table_at = kControlBytes;
-  const std::size_t shards_at =
-      round_up(table_at + Magazines::kTableBytes + Magazines::kSetsBytes, alignof(Transfer::Shard));
+  const std::size_t shards_at = round_up(table_at + Magazines::kTableBytes + Magazines::kSetsBytes, alignof(Transfer::Shard));
   const std::size_t nodes_at = shards_at + shards * sizeof(Transfer::Shard);
   const std::size_t slots_at = round_up(nodes_at + options.maximum * sizeof(Node), kAlignMax);
   std::size_t slots_bytes, all;
@@ -240,12 +238,11 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   collect_magazines();
   is_trimming_.exchange(1, Order::acquire);
   // Idle slots are marked in their nodes, so that the list of them needs no memory and comes out in order of address.
-  std::byte* blocks[kChainMax];
-  while (const unsigned n = shared_.set_aside(slots_, blocks))
-    for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), kIdleMark);
-  while (FreeLink* const link = bare_.pop(node_links(), [] {})) mark(slots_.index_of(link), kBareMark);
+  while ((in_hand_ = shared_.set_aside(slots_))) idle_aside_ += mark_hand();
+  while (FreeLink* const link = bare_.pop(node_links(), [] {})) ++bare_aside_, mark(slots_.index_of(link), kBareMark);
 
   const std::uint32_t carved = carved_.load(Order::acquire);
+  std::byte* blocks[kChainMax];
   unsigned n = 0;
   for (std::uint32_t i = 0; i < carved && keep; ++i) {
     if (mark_of(i) != kIdleMark) continue;
@@ -257,10 +254,10 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   if (keeps_) {
     for (std::uint32_t i = 0; i < carved; ++i) {
       if (mark_of(i) != kIdleMark) continue;
-      bare_count_.fetch_add(1, Order::relaxed);
+      bare_count_.fetch_add(1, Order::relaxed), ++bare_aside_;
       mark(i, kBareMark);  // first: the child of a fork meanwhile must not find an object here to destroy again
       compiler_fence();
-      shared_.give_up_one();
+      shared_.give_up(1), --idle_aside_;
       destroy(slots_.at(i));
     }
   }
@@ -271,22 +268,31 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   return bytes;
 }
 
+/// Marks the slots of the chain in hand, the first one last: as long as that tells how many they are, the child of a fork can do so, too.
+inline unsigned BlockPool::mark_hand() noexcept {
+  std::byte* blocks[kChainMax];
+  const unsigned n = Transfer::untie(slots_, in_hand_, blocks);
+  for (unsigned i = n; i-- > 0;) mark(slots_.index_of(blocks[i]), kIdleMark);
+  return n;
+}
+
 /// Unmarks the blocks just before others may have them.
 inline void BlockPool::put_back(std::byte* const* blocks, unsigned n) noexcept {
-  for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), 0);
-  shared_.put_back(slots_, magazines_.place(), blocks, n);
+  FreeLink* const chain = Transfer::tie(slots_, blocks, n);
+  const unsigned place = magazines_.place();
+  for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), i ? 0 : n);
+  shared_.put_back(slots_, place, chain), idle_aside_ -= n;
   ring(n);
 }
 
-/// Ends a trim: its own, or one that another thread was at when this process was forked. Slots of low addresses come last, and are taken
-/// first.
+/// Ends a trim. Slots of low addresses come last, and are taken first.
 inline void BlockPool::put_marked_back() noexcept {
   std::byte* blocks[kChainMax];
   unsigned n = 0;
   for (std::uint32_t i = carved_.load(Order::acquire); i-- > 0;) {
     if (mark_of(i) == kBareMark) {
       mark(i, 0);
-      bare_.push(node_links(), &slots_.node(i).link, [] {});
+      bare_.push(node_links(), &slots_.node(i).link, [] {}), --bare_aside_;
     } else if (mark_of(i) == kIdleMark) {
       blocks[n++] = slots_.at(i);
       if (n == batch_) put_back(blocks, n), n = 0;
@@ -294,6 +300,17 @@ inline void BlockPool::put_marked_back() noexcept {
   }
   if (n) put_back(blocks, n);
   is_trimming_.store(0, Order::release);
+}
+
+/// In the child of a fork amid a trim of a thread that is gone: ends it. What that thread had just unmarked stays in use, and counts so.
+inline void BlockPool::take_trim_over() noexcept {
+  if (in_hand_ && mark_of(slots_.index_of(in_hand_)) < kBareMark) idle_aside_ += mark_hand();
+  std::uint32_t idle = 0, bare = 0, i = carved_.load(Order::acquire);
+  while (i-- > 0) idle += mark_of(i) == kIdleMark, bare += mark_of(i) == kBareMark;
+  shared_.give_up(std::int64_t{idle_aside_} - idle);
+  bare_count_.fetch_sub(bare_aside_ - bare, Order::relaxed);
+  idle_aside_ = idle, bare_aside_ = bare;
+  put_marked_back();
 }
 
 /// Gives back the whole pages inside runs of marked slots.
@@ -317,7 +334,7 @@ inline std::size_t BlockPool::purge_marked(std::uint32_t carved) noexcept {
 inline std::uint32_t BlockPool::heal() noexcept {
   if (const std::uint32_t life = control_->alive.load(Order::relaxed)) return life;
   magazines_.reset_after_fork();
-  if (is_trimming_.load(Order::acquire)) put_marked_back();
+  if (is_trimming_.load(Order::acquire)) take_trim_over();
   magazines_.open_all();
   live();
   return lives_;

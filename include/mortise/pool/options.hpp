@@ -24,7 +24,8 @@ struct pool_options {
   void (*on_fault)(const char* line) = nullptr;  ///< checked pools: instead of printing the line and aborting
 };
 
-/// Counted where a call misses its magazine, so reading is exact when the pool rests and costs the hits nothing.
+/// Counted where a call misses its magazine, so reading is exact when the pool rests and costs the hits nothing. Amid calls of other
+/// threads it is off by what they move meanwhile.
 struct pool_statistics {
   static constexpr unsigned kWaitBuckets = 24;
   std::uint32_t maximum = 0;
