@@ -42,17 +42,6 @@ void forget_file(int fd) noexcept {
     if (int noted = fd + 1; file.compare_exchange_strong(noted, 0)) file_count.fetch_sub(1);
 }
 
-struct Pending {
-  std::uint64_t set;
-  siginfo_t info;
-};
-
-long take_pending(void* argument) noexcept {
-  Pending& p = *static_cast<Pending*>(argument);
-  const timespec at_once{};
-  return raw_syscall(SYS_rt_sigtimedwait, as_long(&p.set), as_long(&p.info), as_long(&at_once), kMaskBytes);
-}
-
 /// As they were sent; without copies that have not come by way of the leader, to whom all are sent. How many are left.
 std::size_t as_sent(signalfd_siginfo* list, std::size_t count) noexcept {
   std::size_t left = 0;
@@ -94,17 +83,6 @@ bool is_noted_file(int fd) noexcept {
   for (const auto& file : files)
     if (file.load(std::memory_order_relaxed) == fd + 1) return true;
   return false;
-}
-
-void have_pending(std::uint64_t set, std::size_t most) noexcept {
-  std::uint64_t here = 0;
-  raw_syscall(SYS_rt_sigpending, as_long(&here), kMaskBytes);
-  for (Pending p{set, {}}; most > 0 && !(here & set); --most) {
-    if (failed(in_leader(&take_pending, p))) return;
-    mark_as_passed_on(p.info);
-    self->passed.fetch_or(1ull << (p.info.si_signo - 1));
-    raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), p.info.si_signo, as_long(&p.info));
-  }
 }
 
 bool may_be_signal_file(int fd) noexcept { return is_noted_file(fd) && is_thread(); }

@@ -139,3 +139,9 @@ def test_signals_while_as_many_are_queued_as_may_be(program, same_both_ways):
 def test_calls_to_all_threads_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
     """The runtime's own signals had no place in the queue: whoever called sigaction waited for ever."""
     same_both_ways([program("full_queue_calls")])
+
+
+@pytest.mark.parametrize("how", ["waits", "reads", "handles"])
+def test_more_signals_than_may_be_queued(program, same_both_ways, how):
+    """What was taken from main's queue was lost when the sender was quicker to use its place."""
+    assert same_both_ways([program("queue_overflow"), how]).out == "received: 20000\n"
