@@ -95,10 +95,9 @@ bool pass_on(siginfo_t& info, std::uint64_t& elsewhere, bool is_long) noexcept {
   return give_back(info);
 }
 
-/// What the watchdog has taken and not passed on yet, in the order it came. It alone knows of it.
+/// What has not been passed on yet, in the order it came. The watchdog's alone.
 class Hand {
  public:
-  bool is_empty() const noexcept { return count_ == 0; }
   void drop() noexcept { count_ = 0; }
 
   /// Takes one more of `set`; with a full hand one of the old kind, which is always passed on.
@@ -111,6 +110,13 @@ class Hand {
     mark_as_passed_on(info);
     ++count_;
     return taken;
+  }
+
+  /// False: there is no place.
+  bool put(const siginfo_t& info) noexcept {
+    if (count_ == kMost) return false;
+    signals_[count_++] = info;
+    return true;
   }
 
   /// Lets go of those of `set` that `pass` passes on; of a number in their order. False: one was not.
@@ -128,10 +134,20 @@ class Hand {
   }
 
  private:
-  siginfo_t signals_[kQueueRoom + 1]{};
+  static constexpr int kMost = 256;
+  siginfo_t signals_[kMost]{};
   int count_ = 0;
 };
-constinit Hand hand;
+constinit Hand returned, hand;  // from threads that have ended, where main's queue has no room; and taken from there
+
+long take_back(void* info) noexcept { return returned.put(*static_cast<const siginfo_t*>(info)) ? 0 : -EAGAIN; }
+
+/// The older first. False: one was not passed on.
+template <class Pass>
+bool pass_all(std::uint64_t set, Pass pass) noexcept {
+  const bool are_passed = returned.pass(set, pass);
+  return hand.pass(set, pass) && are_passed;
+}
 
 struct Request {
   std::uint64_t set;
@@ -144,7 +160,7 @@ long pass_pending(void* request) noexcept {
   bool is_sent = false;
   for (int more = 0; !is_sent && more <= kQueueRoom + 1; ++more) {
     if (more > 0 && failed(hand.take(r.set, 0))) break;
-    hand.pass(r.set, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
+    pass_all(r.set, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
   }
   return is_sent ? 0 : -EAGAIN;
 }
@@ -218,11 +234,16 @@ void give_signals_back() noexcept {
   std::uint64_t left = 0;
   raw_syscall(SYS_rt_sigpending, as_long(&left), kMaskBytes);
   for (siginfo_t info{}; left && !failed(take_signal(&at_once, left, &info, 0));)
-    if (is_passed_on(info)) mark_as_passed_on(info), raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+    if (is_passed_on(info)) {
+      mark_as_passed_on(info);
+      const long sent = raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+      if (sent == -EAGAIN) in_leader(&take_back, info);
+    }
 }
 
 void forget_passing() noexcept {
   passing.store(0);
+  returned.drop();
   hand.drop();
   widen_queue();
 }
@@ -256,7 +277,7 @@ void pass_signals_on() noexcept {
     const long taken = hand.take(awaited, is_stuck ? now_ns() + kMillisecond : is_queue_narrow() ? 0 : end);
     // Who waits or handles in a loop would have the next one in a moment, and what goes back to a full queue would come behind others.
     const bool is_long = !is_queue_narrow() || (is_stuck && failed(taken));
-    const bool is_passed = hand.pass(~0ull, [&](siginfo_t& info) { return pass_on(info, elsewhere, is_long); });
+    const bool is_passed = pass_all(~0ull, [&](siginfo_t& info) { return pass_on(info, elsewhere, is_long); });
     is_stuck = !is_passed && failed(taken);
     if (is_passed && failed(taken)) widen_queue();
     answer_leader_call();  // with nothing in hand that could go: who asks for what is pending may be who awaited it just before
