@@ -10,7 +10,6 @@
 
 #include "actions.hpp"
 #include "cancel.hpp"
-#include "leader_call.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
 #include "signal_wait.hpp"

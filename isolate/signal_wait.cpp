@@ -90,7 +90,7 @@ bool pass_on(siginfo_t& info, std::uint64_t& elsewhere, bool is_long) noexcept {
     for (Thread& t : threads)
       if (takes(t, info.si_signo))
         if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) return sent == 0;
-  if (!is_long) return false;
+  if (!is_long && !(kOldKind & bit(info.si_signo))) return false;
   elsewhere &= ~bit(info.si_signo);
   return give_back(info);
 }
