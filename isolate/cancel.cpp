@@ -95,7 +95,8 @@ int cancel_thread(pthread_t handle) noexcept {
     if (act_at_once(before | kCancelled)) original_exit(PTHREAD_CANCELED);
     return 0;
   }
-  if (!(before & kDisabled) && t->ended.load() == 0 && t->pid.load() > 0) raw_syscall(SYS_tgkill, t->pid.load(), t->pid.load(), kSignal);
+  const int pid = before & kDisabled || t->ended.load() ? 0 : t->pid.load();
+  if (pid > 0) send_own_signal(pid, kSignal);
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "exec_check.hpp"
 #include "lock.hpp"
 #include "message.hpp"
+#include "queue_limit.hpp"
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "rendezvous.hpp"
@@ -58,6 +59,7 @@ void exec_in_leader(void* argument) {
   stop_other_threads();
   record_lock().reset();
   r.scheduling.take();
+  widen_queue();
   keep_locks_over_exec(true);
   restore_signals(r.mask);
   const long error = exec_now(r.exec);
@@ -70,6 +72,7 @@ long exec_alone(const Exec& e) noexcept {
   // Searches along PATH try many: what is done for locks is done once.
   const bool possible = why_exec_fails(e) == 0;
   if (possible) {
+    widen_queue();
     wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
     keep_locks_over_exec(true);
   }

@@ -141,7 +141,7 @@ Record* split(std::uintptr_t low, std::uintptr_t high) noexcept {
 /// What is cut out of the middle of a mapping leaves one more: it must have room before anything is changed. The lock is held.
 bool has_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept {
   Record* const r = find(low);
-  return !r || r->low == low || r->high <= high || divide(*r, high);
+  return divide_shared_range(low, high) && (!r || r->low == low || r->high <= high || divide(*r, high));
 }
 
 void unmap_here(std::uintptr_t low, std::uintptr_t high) noexcept {
@@ -255,7 +255,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   r.high = r.low + page_ceil(bytes);
   r.flags = anonymous ? MAP_SHARED | (flags & kFixed) : flags;
   r.offset = anonymous ? 0 : offset;
-  if (const long wrong = hold_and_put(r, anonymous ? -1 : fd); failed(wrong)) return fail(wrong);
+  if (const long wrong = divide_lazy_file(r.low, r.high) ? hold_and_put(r, anonymous ? -1 : fd) : -ENOMEM; failed(wrong)) return fail(wrong);
   if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
     unmap_file(r.low, r.high - r.low);
     return copy_private(nullptr, bytes, protection, 0, fd, offset);
@@ -269,11 +269,12 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
 }
 
 long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  const bool has_room = divide_lazy_file(low, low + bytes);
   bool is_copied, is_less_for_others;
   {
     Quiet held(lock);
     if (!find(low)) return kNoFile;
-    Record* const r = split(low, low + bytes);
+    Record* const r = has_room ? split(low, low + bytes) : nullptr;
     if (!r) return -ENOMEM;
     is_copied = (r->flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
     const int before = r->protection;
@@ -284,8 +285,7 @@ long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcep
     is_less_for_others = (before & ~r->protection) && is_elsewhere(*r);
     r->owner = nullptr;
   }
-  Range all{low, low + bytes};
-  if (is_less_for_others && is_thread() && live_threads.load() > 1) everywhere(&apply_rights, &all);
+  if (Range all{low, low + bytes}; is_less_for_others && is_thread() && live_threads.load() > 1) everywhere(&apply_rights, &all);
   forget_lazy_file(low, low + bytes);
   return !is_copied || adopt_lazy_file(low, low + bytes) ? 0 : -ENOMEM;
 }
@@ -344,7 +344,7 @@ std::uintptr_t piece_end(std::uintptr_t low, std::uintptr_t high) noexcept {
 
 long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return kNoFile;  // nearly always, and each munmap comes here
-  if (!make_room_to_cut(low, low + bytes)) return -ENOMEM;
+  if (!divide_lazy_file(low, low + bytes) || !make_room_to_cut(low, low + bytes)) return -ENOMEM;
   forget_lazy_file(low, low + bytes);
   Range all;
   long result;

@@ -76,11 +76,12 @@ void handle_end(Thread& t, int pid, bool was_through, int status) noexcept {
 
 /// Of two that know of the end, the helper and a program that has reaped the process itself, one sees to it. The record forgets the number
 /// first: once it is reaped any process may get it, which whoever ends the program would kill.
-void take_end(Thread& t, int pid, int status) noexcept {
+void take_end(Thread& t, int pid, int status, bool is_reaped) noexcept {
   const bool was_through = t.ended.load(std::memory_order_acquire) || ending();
   if (was_through) children_are_handed_on(t);
   if (!t.pid.compare_exchange_strong(pid, -pid)) return;
-  raw_syscall(SYS_wait4, pid, 0, __WCLONE);  // fails where the program was quicker
+  // Where the program was quicker the number may be a new child's, which lives.
+  if (!is_reaped) raw_syscall(SYS_wait4, pid, 0, __WCLONE | WNOHANG);
   handle_end(t, pid, was_through, status);
   progress.fetch_add(1);
   futex_wake(&progress, kEveryone);
@@ -89,7 +90,8 @@ void take_end(Thread& t, int pid, int status) noexcept {
 void reap(Thread& t, int pid) noexcept {
   siginfo_t info{};
   constexpr int kLook = WEXITED | __WCLONE | WNOHANG | WNOWAIT;
-  if (!failed(raw_syscall(SYS_waitid, P_PID, pid, as_long(&info), kLook, 0)) && info.si_pid == pid) take_end(t, pid, wait_status(info));
+  const bool has_ended = !failed(raw_syscall(SYS_waitid, P_PID, pid, as_long(&info), kLook, 0)) && info.si_pid == pid;
+  if (has_ended) take_end(t, pid, wait_status(info), false);
 }
 
 /// While somebody else's news are in front: children that the program traces, or has cloned by itself, are its own to wait for.
@@ -122,7 +124,7 @@ int wait_status(const siginfo_t& info) noexcept {
 }
 
 void helper_forestalled(int pid, int status) noexcept {
-  if (Thread* const t = find_thread_by_pid(pid)) take_end(*t, pid, status);
+  if (Thread* const t = find_thread_by_pid(pid)) take_end(*t, pid, status, true);
 }
 
 void helper_notice() noexcept {

@@ -13,6 +13,7 @@
 #include "file_maps.hpp"
 #include "lock.hpp"
 #include "quiet.hpp"
+#include "ranges.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
@@ -24,7 +25,7 @@ constexpr std::size_t kFilesMax = 1024;
 constexpr std::uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kOfFile = 1ull << 61;
 
 struct LazyFile {
-  std::uintptr_t low, high;  // equal: unused
+  std::uintptr_t low, high;
 };
 
 constinit Lock lock;  // of Answering: promoting is done in a rendezvous, whose tasks do not take it
@@ -35,12 +36,6 @@ LazyFile* find(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < count; ++i)
     if (files[i].low <= address && address < files[i].high) return &files[i];
   return nullptr;
-}
-
-LazyFile* unused() noexcept {
-  for (std::size_t i = 0; i < count; ++i)
-    if (files[i].low == files[i].high) return &files[i];
-  return count < kFilesMax ? &files[count++] : nullptr;
 }
 
 struct Promotion {
@@ -102,10 +97,10 @@ bool is_lazy_file(const Mapping& m) noexcept {
 
 bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   Answering held(lock);
-  LazyFile* const place = unused();
-  if (!place) return false;
+  if (count == kFilesMax) return false;
   if (failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), PROT_READ))) return false;
-  *place = {low, high};
+  files[count] = {low, high};
+  shared(count).fetch_add(1);
   return true;
 }
 
@@ -127,17 +122,16 @@ bool promote_on_write(std::uintptr_t address) noexcept {
   return f && promote(*f, address);
 }
 
-void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (count == 0) return;
+bool divide_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (!has_lazy_files()) return true;
   Answering held(lock);
-  for (std::size_t i = 0; i < count; ++i) {
-    LazyFile& f = files[i];
-    if (f.low >= high || f.high <= low) continue;
-    if (f.low < low && f.high > high)
-      if (LazyFile* const rest = unused()) *rest = {high, f.high};
-    if (f.low < low) f.high = low;
-    else f.low = f.high < high ? f.high : high;
-  }
+  return divide_ranges(files, count, kFilesMax, low, high);
+}
+
+void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (!has_lazy_files()) return;
+  Answering held(lock);
+  cut_ranges(files, count, kFilesMax, low, high);
 }
 
 Lock& lazy_lock() noexcept { return lock; }

@@ -35,6 +35,9 @@ void promote_written_blocks() noexcept;
 /// On a write fault at `address`: makes its block shared memory everywhere. True when the access may be tried again.
 bool promote_on_write(std::uintptr_t address) noexcept;
 
+/// Whether there is room for what forget_lazy_file() there may leave.
+bool divide_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// Forgets what lies in [low, high), before it is unmapped.
 void forget_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 

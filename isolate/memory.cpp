@@ -67,7 +67,7 @@ bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
   return is_mapped_here(low, bytes);
 }
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
-  if (!make_room_to_cut(low, low + bytes)) return fail_map(ENOMEM);
+  if (!divide_lazy_file(low, low + bytes) || !make_room_to_cut(low, low + bytes)) return fail_map(ENOMEM);
   Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes), self};
   if (failed(f.file)) return fail_map(ENOMEM);
   forget_files(low, bytes);
@@ -114,6 +114,7 @@ std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
 
 /// munmap of one.
 long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
+  if (!divide_wiped(at, bytes)) return -ENOMEM;
   // The place of a file is not used again: others still have it mapped.
   if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return unmapped;
   forget_wiped(at, bytes);
@@ -151,7 +152,7 @@ long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
     if (advice == kGuardInstall) return install_guards(at, bytes);
     if (advice == kGuardRemove) return remove_guards(at, bytes);
     if (advice == MADV_DONTFORK || advice == MADV_DOFORK) return 0;
-    if (advice == MADV_KEEPONFORK) return forget_wiped(at, bytes), 0;
+    if (advice == MADV_KEEPONFORK) return divide_wiped(at, page_ceil(bytes)) ? (forget_wiped(at, page_ceil(bytes)), 0) : -ENOMEM;
     if (advice == MADV_WIPEONFORK) return note_wiped(at, page_ceil(bytes)) ? 0 : -ENOMEM;
   }
   return raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice);

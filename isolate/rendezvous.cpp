@@ -30,13 +30,17 @@ using Task = void (*)(void*);
 constinit Task task = nullptr;
 constinit void* task_argument = nullptr;
 
-void on_signal(int, siginfo_t* info, void* context) {
+void on_signal(int, siginfo_t*, void* context) {
   const int kept = errno;
   if (self) catch_up_rendezvous(*self);
   if (watching()) answer_watch();
   restart_system_call(*static_cast<ucontext_t*>(context));
-  if (info->si_code == SI_QUEUE) handle_put_off(*static_cast<ucontext_t*>(context));
+  handle_put_off(*static_cast<ucontext_t*>(context));
   errno = kept;
+}
+
+void signal_to(const Thread& t) noexcept {
+  if (const int pid = t.pid.load(); pid > 0) send_own_signal(pid, kSignal);  // it may have ended since that was asked
 }
 
 bool must_wait_for(const Thread& t, std::uint32_t wanted) noexcept {
@@ -51,7 +55,7 @@ void wait_for(Thread& t, std::uint32_t wanted) noexcept {
     soon.tv_nsec += 10'000'000;
     if (soon.tv_nsec >= 1'000'000'000) soon.tv_sec += 1, soon.tv_nsec -= 1'000'000'000;
     if (futex_wait(&t.applied, wanted - 1, &soon) == -ETIMEDOUT && must_wait_for(t, wanted))
-      raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+      signal_to(t);
   }
 }
 
@@ -72,7 +76,7 @@ void everywhere(void (*what)(void*), void* argument) noexcept {
   const std::uint32_t wanted = version.fetch_add(1) + 1;
   self->applied.store(wanted);
   for (int i = 0; i < thread_records(); ++i)
-    if (const Thread& t = threads[i]; must_wait_for(t, wanted)) raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+    if (const Thread& t = threads[i]; must_wait_for(t, wanted)) signal_to(t);
   for (int pass = 0; pass < 2; ++pass)
     for (int i = 0; i < thread_records(); ++i) wait_for(threads[i], wanted);
   what(argument);

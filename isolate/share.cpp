@@ -41,6 +41,11 @@ bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   return true;
 }
 
+bool divide_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Quiet held(ranges_lock);
+  return divide_ranges(shared_ranges, shared_range_count, kSharedRangesMax, low, high);
+}
+
 bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept {
   Quiet held(ranges_lock);
   return cut_ranges(shared_ranges, shared_range_count, kSharedRangesMax, low, high);

@@ -21,6 +21,9 @@ extern std::size_t shared_range_count;
 /// Remembers a range for fork; neighbours are joined. False when the table is full.
 bool note_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
 
+/// Whether there is room for what forget_shared_range() there may leave.
+bool divide_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// Forgets what lies in [low, high): it is unmapped. False: there was nothing.
 bool forget_shared_range(std::uintptr_t low, std::uintptr_t high) noexcept;
 

@@ -10,7 +10,6 @@
 
 #include "actions.hpp"
 #include "cancel.hpp"
-#include "leader_call.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
 #include "signal_wait.hpp"
@@ -40,17 +39,6 @@ void note_file(int fd) noexcept {
 void forget_file(int fd) noexcept {
   for (auto& file : files)
     if (int noted = fd + 1; file.compare_exchange_strong(noted, 0)) file_count.fetch_sub(1);
-}
-
-struct Pending {
-  std::uint64_t set;
-  siginfo_t info;
-};
-
-long take_pending(void* argument) noexcept {
-  Pending& p = *static_cast<Pending*>(argument);
-  const timespec at_once{};
-  return raw_syscall(SYS_rt_sigtimedwait, as_long(&p.set), as_long(&p.info), as_long(&at_once), kMaskBytes);
 }
 
 /// As they were sent; without copies that have not come by way of the leader, to whom all are sent. How many are left.
@@ -94,17 +82,6 @@ bool is_noted_file(int fd) noexcept {
   for (const auto& file : files)
     if (file.load(std::memory_order_relaxed) == fd + 1) return true;
   return false;
-}
-
-void have_pending(std::uint64_t set, std::size_t most) noexcept {
-  std::uint64_t here = 0;
-  raw_syscall(SYS_rt_sigpending, as_long(&here), kMaskBytes);
-  for (Pending p{set, {}}; most > 0 && !(here & set); --most) {
-    if (failed(in_leader(&take_pending, p))) return;
-    mark_as_passed_on(p.info);
-    self->passed.fetch_or(1ull << (p.info.si_signo - 1));
-    raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), p.info.si_signo, as_long(&p.info));
-  }
 }
 
 bool may_be_signal_file(int fd) noexcept { return is_noted_file(fd) && is_thread(); }

@@ -30,9 +30,6 @@ std::uint64_t told_by(int fd) noexcept;
 std::uint64_t told_by(const pollfd* descriptors, nfds_t count) noexcept;
 std::uint64_t told_by(const fd_set* descriptors, int count) noexcept;
 
-/// Takes those that the program was sent before, as many as can be read now.
-void have_pending(std::uint64_t set, std::size_t most) noexcept;
-
 /// Makes a call while signals of `set` come to the calling thread; to the leader all do.
 template <class Call>
 long while_they_come(std::uint64_t set, std::size_t most, Call call) {

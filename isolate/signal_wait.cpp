@@ -9,6 +9,8 @@
 //
 // A thread whose time is over may be passed one at that moment. It says first that it awaits no more, then waits until the watchdog is not
 // passing one on to it, and looks once more, in main's process as well. What it has not taken when it ends goes back to main.
+//
+// Where as many are queued as may be, the watchdog keeps in hand what it cannot pass on, and takes some more to make room (queue_limit.hpp).
 #include "signal_wait.hpp"
 
 #include <cerrno>
@@ -18,6 +20,7 @@
 #include "cancel.hpp"
 #include "leader_call.hpp"
 #include "orphans.hpp"
+#include "queue_limit.hpp"
 #include "raw.hpp"
 #include "signal_files.hpp"
 #include "signal_masks.hpp"
@@ -34,6 +37,7 @@ constexpr int kPassedOn = 0x6d6f7274;  // in si_errno, which is 0 in all that ar
 constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond / 2;
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
+constexpr std::uint64_t kOldKind = bit(32) - 1;  // one of a number is pending at most, and comes where there is no room as well
 
 constinit std::atomic<std::uint32_t> passing{0};  // the index of the thread that one is passed on to; 0: none, for that is main
 
@@ -52,30 +56,113 @@ bool awaits_it(const Thread& t, int signal) noexcept {
   return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && (t.awaits.load() & bit(signal));
 }
 
-bool send(Thread& t, siginfo_t& info) noexcept {
+/// 0, or -EAGAIN where there is no room for it.
+long send(Thread& t, siginfo_t& info) noexcept {
   const int pid = t.pid.load();
-  t.passed.fetch_or(bit(info.si_signo));
-  return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info)));
+  t.passed.fetch_or(bit(info.si_signo) & kOldKind);
+  const long sent = raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info));
+  if (sent == -EAGAIN) narrow_queue();
+  return sent;
 }
 
 /// `takes`: whether it would have it; it may have ended or given up since that was asked.
-bool pass_to(Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int) noexcept) noexcept {
+long pass_to(Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int) noexcept) noexcept {
   passing.store(static_cast<std::uint32_t>(t.index));  // before what it takes is read, which pairs with wait_for_passing()
-  const bool is_sent = takes(t, info.si_signo) && send(t, info);
+  const long sent = takes(t, info.si_signo) ? send(t, info) : -ESRCH;
   passing.store(0);
   futex_wake(&passing, kEveryone);
-  return is_sent;
+  return sent;
 }
 
-/// False: nobody would have it any more, and it waits where it was sent to.
-bool pass_on(siginfo_t& info) noexcept {
-  mark_as_passed_on(info);
-  for (Thread& t : threads)
-    if (awaits_it(t, info.si_signo) && pass_to(t, info, &awaits_it)) return true;
-  for (Thread& t : threads)
-    if (lets_in(t, info.si_signo) && pass_to(t, info, &lets_in)) return true;
-  raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+/// To wait where it was sent to. False: there is no room for it.
+bool give_back(siginfo_t& info) noexcept {
+  const bool was_narrow = is_queue_narrow();
+  widen_queue();
+  if (raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info)) != -EAGAIN) return true;
+  if (was_narrow) narrow_queue();
   return false;
+}
+
+/// False: there is no room for it, or nobody would have it at the moment. Where that is so for long it goes back, and of `elsewhere` is not
+/// taken again.
+bool pass_on(siginfo_t& info, std::uint64_t& elsewhere, bool is_long) noexcept {
+  for (const auto takes : {&awaits_it, &lets_in})
+    for (Thread& t : threads)
+      if (takes(t, info.si_signo))
+        if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) return sent == 0;
+  if (!is_long && !(kOldKind & bit(info.si_signo))) return false;
+  elsewhere &= ~bit(info.si_signo);
+  return give_back(info);
+}
+
+/// What has not been passed on yet, in the order it came. The watchdog's alone.
+class Hand {
+ public:
+  void drop() noexcept { count_ = 0; }
+
+  /// Takes one more of `set`; with a full hand one of the old kind, which is always passed on.
+  long take(std::uint64_t set, std::int64_t deadline) noexcept {
+    if (count_ >= kQueueRoom) set &= kOldKind | bit(kExpiry);
+    siginfo_t& info = signals_[count_] = {};
+    const long taken = take_signal(&at_once, set, &info, deadline);
+    if (taken == kExpiry && info.si_code == SI_TIMER) timer_has_expired(info);
+    if (failed(taken) || taken == kExpiry || is_poke(info)) return taken;
+    mark_as_passed_on(info);
+    ++count_;
+    return taken;
+  }
+
+  /// False: there is no place.
+  bool put(const siginfo_t& info) noexcept {
+    if (count_ == kMost) return false;
+    signals_[count_++] = info;
+    return true;
+  }
+
+  /// Lets go of those of `set` that `pass` passes on; of a number in their order. False: one was not.
+  template <class Pass>
+  bool pass(std::uint64_t set, Pass pass) noexcept {
+    std::uint64_t stays = ~set;
+    int left = 0;
+    for (int i = 0; i < count_; ++i) {
+      if (!(stays & bit(signals_[i].si_signo)) && pass(signals_[i])) continue;
+      stays |= bit(signals_[i].si_signo);
+      signals_[left++] = signals_[i];
+    }
+    count_ = left;
+    return stays == ~set;
+  }
+
+ private:
+  static constexpr int kMost = 256;
+  siginfo_t signals_[kMost]{};
+  int count_ = 0;
+};
+constinit Hand returned, hand;  // from threads that have ended, where main's queue has no room; and taken from there
+
+long take_back(void* info) noexcept { return returned.put(*static_cast<const siginfo_t*>(info)) ? 0 : -EAGAIN; }
+
+/// The older first. False: one was not passed on.
+template <class Pass>
+bool pass_all(std::uint64_t set, Pass pass) noexcept {
+  const bool are_passed = returned.pass(set, pass);
+  return hand.pass(set, pass) && are_passed;
+}
+
+struct Request {
+  std::uint64_t set;
+  int thread;
+};
+
+/// One of those that are in hand, or else pending, to whoever asks for it.
+long pass_pending(void* request) noexcept {
+  const Request r = *static_cast<const Request*>(request);
+  bool is_sent = false;
+  for (int more = 0; !is_sent && more <= kQueueRoom + 1; ++more) {
+    if (more > 0 && failed(hand.take(r.set, 0))) break;
+    pass_all(r.set, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
+  }
+  return is_sent ? 0 : -EAGAIN;
 }
 
 /// The calling thread has said that it takes no more.
@@ -147,10 +234,26 @@ void give_signals_back() noexcept {
   std::uint64_t left = 0;
   raw_syscall(SYS_rt_sigpending, as_long(&left), kMaskBytes);
   for (siginfo_t info{}; left && !failed(take_signal(&at_once, left, &info, 0));)
-    if (is_passed_on(info)) mark_as_passed_on(info), raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+    if (is_passed_on(info)) {
+      mark_as_passed_on(info);
+      const long sent = raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+      if (sent == -EAGAIN) in_leader(&take_back, info);
+    }
 }
 
-void forget_passing() noexcept { passing.store(0); }
+void forget_passing() noexcept {
+  passing.store(0);
+  returned.drop();
+  hand.drop();
+  widen_queue();
+}
+
+void have_pending(std::uint64_t set, std::size_t most) noexcept {
+  std::uint64_t here = 0;
+  raw_syscall(SYS_rt_sigpending, as_long(&here), kMaskBytes);
+  for (Request r{set, self->index}; most > 0 && !(here & set); --most)
+    if (failed(in_leader(&pass_pending, r))) return;
+}
 
 int wait_signal_info(const sigset_t* set, siginfo_t* info) { return timed_wait_signal(set, info, nullptr); }
 
@@ -164,19 +267,22 @@ int wait_signal(const sigset_t* set, int* signal) {
 }
 
 void pass_signals_on() noexcept {
+  constexpr std::int64_t kMillisecond = 1'000'000;
   const std::int64_t end = now_ns() + kSecond;
-  std::uint64_t elsewhere = handled_elsewhere();
-  for (;;) {
-    std::uint64_t awaited = bit(kPoke) | elsewhere;
+  std::uint64_t elsewhere = handled_elsewhere() | bit(kPoke) | bit(kExpiry);
+  for (bool is_stuck = false;;) {
+    std::uint64_t awaited = elsewhere;
     for (const Thread& t : threads)
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
-    siginfo_t info{};
-    const long taken = take_signal(&at_once, awaited, &info, end);
-    if (!failed(taken) && taken != kPoke && !pass_on(info)) elsewhere &= ~bit(info.si_signo);
-    if (taken == kPoke && info.si_code == SI_TIMER) timer_has_expired(info);
-    answer_leader_call();  // with nothing in hand: who asks for what is pending may be who awaited it just before
+    const long taken = hand.take(awaited, is_stuck ? now_ns() + kMillisecond : is_queue_narrow() ? 0 : end);
+    // Who waits or handles in a loop would have the next one in a moment, and what goes back to a full queue would come behind others.
+    const bool is_long = !is_queue_narrow() || (is_stuck && failed(taken));
+    const bool is_passed = pass_all(~0ull, [&](siginfo_t& info) { return pass_on(info, elsewhere, is_long); });
+    is_stuck = !is_passed && failed(taken);
+    if (is_passed && failed(taken)) widen_queue();
+    answer_leader_call();  // with nothing in hand that could go: who asks for what is pending may be who awaited it just before
     end_taking_in();
-    if (taken == -EAGAIN) return;
+    if (taken == -EAGAIN && now_ns() >= end) return;
   }
 }
 

@@ -40,6 +40,9 @@ void mark_as_passed_on(siginfo_t& info) noexcept;
 void unmark_passed_on(siginfo_t& info) noexcept;
 bool is_passed_on(const siginfo_t& info) noexcept;
 
+/// Has those that the program was sent before come to the calling thread, as many as it can take now.
+void have_pending(std::uint64_t set, std::size_t most) noexcept;
+
 /// In a thread that ends, which blocks all by now: what it was passed and has not taken is the program's still.
 void give_signals_back() noexcept;
 

@@ -1,6 +1,7 @@
 // signals.cpp: signal masks and handlers, per address space.
 #include "signals.hpp"
 
+#include <cerrno>
 #include <csignal>
 
 #include "raw.hpp"
@@ -58,6 +59,10 @@ long set_action(int signal, const KernelAction* action, KernelAction* old) noexc
     given.restorer = reinterpret_cast<void*>(&mortise_isolate_restorer);
   }
   return raw_syscall(SYS_rt_sigaction, signal, action ? as_long(&given) : 0, as_long(old), kMaskBytes);
+}
+
+void send_own_signal(int pid, int signal) noexcept {
+  if (raw_syscall(SYS_tgkill, pid, pid, signal) == -EAGAIN) raw_syscall(SYS_kill, pid, signal);
 }
 
 bool comes_from_terminal(int signal) noexcept {

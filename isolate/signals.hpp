@@ -39,6 +39,9 @@ struct KernelAction {
 /// Sets and gets actions without libc. `action` or `old` may be null. Supplies the restorer.
 long set_action(int signal, const KernelAction* action, KernelAction* old) noexcept;
 
+/// Sends one of the runtime's own to a process. Where as many are queued as may be it comes as if by kill(), which needs no place there.
+void send_own_signal(int pid, int signal) noexcept;
+
 /// A terminal, and the shell in it, sends its signals to every process of the group (actions.hpp).
 bool comes_from_terminal(int signal) noexcept;
 

@@ -162,7 +162,7 @@ long create_with_function(Call& c) noexcept {
   const int index = static_cast<int>(n - notices);
   c.event = {};
   c.event.sigev_notify = SIGEV_THREAD_ID;
-  c.event.sigev_signo = kPoke;
+  c.event.sigev_signo = kExpiry;
   c.event.sigev_value.sival_int = static_cast<int>(n->expired.load() / kLife << kLifeShift) | index;
   c.event._sigev_un._tid = watchdog_id();
   const long result = in_leader(&make_call, c);

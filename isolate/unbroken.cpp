@@ -24,6 +24,7 @@ constexpr int kMost = kLast - kFirstQueued + 1;  // one of each number; more com
 
 constinit siginfo_t kept[kThreadsMax][kMost]{};
 __thread int kept_count = 0;
+__thread bool is_carried = false;
 
 void in_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
@@ -31,15 +32,15 @@ bool send_self(const siginfo_t& info) noexcept {
   return !failed(raw_syscall(SYS_rt_tgsigqueueinfo, raw_getpid(), raw_gettid(), info.si_signo, as_long(&info)));
 }
 
-/// False: nothing was kept, or it is pending as others are.
+/// False: nothing was kept.
 bool send_carrier() noexcept {
   if (kept_count == 0) return false;
   siginfo_t carrier{};
   carrier.si_signo = kCarrier;
-  carrier.si_code = SI_QUEUE;
-  if (send_self(carrier)) return true;
-  while (kept_count > 0) send_self(kept[self->index][--kept_count]);
-  return false;
+  carrier.si_code = SI_USER;  // which needs no place among those that are queued
+  is_carried = true;
+  in_order();
+  return send_self(carrier);
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ bool put_off(int signal, const siginfo_t& info, ucontext_t& context) noexcept {
 }
 
 void handle_put_off(ucontext_t& context) {
-  if (kept_count == 0) return;
+  if (!std::exchange(is_carried, false)) return;
   if (std::exchange(is_put_off, false)) std::memcpy(&context.uc_sigmask, &mask_before, sizeof mask_before);
   siginfo_t info = kept[self->index][--kept_count];
   send_carrier();

@@ -19,6 +19,7 @@
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
+#include "signals.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
@@ -94,7 +95,7 @@ bool is_watched(const Thread& t) noexcept {
 void poke(Thread& t, Ask ask) noexcept {
   answers[t.index].ask.store(ask);
   futex_wake(&answers[t.index].ask, 1);
-  raw_syscall(SYS_tgkill, t.pid.load(), t.pid.load(), kSignal);
+  if (const int pid = t.pid.load(); pid > 0) send_own_signal(pid, kSignal);
 }
 
 /// Waits until the thread has stopped; false when it does not within reason (it blocks signals for a moment, or ended).

@@ -79,6 +79,11 @@ void start_watchdog() noexcept { watchdog.start(&watch); }
 void poke_watchdog() noexcept {
   if (const int id = watchdog.id()) raw_syscall(SYS_tgkill, leader->pid.load(), id, kPoke);
 }
+bool is_poke(const siginfo_t& info) noexcept {
+  const bool is_untold = info.si_code == SI_USER && info.si_pid == 0;  // as many were queued as may be
+  return info.si_signo == kPoke && (info.si_code == SI_TKILL || is_untold);
+}
+
 int watchdog_id() noexcept { return watchdog.id(); }
 void forget_watchdog() noexcept { watchdog.forget(); }
 

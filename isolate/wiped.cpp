@@ -66,11 +66,19 @@ void find_wiped() noexcept {
 
 bool note_wiped(std::uintptr_t low, std::size_t bytes) noexcept {
   Quiet held(lock);
-  cut_ranges(ranges, count, kRangesMax, low, low + bytes);
+  for (std::size_t i = 0; i < count; ++i)
+    if (ranges[i].low <= low && low + bytes <= ranges[i].high) return true;
   if (count == kRangesMax) return false;
+  cut_ranges(ranges, count, kRangesMax, low, low + bytes);
   ranges[count] = {low, low + bytes};
   shared(count).fetch_add(1);
   return true;
+}
+
+bool divide_wiped(std::uintptr_t low, std::size_t bytes) noexcept {
+  if (shared(count).load() == 0) return true;
+  Quiet held(lock);
+  return divide_ranges(ranges, count, kRangesMax, low, low + bytes);
 }
 
 void forget_wiped(std::uintptr_t low, std::size_t bytes) noexcept {

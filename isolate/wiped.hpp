@@ -18,6 +18,9 @@ void find_wiped() noexcept;
 /// False: the table is full. Thread-safe.
 bool note_wiped(std::uintptr_t low, std::size_t bytes) noexcept;
 
+/// Whether there is room for what forget_wiped() there may leave. Thread-safe.
+bool divide_wiped(std::uintptr_t low, std::size_t bytes) noexcept;
+
 /// It is unmapped, or is to be kept (MADV_KEEPONFORK). Thread-safe; nearly always there is none, and nothing to do.
 void forget_wiped(std::uintptr_t low, std::size_t bytes) noexcept;
 

@@ -134,3 +134,19 @@ def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
 def test_signals_while_as_many_are_queued_as_may_be(program, same_both_ways):
     """The kernel delivers one of the old kind all the same, without what was said with it: a thread that waited for it never had it."""
     same_both_ways([program("full_queue")])
+
+
+def test_calls_to_all_threads_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
+    """The runtime's own signals had no place in the queue: whoever called sigaction waited for ever."""
+    same_both_ways([program("full_queue_calls")])
+
+
+@pytest.mark.parametrize("how", ["waits", "reads", "handles"])
+def test_more_signals_than_may_be_queued(program, same_both_ways, how):
+    """What was taken from main's queue was lost when the sender was quicker to use its place."""
+    assert same_both_ways([program("queue_overflow"), how]).out == "received: 20000\n"
+
+
+def test_threads_end_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
+    """What such a thread had been passed and not taken was lost with it."""
+    assert same_both_ways([program("full_queue_ends")]).out == "lost: 0\n"

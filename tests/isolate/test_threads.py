@@ -245,6 +245,12 @@ def test_what_is_cut_out_of_a_mapping_needs_room_first(program, isolated):
     assert (done.status, done.out) == (0, "memory: no room c\nnothing: no room c\nfile, with room for one: no room c\nnothing, with room: done c\n")
 
 
+@pytest.mark.parametrize("what", ["files", "memory", "empty"])
+def test_pieces_that_there_is_no_room_for(program, same_both_ways, what):
+    """What lay above such a cut was forgotten: writing there was SIGSEGV, or a child's writing was seen."""
+    same_both_ways([program("many_pieces"), what], times=1)
+
+
 def test_record_locks_of_mapped_files(program, same_both_ways, tmp_path):
     """The kernel drops a file's locks with any descriptor of it that is closed: the runtime's own are not, while there are locks."""
     done = same_both_ways([program("record_locks"), tmp_path], times=5)
