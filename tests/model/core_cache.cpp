@@ -317,9 +317,9 @@ TEST(CoreCache, BatchAgainstTake) { run<BatchAgainstTake>("a batch that does not
 TEST(CoreCache, ForkWhileAnotherDrains) { run<ForkWhileAnotherDrains>("a fork while another thread drains", {.freeze = true}); }
 TEST(CoreCache, LimitsGrowAtOnce) { run<LimitsGrowAtOnce>("two misses double a limit", kOnce); }
 TEST(CoreCache, MoveAgainstHits) { run<MoveAgainstHits>("a magazine moves, hits", kOnce); }
-TEST(CoreCache, MoveFromAnotherCore) { run<MoveFromAnotherCore>("a magazine is to move, from another core", kOnce); }
 TEST(CoreCache, TwoMoves) { run<TwoMoves>("two threads would move a magazine", kOnce); }
 TEST(CoreCache, MoveAgainstADrain) { run<MoveAgainstADrain>("a magazine moves, a drain", kOnce); }
+TEST(CoreCache, MoveFromAnotherCore) { run<MoveFromAnotherCore>("a magazine is to move, from another core", kOnce); }
 TEST(CoreCache, FirstUseOfTwoCores) { run<FirstUseOfTwoCores>("first use of two cores"); }
 // Last: it takes a minute, and what a seed breaks is found by the others.
 TEST(CoreCache, DrainOfAnotherCore) { run<DrainOfAnotherCore>("drain of another core"); }
