@@ -68,7 +68,7 @@ class Swing {
       most = limit + both + both / 4;
       returning_.store(most, Order::relaxed);
     }
-    return most - most / 5 > near ? 0 : most;
+    return most - most / 5 > near ? 0 : most;  // without the quarter
   }
   void forget() noexcept {
     now_.store(0, Order::relaxed);
