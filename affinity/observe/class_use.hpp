@@ -77,11 +77,12 @@ struct ClassUse {
 
   static constexpr std::uint64_t segments_of(std::uint64_t objects, std::size_t stride) noexcept { return objects * stride / 4096; }
   /// Whether a group's objects come and go, as far as its pool tells: it was asked for several segments, more after each of the group's
-  /// former `trials`, and took one, or less than an eighth of them and few. Its first objects may lie in the `had` segments that it took
-  /// before the class was closed, and tell nothing.
+  /// former `trials`, and took one, or less than an eighth of them and few. Objects that lie in the `had` segments that it took before the
+  /// class was closed tell nothing, and if what lay there is released once meanwhile, as many again.
   static constexpr bool comes_and_goes(std::uint64_t objects, std::uint32_t grown, std::uint32_t had, std::size_t stride,
                                        unsigned trials) noexcept {
-    const std::uint64_t handed = segments_of(objects, stride), beyond = handed > had ? handed - had : 0;
+    const std::uint64_t handed = segments_of(objects, stride), told = std::uint64_t{2} * had,
+                        beyond = handed > told ? handed - told : 0;
     return beyond >= kSegmentsOfTrial << 2 * trials && grown < Growth::kLittle && grown <= 1 + beyond / Growth::kStays;
   }
   /// How many objects a head may look up at first: what a trial takes.

@@ -61,9 +61,9 @@ TEST(ClassUse, GroupPassesWhoseObjectsTookNoMore) {
   EXPECT_FALSE(passes(1000, 32, 0)) << "what stayed is worth its own pool, however much came and went";
   EXPECT_FALSE(passes(15, 1, 1)) << "it was found wanting before: it has to show more";
   EXPECT_TRUE(passes(16, 1, 1));
-  EXPECT_FALSE(passes(23, 1, 0, 20)) << "all of it may lie where its objects lay before the class was closed";
-  EXPECT_TRUE(passes(24, 1, 0, 20));
-  EXPECT_FALSE(passes(24, 2, 0, 20)) << "half of what did not find room there stayed";
+  EXPECT_FALSE(passes(43, 1, 0, 20)) << "it may lie where its objects lay before the class was closed, and then where those lay";
+  EXPECT_TRUE(passes(44, 1, 0, 20));
+  EXPECT_FALSE(passes(44, 2, 0, 20)) << "half of what did not find room there stayed";
   EXPECT_GE(ClassUse::segments_of(ClassUse::lease_of_trial(16), 16), ClassUse::kSegmentsOfTrial);
   EXPECT_GE(ClassUse::segments_of(ClassUse::lease_of_trial(1008), 1008), ClassUse::kSegmentsOfTrial);
 }

@@ -131,10 +131,12 @@ def test_a_size_that_one_group_has_for_itself_is_not_looked_up_until_another_com
     assert sorted(n["own_pool"] for n in together[1]["nodes"] if n["bytes"] == 48 and n["pool"]) == [True, True]
 
 
-def test_a_group_that_finds_room_in_its_pool_does_not_come_and_go(watch):
-    """Or its objects would take the memory of two pools, and a size that it has for itself would be looked up for good."""
-    done, found = watch(program("affinity", "rounds"), "30", "200000")
-    assert done.ok().out == run([program("affinity", "rounds"), "30", "200000"]).out
+@pytest.mark.parametrize("items", [50000, 80000, 100000, 150000, 200000, 400000])
+def test_a_group_that_finds_room_in_its_pool_does_not_come_and_go(watch, items):
+    """Wherever in a round it is looked at. Or its objects would take the memory of two pools, and a size that it has for itself would be
+    looked up for good."""
+    done, found = watch(program("affinity", "rounds"), "30", str(items))
+    assert done.ok().out == run([program("affinity", "rounds"), "30", str(items)]).out
     assert found["run"]["classes_opened"] >= 1
     assert found["run"]["classes_closed"] == found["run"]["classes_opened"] + 1
     assert found["run"]["contexts_passing"] == 0
