@@ -63,17 +63,16 @@ class Contents {
   }
 };
 
-/// A heap, its logical threads, the blocks they hold, and the checks.
-template <class H> struct State {
+/// The blocks that a program holds, and the checks of each.
+struct Ledger {
   struct Held {
     Block block;
     std::uint64_t tag;
   };
 
-  State(std::uint64_t seed_, unsigned threads, Traits traits_) : stage(threads), random(seed_), traits(traits_) {}
+  Ledger(std::uint64_t seed_, Traits traits_) : random(seed_), traits(traits_) {}
 
   std::size_t room() const { return traits.room_bytes / 4 > live_bytes ? traits.room_bytes / 4 - live_bytes : 0; }
-  unsigned any_thread() { return static_cast<unsigned>(random.below(stage.thread_count())); }
 
   /// A block that the heap has just given: it must overlap none and be as asked.
   void take(Block b, Request r) {
@@ -100,8 +99,39 @@ template <class H> struct State {
     EXPECT_TRUE(Contents::are(h.block, h.tag, h.block.size)) << "the contents of a live block changed";
     return h;
   }
+
+  Random random;
+  Traits traits;
+  std::vector<Held> held;
+  std::map<std::byte*, std::byte*> places;
+  std::size_t live_bytes = 0;
+};
+
+/// A heap, its logical threads and the blocks they hold. Each call of the heap is compiled once, not wherever an operation makes it: its
+/// layers are inlined into one another, and there are many stacks.
+template <class H> struct State : Ledger {
+  State(std::uint64_t seed_, unsigned threads, Traits traits_) : Ledger(seed_, traits_), stage(threads) {}
+
+  unsigned any_thread() { return static_cast<unsigned>(random.below(stage.thread_count())); }
+
+  [[gnu::noinline]] Block allocate(unsigned thread, Request r) {
+    return stage.as(thread, [&](H& h, auto& t) { return h.allocate(t, r); });
+  }
+  /// malloc's hit path: what the topmost cache gives, if anything.
+  [[gnu::noinline]] Block allocate_hit(unsigned thread, Request r) {
+    if constexpr (Hits<H>) return stage.as(thread, [&](H& h, auto& t) { return h.allocate_hit(t, r); });
+    else return {};
+  }
+  [[gnu::noinline]] void release(unsigned thread, Block b) {
+    stage.as(thread, [&](H& h, auto& t) {
+      if constexpr (Hits<H>) {
+        if (b.size_class != kNoClass && h.release_hit(t, b)) return;
+      }
+      h.release(t, b);
+    });
+  }
   /// What the program passes to free: a pointer.
-  Block as_program_sees(Block b) {
+  [[gnu::noinline]] Block as_program_sees(Block b) {
     if constexpr (Locates<H>) {
       EXPECT_TRUE(stage.heap().holds(b.ptr));
       const Block found = stage.heap().block_of(b.ptr);
@@ -112,7 +142,7 @@ template <class H> struct State {
   }
 
   /// No lost byte: what was taken from the source is live, cached or free.
-  void audit() {
+  [[gnu::noinline]] void audit() {
     H& h = stage.heap();
     if constexpr (Audits<H>) h.audit();
     if constexpr (Tells<H>) {
@@ -128,11 +158,6 @@ template <class H> struct State {
   }
 
   Stage<H> stage;
-  Random random;
-  Traits traits;
-  std::vector<Held> held;
-  std::map<std::byte*, std::byte*> places;
-  std::size_t live_bytes = 0;
 };
 
 }  // namespace mortise::test

@@ -9,23 +9,17 @@ struct Allocate {
   bool zeroed = false;
   template <class S> void perform(S& s) const {
     const Request r{.size = s.random.size(s.room() / 2), .zeroed = zeroed, .grows = s.random.below(4) == 0};
-    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) { return h.allocate(t, r); });
+    const Block b = s.allocate(s.any_thread(), r);
     if (b) s.take(b, r);
   }
 };
 
-/// malloc's hit path: what the topmost cache gives, if anything.
+/// As malloc does: from the topmost cache, or else from below.
 struct AllocateOf {
   std::size_t size;
   template <class S> void perform(S& s, unsigned thread) const {
     const Request r{.size = size};
-    const Block b = s.stage.as(thread, [&](auto& h, auto& t) {
-      if constexpr (Hits<std::remove_reference_t<decltype(h)>>) {
-        const Block hit = h.allocate_hit(t, r);
-        if (hit) return hit;
-      }
-      return h.allocate(t, r);
-    });
+    const Block hit = s.allocate_hit(thread, r), b = hit ? hit : s.allocate(thread, r);
     if (b) s.take(b, r);
   }
 };
@@ -37,7 +31,7 @@ struct AllocateAligned {
   template <class S> void perform(S& s) const {
     const Request r{.size = s.random.size(s.room() / 4), .align = std::size_t{16} << s.random.below(13)};
     if (r.align > s.room() / 4) return;
-    const Block b = s.stage.as(s.any_thread(), [&](auto& h, auto& t) { return h.allocate(t, r); });
+    const Block b = s.allocate(s.any_thread(), r);
     if (b) s.take(b, r);
   }
 };
@@ -48,13 +42,7 @@ struct Release {
     if (!s.held.empty()) perform(s, s.random.below(s.held.size()), s.any_thread());
   }
   template <class S> void perform(S& s, std::size_t i, unsigned thread) const {
-    const Block b = s.as_program_sees(s.give(i).block);
-    s.stage.as(thread, [&](auto& h, auto& t) {
-      if constexpr (Hits<std::remove_reference_t<decltype(h)>>) {
-        if (b.size_class != kNoClass && h.release_hit(t, b)) return;
-      }
-      h.release(t, b);
-    });
+    s.release(thread, s.as_program_sees(s.give(i).block));
   }
 };
 

@@ -91,7 +91,7 @@ template <class H> class Crowd {
       release(t, p);
     }
   }
-  void release(typename H::Thread& t, Parcel p) {
+  [[gnu::noinline]] void release(typename H::Thread& t, Parcel p) {  // compiled once: layers are inlined into one another
     if (!Contents::are(p.block, p.tag, p.block.size)) spoilt_ = true;
     Block b = p.block;
     if constexpr (Locates<H>) {
