@@ -58,6 +58,7 @@ void exec_in_leader(void* argument) {
   const Request r = *static_cast<const Request*>(argument);
   stop_other_threads();
   record_lock().reset();
+  queue_lock().reset();
   r.scheduling.take();
   widen_queue();
   keep_locks_over_exec(true);

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <sys/resource.h>
 
+#include "quiet.hpp"
 #include "raw.hpp"
 
 namespace mortise::isolate {
 namespace {
 
+constinit Lock lock;  // of Quiet: a fork holds it, or the child's memory would tell of another limit than the child was given
 constinit rlimit wide{}, narrow{};  // the watchdog's; or of a process that has no other thread any more
 constinit std::atomic<bool> is_narrow{false};
 
@@ -24,6 +26,7 @@ rlimit exchange(const rlimit* limit) noexcept {
 }  // namespace
 
 void narrow_queue() noexcept {
+  Quiet held(lock);
   const rlimit now = exchange(nullptr);
   if (is_narrow.load() && are_same(now, narrow)) return;
   narrow = now;
@@ -33,10 +36,14 @@ void narrow_queue() noexcept {
 }
 
 void widen_queue() noexcept {
+  if (!is_narrow.load()) return;
+  Quiet held(lock);
   if (!is_narrow.exchange(false)) return;
   if (const rlimit now = exchange(&wide); !are_same(now, narrow)) exchange(&now);
 }
 
 bool is_queue_narrow() noexcept { return is_narrow.load(); }
+
+Lock& queue_lock() noexcept { return lock; }
 
 }  // namespace mortise::isolate

@@ -7,6 +7,8 @@
 
 namespace mortise::isolate {
 
+class Lock;
+
 /// How many less. The kernel counts what is being refused as well, so the room is a little larger than what is passed on at a time.
 inline constexpr int kQueueRoom = 8;
 
@@ -15,5 +17,7 @@ void narrow_queue() noexcept;
 void widen_queue() noexcept;
 
 bool is_queue_narrow() noexcept;
+
+Lock& queue_lock() noexcept;  // for tables.hpp
 
 }  // namespace mortise::isolate

@@ -8,6 +8,7 @@
 #include "lazy_files.hpp"
 #include "lock.hpp"
 #include "protection.hpp"
+#include "queue_limit.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
 #include "rendezvous.hpp"
@@ -21,7 +22,8 @@ namespace {
 
 using Get = Lock& (*)() noexcept;
 constexpr Get kPublishing[] = {&lazy_lock, &window_lock, &publishing_lock};  // while others publish this thread answers
-constexpr Get kQuiet[] = {&file_lock, &record_lock, &share_lock, &protection_lock, &fault_lock, &action_lock, &wiped_lock, &epoll_lock};
+constexpr Get kQuiet[] = {&file_lock,   &record_lock, &share_lock, &protection_lock, &fault_lock,
+                          &action_lock, &wiped_lock,  &epoll_lock, &queue_lock};
 
 template <class Do>
 void for_each_quiet(Do what) noexcept {

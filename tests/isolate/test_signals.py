@@ -141,6 +141,11 @@ def test_calls_to_all_threads_while_as_many_signals_are_queued_as_may_be(program
     same_both_ways([program("full_queue_calls")])
 
 
+def test_forks_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
+    """The limit of a child was eight less for good where main's was set back just after it had been made."""
+    assert same_both_ways([program("full_queue_forks")]).out == "with another limit: 0\n"
+
+
 @pytest.mark.parametrize("how", ["waits", "reads", "handles"])
 def test_more_signals_than_may_be_queued(program, same_both_ways, how):
     """What was taken from main's queue was lost when the sender was quicker to use its place."""

@@ -123,7 +123,12 @@ class BlockPool {
   void mark(std::uint32_t i, std::uint32_t as) noexcept { slots_.node(i).count.store(as, Order::relaxed); }
   std::uint32_t mark_of(std::uint32_t i) const noexcept { return slots_.node(i).count.load(Order::relaxed); }
   std::size_t purge_marked(std::uint32_t carved) noexcept;
-  unsigned mark_hand() noexcept;
+  /// The first slot last: as long as that tells how many they are, the child of a fork can mark them, too.
+  void mark_chain(const FreeLink* chain) noexcept {
+    std::byte* blocks[kChainMax];
+    for (unsigned i = Transfer::untie(slots_, chain, blocks); i-- > 0;) mark(slots_.index_of(blocks[i]), kIdleMark);
+  }
+  void mark_all() noexcept;
   void take_trim_over() noexcept;
   void put_back(std::byte* const* blocks, unsigned n) noexcept;
   void put_marked_back() noexcept;
@@ -153,9 +158,7 @@ class BlockPool {
   bool keeps_ = false;
   std::uint32_t lives_ = 0;               ///< under the lock
   Atomic<std::uint32_t> is_trimming_{0};  ///< slots are marked; under the lock, but for the child of a fork amid it
-  /// Of a trim, under the lock: the chain that it took last, whose slots need not be marked yet, and how many it has of those that count.
-  FreeLink* in_hand_ = nullptr;
-  std::uint32_t idle_aside_ = 0, bare_aside_ = 0;
+  Atomic<FreeLink*> in_hand_{nullptr};    ///< of a trim: the chain that it took last, whose slots need not be marked yet
   alignas(128) Atomic<std::uint32_t> carved_{0};
   Atomic<std::uint32_t> high_water_{0}, bare_count_{0};
   DefaultHead bare_;

@@ -238,9 +238,7 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   collect_magazines();
   is_trimming_.exchange(1, Order::acquire);
   // Idle slots are marked in their nodes, so that the list of them needs no memory and comes out in order of address.
-  while ((in_hand_ = shared_.set_aside(slots_))) idle_aside_ += mark_hand();
-  while (FreeLink* const link = bare_.pop(node_links(), [] {})) ++bare_aside_, mark(slots_.index_of(link), kBareMark);
-
+  mark_all();
   const std::uint32_t carved = carved_.load(Order::acquire);
   std::byte* blocks[kChainMax];
   unsigned n = 0;
@@ -254,10 +252,10 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   if (keeps_) {
     for (std::uint32_t i = 0; i < carved; ++i) {
       if (mark_of(i) != kIdleMark) continue;
-      bare_count_.fetch_add(1, Order::relaxed), ++bare_aside_;
+      bare_count_.fetch_add(1, Order::relaxed);
       mark(i, kBareMark);  // first: the child of a fork meanwhile must not find an object here to destroy again
       compiler_fence();
-      shared_.give_up(1), --idle_aside_;
+      shared_.give_up(1);
       destroy(slots_.at(i));
     }
   }
@@ -268,12 +266,11 @@ std::size_t BlockPool::trim(std::uint32_t keep, Destroy&& destroy) noexcept {
   return bytes;
 }
 
-/// Marks the slots of the chain in hand, the first one last: as long as that tells how many they are, the child of a fork can do so, too.
-inline unsigned BlockPool::mark_hand() noexcept {
-  std::byte* blocks[kChainMax];
-  const unsigned n = Transfer::untie(slots_, in_hand_, blocks);
-  for (unsigned i = n; i-- > 0;) mark(slots_.index_of(blocks[i]), kIdleMark);
-  return n;
+/// Takes what lies on the stacks.
+inline void BlockPool::mark_all() noexcept {
+  for (FreeLink* chain; (chain = shared_.set_aside(slots_)); mark_chain(chain)) in_hand_.store(chain, Order::relaxed);
+  in_hand_.store(nullptr, Order::relaxed);
+  while (FreeLink* const link = bare_.pop(node_links(), [] {})) mark(slots_.index_of(link), kBareMark);
 }
 
 /// Unmarks the blocks just before others may have them.
@@ -281,7 +278,7 @@ inline void BlockPool::put_back(std::byte* const* blocks, unsigned n) noexcept {
   FreeLink* const chain = Transfer::tie(slots_, blocks, n);
   const unsigned place = magazines_.place();
   for (unsigned i = 0; i < n; ++i) mark(slots_.index_of(blocks[i]), i ? 0 : n);
-  shared_.put_back(slots_, place, chain), idle_aside_ -= n;
+  shared_.put_back(slots_, place, chain);
   ring(n);
 }
 
@@ -292,7 +289,7 @@ inline void BlockPool::put_marked_back() noexcept {
   for (std::uint32_t i = carved_.load(Order::acquire); i-- > 0;) {
     if (mark_of(i) == kBareMark) {
       mark(i, 0);
-      bare_.push(node_links(), &slots_.node(i).link, [] {}), --bare_aside_;
+      bare_.push(node_links(), &slots_.node(i).link, [] {});
     } else if (mark_of(i) == kIdleMark) {
       blocks[n++] = slots_.at(i);
       if (n == batch_) put_back(blocks, n), n = 0;
@@ -302,14 +299,16 @@ inline void BlockPool::put_marked_back() noexcept {
   is_trimming_.store(0, Order::release);
 }
 
-/// In the child of a fork amid a trim of a thread that is gone: ends it. What that thread had just unmarked stays in use, and counts so.
+/// In the child of a fork amid a trim of a thread that is gone: ends it. What that thread was just taking or putting back stays in use. So
+/// all others are marked and counted: only of those it is known that they can be had.
 inline void BlockPool::take_trim_over() noexcept {
-  if (in_hand_ && mark_of(slots_.index_of(in_hand_)) < kBareMark) idle_aside_ += mark_hand();
+  const FreeLink* const chain = in_hand_.load(Order::relaxed);
+  if (chain && mark_of(slots_.index_of(chain)) < kBareMark) mark_chain(chain);
+  mark_all();
   std::uint32_t idle = 0, bare = 0, i = carved_.load(Order::acquire);
   while (i-- > 0) idle += mark_of(i) == kIdleMark, bare += mark_of(i) == kBareMark;
-  shared_.give_up(std::int64_t{idle_aside_} - idle);
-  bare_count_.fetch_sub(bare_aside_ - bare, Order::relaxed);
-  idle_aside_ = idle, bare_aside_ = bare;
+  shared_.give_up(std::int64_t{shared_.idle()} - idle);
+  bare_count_.fetch_sub(bare_count_.load(Order::relaxed) - bare, Order::relaxed);
   put_marked_back();
 }
 
