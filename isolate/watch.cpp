@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <link.h>
+#include <sys/uio.h>
 
 #include "kernel_thread.hpp"
 #include "message.hpp"
@@ -46,7 +47,8 @@ constinit KernelThread watcher;
 constinit Answer answers[kWatchedMax]{};
 constinit std::atomic<bool> active{false};
 constinit bool told = false;
-constinit unsigned char before[kHotPagesMax][kPage];
+constinit unsigned char before[kHotPagesMax][kPage], after[kPage];
+constinit bool is_before[kHotPagesMax];
 constinit bool changed_this_round[kHotPagesMax][kPage / kLineBytes][kWatchedMax];
 
 struct Range {
@@ -108,15 +110,21 @@ bool wait_for_stop(Thread& t) noexcept {
   return false;
 }
 
+/// False: the program has unmapped it since, or nobody may read it. The kernel is asked, for a fault of the watcher would end the program.
+bool read_page(std::uintptr_t address, unsigned char* to) noexcept {
+  const iovec mine{to, kPage}, its{reinterpret_cast<void*>(address), kPage};
+  return raw_syscall(SYS_process_vm_readv, raw_getpid(), as_long(&mine), 1, as_long(&its), 1) == long{kPage};
+}
+
 void compare(int thread) noexcept {
   for (std::size_t p = 0; p < hot_page_count; ++p) {
     HotPage& page = hot_pages[p];
-    const auto* now = reinterpret_cast<const unsigned char*>(page.address);
+    if (!is_before[p] || !read_page(page.address, after)) continue;
     for (std::size_t l = 0; l < kPage / kLineBytes; ++l) {
       const std::size_t at = l * kLineBytes;
-      if (std::memcmp(now + at, before[p] + at, kLineBytes) == 0) continue;
+      if (std::memcmp(after + at, before[p] + at, kLineBytes) == 0) continue;
       for (std::size_t b = 0; b < kLineBytes; ++b)
-        if (now[at + b] != before[p][at + b]) page.lines[l].bytes[thread] |= 1ull << b;
+        if (after[at + b] != before[p][at + b]) page.lines[l].bytes[thread] |= 1ull << b;
       ++page.lines[l].samples[thread];
       changed_this_round[p][l][thread] = true;
     }
@@ -149,8 +157,7 @@ void count_round() noexcept {
 }
 
 void run_alone(Thread& t) noexcept {
-  for (std::size_t p = 0; p < hot_page_count; ++p)
-    std::memcpy(before[p], reinterpret_cast<void*>(hot_pages[p].address), kPage);
+  for (std::size_t p = 0; p < hot_page_count; ++p) is_before[p] = read_page(hot_pages[p].address, before[p]);
   Answer& a = answers[t.index];
   a.page_count = 0;
   a.stopped.store(0);

@@ -181,7 +181,14 @@ def test_a_report_on_a_full_disk(program, option):
 def test_threads_that_end_leave_no_descriptors(program, isolated, tmp_path):
     """Two each, until the program could open no file any more. Main's own may come while it counts."""
     done = isolated([program("comers")], env={"MORTISE_THREADS_WATCH": str(tmp_path / "found.json")})
-    assert int(done.out) <= 2
+    assert done.status == 0 and int(done.out) <= 2, done
+
+
+@pytest.mark.parametrize("way", ["unmapped", "protected"])
+def test_pages_that_threads_fought_over_go(program, isolated, tmp_path, way):
+    """The watcher read what nobody may touch any more, and the program ended by it."""
+    done = isolated([program("hot_pages_go"), way], env={"MORTISE_THREADS_WATCH": str(tmp_path / "found.json")})
+    assert (done.status, done.out) == (0, "done\n"), done.err
 
 
 def test_reports_without_watching_are_refused(program, tmp_path):
