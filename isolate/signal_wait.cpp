@@ -34,10 +34,13 @@ namespace {
 
 constexpr long kMaskBytes = 8;
 constexpr int kPassedOn = 0x6d6f7274;  // in si_errno, which is 0 in all that are queued
-constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond / 2;
+constexpr std::int64_t kSecond = 1'000'000'000, kMillisecond = 1'000'000, kForEver = INT64_MAX / kSecond / 2;
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 constexpr std::uint64_t kOldKind = bit(32) - 1;  // one of a number is pending at most, and comes where there is no room as well
+
+/// Those that may not come before one of this number that stays where it is: the lower numbers of those that are queued come first.
+constexpr std::uint64_t behind(int signal) noexcept { return bit(signal) & kOldKind ? bit(signal) : ~(bit(signal) - 1); }
 
 constinit std::atomic<std::uint32_t> passing{0};  // the index of the thread that one is passed on to; 0: none, for that is main
 
@@ -83,15 +86,22 @@ bool give_back(siginfo_t& info) noexcept {
   return false;
 }
 
-/// False: there is no room for it, or nobody would have it at the moment. Where that is so for long it goes back, and of `elsewhere` is not
-/// taken again.
-bool pass_on(siginfo_t& info, std::uint64_t& elsewhere, bool is_long) noexcept {
-  for (const auto takes : {&awaits_it, &lets_in})
-    for (Thread& t : threads)
-      if (takes(t, info.si_signo))
-        if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) return sent == 0;
-  if (!is_long && !(kOldKind & bit(info.si_signo))) return false;
-  elsewhere &= ~bit(info.si_signo);
+/// What is passed on at one time.
+struct Turn {
+  bool is_long;                 // what nobody would have at the moment goes back
+  std::uint64_t gone_back = 0;  // and what may not come before it
+};
+
+/// False: there is no room for it, or nobody would have it at the moment.
+bool pass_on(siginfo_t& info, Turn& turn) noexcept {
+  const std::uint64_t own = bit(info.si_signo);
+  if (!(turn.gone_back & own))
+    for (const auto takes : {&awaits_it, &lets_in})
+      for (Thread& t : threads)
+        if (takes(t, info.si_signo))
+          if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) return sent == 0;
+  if (!turn.is_long && !(kOldKind & own)) return false;
+  turn.gone_back |= behind(info.si_signo);
   return give_back(info);
 }
 
@@ -119,18 +129,16 @@ class Hand {
     return true;
   }
 
-  /// Lets go of those of `set` that `pass` passes on; of a number in their order. False: one was not.
+  /// Lets go of those that `pass` passes on, but for `stays`, which those are added to that are not, and what may not come before them.
   template <class Pass>
-  bool pass(std::uint64_t set, Pass pass) noexcept {
-    std::uint64_t stays = ~set;
+  void pass(std::uint64_t& stays, Pass pass) noexcept {
     int left = 0;
     for (int i = 0; i < count_; ++i) {
       if (!(stays & bit(signals_[i].si_signo)) && pass(signals_[i])) continue;
-      stays |= bit(signals_[i].si_signo);
+      stays |= behind(signals_[i].si_signo);
       signals_[left++] = signals_[i];
     }
     count_ = left;
-    return stays == ~set;
   }
 
  private:
@@ -142,11 +150,13 @@ constinit Hand returned, hand;  // from threads that have ended, where main's qu
 
 long take_back(void* info) noexcept { return returned.put(*static_cast<const siginfo_t*>(info)) ? 0 : -EAGAIN; }
 
-/// The older first. False: one was not passed on.
+/// Those of `set`, the older first. False: one was not passed on.
 template <class Pass>
 bool pass_all(std::uint64_t set, Pass pass) noexcept {
-  const bool are_passed = returned.pass(set, pass);
-  return hand.pass(set, pass) && are_passed;
+  std::uint64_t stays = ~set;
+  returned.pass(stays, pass);
+  hand.pass(stays, pass);
+  return stays == ~set;
 }
 
 struct Request {
@@ -267,17 +277,26 @@ int wait_signal(const sigset_t* set, int* signal) {
 }
 
 void pass_signals_on() noexcept {
-  constexpr std::int64_t kMillisecond = 1'000'000;
   const std::int64_t end = now_ns() + kSecond;
-  std::uint64_t elsewhere = handled_elsewhere() | bit(kPoke) | bit(kExpiry);
+  std::uint64_t elsewhere = 0;
+  std::int64_t look_at = 0;
   for (bool is_stuck = false;;) {
+    const std::int64_t now = now_ns();
+    if (now >= look_at) {
+      elsewhere = handled_elsewhere() | bit(kPoke) | bit(kExpiry);
+      look_at = end;
+    }
     std::uint64_t awaited = elsewhere;
     for (const Thread& t : threads)
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
-    const long taken = hand.take(awaited, is_stuck ? now_ns() + kMillisecond : is_queue_narrow() ? 0 : end);
+    const long taken = hand.take(awaited, is_stuck ? now + kMillisecond : is_queue_narrow() ? 0 : look_at);
     // Who waits or handles in a loop would have the next one in a moment, and what goes back to a full queue would come behind others.
-    const bool is_long = !is_queue_narrow() || (is_stuck && failed(taken));
-    const bool is_passed = pass_all(~0ull, [&](siginfo_t& info) { return pass_on(info, elsewhere, is_long); });
+    Turn turn{!is_queue_narrow() || (is_stuck && failed(taken))};
+    const bool is_passed = pass_all(~0ull, [&](siginfo_t& info) { return pass_on(info, turn); });
+    if (turn.gone_back) {
+      elsewhere &= ~turn.gone_back;  // or it would be taken again at once
+      look_at = now_ns() + 100 * kMillisecond;
+    }
     is_stuck = !is_passed && failed(taken);
     if (is_passed && failed(taken)) widen_queue();
     answer_leader_call();  // with nothing in hand that could go: who asks for what is pending may be who awaited it just before

@@ -152,6 +152,11 @@ def test_more_signals_than_may_be_queued(program, same_both_ways, how):
     assert same_both_ways([program("queue_overflow"), how]).out == "received: 20000\n"
 
 
+def test_those_of_a_higher_number_come_later(program, same_both_ways):
+    """What nobody let in at the moment was not looked for during a second, and those behind it were."""
+    assert same_both_ways([program("kept_order")]).out == "out of order: 0\n"
+
+
 def test_threads_end_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
     """What such a thread had been passed and not taken was lost with it."""
     assert same_both_ways([program("full_queue_ends")]).out == "lost: 0\n"

@@ -59,13 +59,14 @@ static void send_all(int to, int end_of_wait) {
 
 int main(int count, char** arguments) {
   const struct rlimit few = {kQueued, kQueued};
-  const struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
+  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
   int pipe_ends[2];
   how = arguments[1];
   sigemptyset(&taken);
   sigaddset(&taken, SIGRTMIN);
   sigaddset(&taken, SIGRTMIN + 1);
   pthread_sigmask(SIG_BLOCK, &taken, NULL);
+  action.sa_mask = taken;  // or the last one would interrupt the handler, and those that are still queued would come after it
   sigaction(SIGRTMIN, &action, NULL);
   sigaction(SIGRTMIN + 1, &action, NULL);
   setrlimit(RLIMIT_SIGPENDING, &few);
