@@ -16,6 +16,7 @@
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "rendezvous.hpp"
+#include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
 

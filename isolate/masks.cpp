@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "raw.hpp"
+#include "signal_wait.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -41,6 +42,7 @@ int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   std::uint64_t before = 0;
   const long result = raw_syscall(SYS_rt_sigprocmask, how, set ? as_long(&wanted) : 0, as_long(&before), kMaskBytes);
   if (failed(result)) return static_cast<int>(-result);
+  if (set && how != SIG_BLOCK) let_pending_in(how == SIG_SETMASK ? wanted : before & ~wanted);
   if (old) {
     sigemptyset(old);
     std::memcpy(old, &before, sizeof before);

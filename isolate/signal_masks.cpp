@@ -1,6 +1,7 @@
-// signal_masks.cpp: reads /proc/PID/status: "SigBlk: 16 hexadecimal digits", "SigCgt: ...".
+// signal_masks.cpp: reads /proc/PID/status: "ShdPnd: 16 hexadecimal digits", "SigBlk: ...".
 #include "signal_masks.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 
 struct Masks {
-  std::uint64_t blocked = ~0ull, handled = 0, ignored = ~0ull;  // where the system does not tell
+  std::uint64_t pending = 0, blocked = ~0ull, handled = 0, ignored = ~0ull;  // where the system does not tell
 };
 
 std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherwise) noexcept {
@@ -27,10 +28,12 @@ std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherw
 Masks masks_of(int pid) noexcept {
   char text[4096];
   if (!read_of_process(pid, "status", text, sizeof text)) return {};
-  return {read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0), read_mask(text, "SigIgn:", ~0ull)};
+  return {read_mask(text, "ShdPnd:", 0), read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0), read_mask(text, "SigIgn:", ~0ull)};
 }
 
 bool lives(const Thread& t) noexcept { return t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0; }
+
+constinit std::atomic<std::uint64_t> stopped_pending{0};
 
 }  // namespace
 
@@ -41,6 +44,7 @@ std::uint64_t handled_elsewhere() noexcept {
   // By default these do nothing, or nothing that a thread could do for the program.
   constexpr std::uint64_t kNoEnd = bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
   const std::uint64_t stopped = main.blocked & (main.handled | ~(main.ignored | kNoEnd)) & ~kNever;
+  stopped_pending.store(stopped & main.pending);
   std::uint64_t let_in = 0;
   for (int i = 0; i < thread_records() && (stopped & ~let_in); ++i)
     if (&threads[i] != leader && lives(threads[i])) let_in |= ~masks_of(threads[i].pid.load()).blocked;
@@ -50,5 +54,11 @@ std::uint64_t handled_elsewhere() noexcept {
 bool lets_in(const Thread& t, int signal) noexcept {
   return &t != leader && lives(t) && !(masks_of(t.pid.load()).blocked & bit(signal));
 }
+
+std::uint64_t pending_and_stopped() noexcept { return stopped_pending.load(std::memory_order_relaxed); }
+
+void none_is_pending(std::uint64_t signals) noexcept { stopped_pending.fetch_and(~signals); }
+
+bool leader_lets_in(std::uint64_t signals) noexcept { return signals & ~masks_of(leader->pid.load()).blocked; }
 
 }  // namespace mortise::isolate

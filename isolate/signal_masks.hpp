@@ -11,7 +11,14 @@ struct Thread;
 /// which has the time to ask.
 std::uint64_t handled_elsewhere() noexcept;
 
+/// Those of them that were pending for the program when that was asked last; and that some are no more.
+std::uint64_t pending_and_stopped() noexcept;
+void none_is_pending(std::uint64_t signals) noexcept;
+
 /// Whether the thread lets the signal in now.
 bool lets_in(const Thread& t, int signal) noexcept;
+
+/// Whether the leader lets one of them in now, or waits for it.
+bool leader_lets_in(std::uint64_t signals) noexcept;
 
 }  // namespace mortise::isolate

@@ -10,6 +10,9 @@
 // A thread whose time is over may be passed one at that moment. It says first that it awaits no more, then waits until the watchdog is not
 // passing one on to it, and looks once more, in main's process as well. What it has not taken when it ends goes back to main.
 //
+// Who waits or handles in a loop is about to have the next one: the watchdog keeps in hand for a moment what nobody would have. What then
+// goes back would come behind those of its number, so they are taken first and go back behind it.
+//
 // Where as many are queued as may be, the watchdog keeps in hand what it cannot pass on, and takes some more to make room (queue_limit.hpp).
 #include "signal_wait.hpp"
 
@@ -35,6 +38,7 @@ namespace {
 constexpr long kMaskBytes = 8;
 constexpr int kPassedOn = 0x6d6f7274;  // in si_errno, which is 0 in all that are queued
 constexpr std::int64_t kSecond = 1'000'000'000, kMillisecond = 1'000'000, kForEver = INT64_MAX / kSecond / 2;
+constexpr std::int64_t kPatience = 100 * kMillisecond;  // with a signal that nobody would have
 
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 constexpr std::uint64_t kOldKind = bit(32) - 1;  // one of a number is pending at most, and comes where there is no room as well
@@ -90,6 +94,8 @@ bool give_back(siginfo_t& info) noexcept {
 struct Turn {
   bool is_long;                 // what nobody would have at the moment goes back
   std::uint64_t gone_back = 0;  // and what may not come before it
+  bool is_sent = false;         // one was passed on
+  bool is_refused = false;      // one was not, for as many are queued as may be
 };
 
 /// False: there is no room for it, or nobody would have it at the moment.
@@ -99,10 +105,15 @@ bool pass_on(siginfo_t& info, Turn& turn) noexcept {
     for (const auto takes : {&awaits_it, &lets_in})
       for (Thread& t : threads)
         if (takes(t, info.si_signo))
-          if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) return sent == 0;
+          if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) {
+            (sent == 0 ? turn.is_sent : turn.is_refused) = true;
+            return sent == 0;
+          }
   if (!turn.is_long && !(kOldKind & own)) return false;
   turn.gone_back |= behind(info.si_signo);
-  return give_back(info);
+  if (give_back(info)) return true;
+  turn.is_refused = true;
+  return false;
 }
 
 /// What has not been passed on yet, in the order it came. The watchdog's alone.
@@ -110,16 +121,23 @@ class Hand {
  public:
   void drop() noexcept { count_ = 0; }
 
-  /// Takes one more of `set`; with a full hand one of the old kind, which is always passed on.
-  long take(std::uint64_t set, std::int64_t deadline) noexcept {
-    if (count_ >= kQueueRoom) set &= kOldKind | bit(kExpiry);
-    siginfo_t& info = signals_[count_] = {};
-    const long taken = take_signal(&at_once, set, &info, deadline);
-    if (taken == kExpiry && info.si_code == SI_TIMER) timer_has_expired(info);
-    if (failed(taken) || taken == kExpiry || is_poke(info)) return taken;
-    mark_as_passed_on(info);
-    ++count_;
-    return taken;
+  /// Takes one more of `set`; with a full hand one of the old kind, which is always passed on, unless that is to make room.
+  long take(std::uint64_t set, std::int64_t deadline, bool makes_room) noexcept {
+    return take_one(count_ < (makes_room ? kMost - 32 : kQueueRoom) ? set : set & (kOldKind | bit(kExpiry)), deadline);
+  }
+
+  /// Takes those that what is in hand may not come behind, if it goes back; not all, where they are very many.
+  void take_those_behind() noexcept {
+    const std::uint64_t set = numbers() & ~kOldKind;
+    if (set) while (count_ < kMost - 32 && !failed(take_one(~((set & -set) - 1), 0))) {}
+  }
+
+  bool is_empty() noexcept { return shared(count_).load() == 0; }
+
+  std::uint64_t numbers() const noexcept {
+    std::uint64_t all = 0;
+    for (int i = 0; i < count_; ++i) all |= bit(signals_[i].si_signo);
+    return all;
   }
 
   /// False: there is no place.
@@ -142,11 +160,23 @@ class Hand {
   }
 
  private:
-  static constexpr int kMost = 256;
+  static constexpr int kMost = 2048;
+
+  long take_one(std::uint64_t set, std::int64_t deadline) noexcept {
+    siginfo_t& info = signals_[count_] = {};
+    const long taken = take_signal(&at_once, set, &info, deadline);
+    if (taken == kExpiry && info.si_code == SI_TIMER) timer_has_expired(info);
+    if (failed(taken) || taken == kExpiry || is_poke(info)) return taken;
+    mark_as_passed_on(info);
+    ++count_;
+    return taken;
+  }
+
   siginfo_t signals_[kMost]{};
   int count_ = 0;
 };
 constinit Hand returned, hand;  // from threads that have ended, where main's queue has no room; and taken from there
+constinit std::atomic<std::uint32_t> is_asked_back{0};
 
 long take_back(void* info) noexcept { return returned.put(*static_cast<const siginfo_t*>(info)) ? 0 : -EAGAIN; }
 
@@ -169,7 +199,7 @@ long pass_pending(void* request) noexcept {
   const Request r = *static_cast<const Request*>(request);
   bool is_sent = false;
   for (int more = 0; !is_sent && more <= kQueueRoom + 1; ++more) {
-    if (more > 0 && failed(hand.take(r.set, 0))) break;
+    if (more > 0 && failed(hand.take(r.set, 0, true))) break;
     pass_all(r.set, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
   }
   return is_sent ? 0 : -EAGAIN;
@@ -232,14 +262,21 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
     if (failed(late)) break;
     if (!is_sent_to_group(info)) taken = late;
   }
+  if (taken == -EAGAIN && !by_way_of_main && have_signals_back()) taken = take_signal(&at_once, wanted, &info, 0);
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
   unmark_passed_on(info);
   if (out) *out = info;
   return static_cast<int>(taken);
 }
 
+std::uint64_t stop_awaiting() noexcept { return self ? self->awaits.exchange(0) : 0; }
+
+void await_again(std::uint64_t set) noexcept {
+  if (set) await_signals(&set);
+}
+
 void give_signals_back() noexcept {
-  self->awaits.store(0);  // a handler may have jumped out of a wait
+  self->awaits.store(0);
   wait_for_passing();
   std::uint64_t left = 0;
   raw_syscall(SYS_rt_sigpending, as_long(&left), kMaskBytes);
@@ -255,6 +292,7 @@ void forget_passing() noexcept {
   passing.store(0);
   returned.drop();
   hand.drop();
+  is_asked_back.store(0);
   widen_queue();
 }
 
@@ -263,6 +301,22 @@ void have_pending(std::uint64_t set, std::size_t most) noexcept {
   raw_syscall(SYS_rt_sigpending, as_long(&here), kMaskBytes);
   for (Request r{set, self->index}; most > 0 && !(here & set); --most)
     if (failed(in_leader(&pass_pending, r))) return;
+}
+
+bool have_signals_back() noexcept {
+  if ((returned.is_empty() && hand.is_empty()) || !is_thread() || !is_leader() || !has_watchdog()) return false;
+  is_asked_back.store(1);
+  poke_watchdog();
+  while (is_asked_back.load()) futex_wait(&is_asked_back, 1);
+  return true;
+}
+
+void let_pending_in(std::uint64_t mask) noexcept {
+  have_signals_back();
+  const std::uint64_t set = pending_and_stopped() & ~mask;
+  if (!set || !is_thread() || is_leader()) return;
+  Request r{set, self->index};
+  if (failed(in_leader(&pass_pending, r))) none_is_pending(set);
 }
 
 int wait_signal_info(const sigset_t* set, siginfo_t* info) { return timed_wait_signal(set, info, nullptr); }
@@ -279,8 +333,8 @@ int wait_signal(const sigset_t* set, int* signal) {
 void pass_signals_on() noexcept {
   const std::int64_t end = now_ns() + kSecond;
   std::uint64_t elsewhere = 0;
-  std::int64_t look_at = 0;
-  for (bool is_stuck = false;;) {
+  bool is_refused = false;
+  for (std::int64_t look_at = 0, stuck_since = 0;;) {
     const std::int64_t now = now_ns();
     if (now >= look_at) {
       elsewhere = handled_elsewhere() | bit(kPoke) | bit(kExpiry);
@@ -289,16 +343,23 @@ void pass_signals_on() noexcept {
     std::uint64_t awaited = elsewhere;
     for (const Thread& t : threads)
       if (&t != leader && t.in_use.load()) awaited |= t.awaits.load();
-    const long taken = hand.take(awaited, is_stuck ? now + kMillisecond : is_queue_narrow() ? 0 : look_at);
-    // Who waits or handles in a loop would have the next one in a moment, and what goes back to a full queue would come behind others.
-    Turn turn{!is_queue_narrow() || (is_stuck && failed(taken))};
+    const long taken = hand.take(awaited, stuck_since ? now + kMillisecond : is_queue_narrow() ? 0 : look_at, is_refused);
+    const bool is_asked = is_asked_back.load();
+    Turn turn{is_asked || (stuck_since && (now - stuck_since >= kPatience || leader_lets_in(returned.numbers() | hand.numbers())))};
+    if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
     const bool is_passed = pass_all(~0ull, [&](siginfo_t& info) { return pass_on(info, turn); });
+    is_refused = turn.is_refused;
     if (turn.gone_back) {
       elsewhere &= ~turn.gone_back;  // or it would be taken again at once
-      look_at = now_ns() + 100 * kMillisecond;
+      look_at = now_ns() + kPatience;
     }
-    is_stuck = !is_passed && failed(taken);
+    if (is_passed) stuck_since = 0;
+    else if (!stuck_since || turn.is_sent) stuck_since = now_ns();
     if (is_passed && failed(taken)) widen_queue();
+    if (is_asked) {
+      is_asked_back.store(0);
+      futex_wake(&is_asked_back, kEveryone);
+    }
     answer_leader_call();  // with nothing in hand that could go: who asks for what is pending may be who awaited it just before
     end_taking_in();
     if (taken == -EAGAIN && now_ns() >= end) return;

@@ -23,6 +23,10 @@ int wait_signal(const sigset_t* set, int* signal);
 /// Notes which signals come to the calling thread.
 void await_signals(void* set) noexcept;
 
+/// While a handler of the program runs: it may jump out of the wait that it has interrupted. Returns what came to the calling thread.
+std::uint64_t stop_awaiting() noexcept;
+void await_again(std::uint64_t set) noexcept;
+
 /// Makes a call while those of `set` come here. They no longer do where it is cancelled: what runs then waits for none.
 template <class Call>
 long while_awaiting(std::uint64_t set, Call call) {
@@ -42,6 +46,12 @@ bool is_passed_on(const siginfo_t& info) noexcept;
 
 /// Has those that the program was sent before come to the calling thread, as many as it can take now.
 void have_pending(std::uint64_t set, std::size_t most) noexcept;
+
+/// In main: what the watchdog has in hand and nobody else would have goes back now. False: there was nothing, or this is not main.
+bool have_signals_back() noexcept;
+
+/// The calling thread has let those of `mask`'s complement in: one that the program was sent before comes, though it may be for a moment only.
+void let_pending_in(std::uint64_t mask) noexcept;
 
 /// In a thread that ends, which blocks all by now: what it was passed and has not taken is the program's still.
 void give_signals_back() noexcept;

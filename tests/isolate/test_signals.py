@@ -157,6 +157,17 @@ def test_those_of_a_higher_number_come_later(program, same_both_ways):
     assert same_both_ways([program("kept_order")]).out == "out of order: 0\n"
 
 
+@pytest.mark.parametrize("how", ["waits", "reads", "handles", "lets-in"])
+def test_those_of_a_number_come_in_order(program, same_both_ways, how):
+    """What nobody would have for a moment went back behind others; what was let in for a moment only never came."""
+    assert same_both_ways([program("in_order"), how]).out == "taken: 400, out of order: 0\n"
+
+
+def test_a_handler_jumps_out_of_a_wait(program, same_both_ways):
+    """What the thread had waited for still went to it."""
+    assert same_both_ways([program("jumps_out_of_wait")]).out == "taken: 5\n"
+
+
 def test_threads_end_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
     """What such a thread had been passed and not taken was lost with it."""
     assert same_both_ways([program("full_queue_ends")]).out == "lost: 0\n"
