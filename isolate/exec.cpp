@@ -61,6 +61,7 @@ void exec_in_leader(void* argument) {
   record_lock().reset();
   queue_lock().reset();
   r.scheduling.take();
+  have_signals_back();  // what is pending stays so
   widen_queue();
   keep_locks_over_exec(true);
   restore_signals(r.mask);
@@ -74,6 +75,7 @@ long exec_alone(const Exec& e) noexcept {
   // Searches along PATH try many: what is done for locks is done once.
   const bool possible = why_exec_fails(e) == 0;
   if (possible) {
+    have_signals_back();
     widen_queue();
     wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
     keep_locks_over_exec(true);
