@@ -51,9 +51,7 @@ std::uint64_t handled_elsewhere() noexcept {
   return stopped & let_in;
 }
 
-bool lets_in(const Thread& t, int signal) noexcept {
-  return &t != leader && lives(t) && !(masks_of(t.pid.load()).blocked & bit(signal));
-}
+std::uint64_t let_in_by(const Thread& t) noexcept { return &t != leader && lives(t) ? ~masks_of(t.pid.load()).blocked : 0; }
 
 std::uint64_t pending_and_stopped() noexcept { return stopped_pending.load(std::memory_order_relaxed); }
 

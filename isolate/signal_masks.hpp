@@ -15,8 +15,8 @@ std::uint64_t handled_elsewhere() noexcept;
 std::uint64_t pending_and_stopped() noexcept;
 void none_is_pending(std::uint64_t signals) noexcept;
 
-/// Whether the thread lets the signal in now.
-bool lets_in(const Thread& t, int signal) noexcept;
+/// What the thread lets in now; nothing where it is the leader.
+std::uint64_t let_in_by(const Thread& t) noexcept;
 
 /// Whether the leader lets one of them in now, or waits for it.
 bool leader_lets_in(std::uint64_t signals) noexcept;

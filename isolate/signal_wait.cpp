@@ -18,6 +18,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "actions.hpp"
 #include "cancel.hpp"
@@ -43,8 +44,11 @@ constexpr std::int64_t kPatience = 100 * kMillisecond;  // with a signal that no
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 constexpr std::uint64_t kOldKind = bit(32) - 1;  // one of a number is pending at most, and comes where there is no room as well
 
-/// Those that may not come before one of this number that stays where it is: the lower numbers of those that are queued come first.
-constexpr std::uint64_t behind(int signal) noexcept { return bit(signal) & kOldKind ? bit(signal) : ~(bit(signal) - 1); }
+/// These, and those that may not be taken before them where one thread would have both: the lower numbers of those that are queued come first.
+constexpr std::uint64_t with_those_behind(std::uint64_t numbers) noexcept {
+  const std::uint64_t queued = numbers & ~kOldKind, lowest = queued & -queued;
+  return numbers | (queued ? ~(lowest - 1) : 0);
+}
 
 constinit std::atomic<std::uint32_t> passing{0};  // the index of the thread that one is passed on to; 0: none, for that is main
 
@@ -59,8 +63,8 @@ long take_signal(Make make, std::uint64_t set, siginfo_t* info, std::int64_t dea
   return make(SYS_rt_sigtimedwait, as_long(&set), as_long(info), deadline < 0 ? 0 : as_long(&timeout), kMaskBytes, 0, 0);
 }
 
-bool awaits_it(const Thread& t, int signal) noexcept {
-  return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 && (t.awaits.load() & bit(signal));
+std::uint64_t awaited_by(const Thread& t) noexcept {
+  return &t != leader && t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0 ? t.awaits.load() : 0;
 }
 
 /// 0, or -EAGAIN where there is no room for it.
@@ -73,16 +77,17 @@ long send(Thread& t, siginfo_t& info) noexcept {
 }
 
 /// `takes`: whether it would have it; it may have ended or given up since that was asked.
-long pass_to(Thread& t, siginfo_t& info, bool (*takes)(const Thread&, int) noexcept) noexcept {
+long pass_to(Thread& t, siginfo_t& info, std::uint64_t (*takes)(const Thread&) noexcept) noexcept {
   passing.store(static_cast<std::uint32_t>(t.index));  // before what it takes is read, which pairs with wait_for_passing()
-  const long sent = takes(t, info.si_signo) ? send(t, info) : -ESRCH;
+  const long sent = takes(t) & bit(info.si_signo) ? send(t, info) : -ESRCH;
   passing.store(0);
   futex_wake(&passing, kEveryone);
   return sent;
 }
 
 /// To wait where it was sent to. False: there is no room for it.
-bool give_back(siginfo_t& info) noexcept {
+bool give_back(siginfo_t info) noexcept {
+  if (info.si_code != SI_QUEUE || info.si_value.sival_ptr != threads) info.si_errno = 0;  // main takes it as it was sent
   const bool was_narrow = is_queue_narrow();
   widen_queue();
   if (raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info)) != -EAGAIN) return true;
@@ -93,24 +98,26 @@ bool give_back(siginfo_t& info) noexcept {
 /// What is passed on at one time.
 struct Turn {
   bool is_long;                 // what nobody would have at the moment goes back
-  std::uint64_t gone_back = 0;  // and what may not come before it
-  bool is_sent = false;         // one was passed on
+  std::uint64_t gone_back = 0;
+  std::uint64_t stays = 0;      // what was not passed on
   bool is_refused = false;      // one was not, for as many are queued as may be
 };
 
 /// False: there is no room for it, or nobody would have it at the moment.
 bool pass_on(siginfo_t& info, Turn& turn) noexcept {
   const std::uint64_t own = bit(info.si_signo);
+  // A lower number that was not passed on is to come first, where one thread would have both. What it would have is asked once for both.
+  const std::uint64_t earlier = (turn.stays | turn.gone_back) & ~kOldKind & (own - 1);
   if (!(turn.gone_back & own))
-    for (const auto takes : {&awaits_it, &lets_in})
+    for (const auto takes : {&awaited_by, &let_in_by})
       for (Thread& t : threads)
-        if (takes(t, info.si_signo))
+        if (const std::uint64_t wanted = takes(t); (wanted & own) && !(wanted & earlier))
           if (const long sent = pass_to(t, info, takes); sent == 0 || sent == -EAGAIN) {
-            (sent == 0 ? turn.is_sent : turn.is_refused) = true;
+            turn.is_refused |= sent != 0;
             return sent == 0;
           }
   if (!turn.is_long && !(kOldKind & own)) return false;
-  turn.gone_back |= behind(info.si_signo);
+  turn.gone_back |= own;
   if (give_back(info)) return true;
   turn.is_refused = true;
   return false;
@@ -121,15 +128,16 @@ class Hand {
  public:
   void drop() noexcept { count_ = 0; }
 
-  /// Takes one more of `set`; with a full hand one of the old kind, which is always passed on, unless that is to make room.
+  /// Takes one more of `set`; with a full hand, unless that is to make room, one of the old kind, which is always passed on, or a lower number.
   long take(std::uint64_t set, std::int64_t deadline, bool makes_room) noexcept {
-    return take_one(count_ < (makes_room ? kMost - 32 : kQueueRoom) ? set : set & (kOldKind | bit(kExpiry)), deadline);
+    if (count_ >= (makes_room ? kMost - 64 : kQueueRoom)) set &= bit(kExpiry) | ~with_those_behind(numbers() & ~kOldKind);
+    return take_one(set, deadline);
   }
 
   /// Takes those that what is in hand may not come behind, if it goes back; not all, where they are very many.
   void take_those_behind() noexcept {
-    const std::uint64_t set = numbers() & ~kOldKind;
-    if (set) while (count_ < kMost - 32 && !failed(take_one(~((set & -set) - 1), 0))) {}
+    const std::uint64_t set = with_those_behind(numbers() & ~kOldKind);
+    while (set && count_ < kMost - 64 && !failed(take_one(set, 0))) {}
   }
 
   bool is_empty() noexcept { return shared(count_).load() == 0; }
@@ -147,17 +155,23 @@ class Hand {
     return true;
   }
 
-  /// Lets go of those that `pass` passes on, but for `stays`, which those are added to that are not, and what may not come before them.
+  /// Lets go of those that `pass` passes on, of a number in their order; `stays` are not, and those are added to it that were not.
   template <class Pass>
   void pass(std::uint64_t& stays, Pass pass) noexcept {
     int left = 0;
     for (int i = 0; i < count_; ++i) {
-      if (!(stays & bit(signals_[i].si_signo)) && pass(signals_[i])) continue;
-      stays |= behind(signals_[i].si_signo);
+      if (!(stays & bit(signals_[i].si_signo)) && pass(signals_[i])) {
+        first_went_ |= i == 0;
+        continue;
+      }
+      stays |= bit(signals_[i].si_signo);
       signals_[left++] = signals_[i];
     }
     count_ = left;
   }
+
+  /// Whether the first was let go since that was asked last.
+  bool has_first_gone() noexcept { return std::exchange(first_went_, false); }
 
  private:
   static constexpr int kMost = 2048;
@@ -174,19 +188,18 @@ class Hand {
 
   siginfo_t signals_[kMost]{};
   int count_ = 0;
+  bool first_went_ = false;
 };
 constinit Hand returned, hand;  // from threads that have ended, where main's queue has no room; and taken from there
 constinit std::atomic<std::uint32_t> is_asked_back{0};
 
 long take_back(void* info) noexcept { return returned.put(*static_cast<const siginfo_t*>(info)) ? 0 : -EAGAIN; }
 
-/// Those of `set`, the older first. False: one was not passed on.
+/// All but `stays`, the older first.
 template <class Pass>
-bool pass_all(std::uint64_t set, Pass pass) noexcept {
-  std::uint64_t stays = ~set;
+void pass_all(std::uint64_t& stays, Pass pass) noexcept {
   returned.pass(stays, pass);
   hand.pass(stays, pass);
-  return stays == ~set;
 }
 
 struct Request {
@@ -200,7 +213,8 @@ long pass_pending(void* request) noexcept {
   bool is_sent = false;
   for (int more = 0; !is_sent && more <= kQueueRoom + 1; ++more) {
     if (more > 0 && failed(hand.take(r.set, 0, true))) break;
-    pass_all(r.set, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
+    std::uint64_t stays = ~r.set;
+    pass_all(stays, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
   }
   return is_sent ? 0 : -EAGAIN;
 }
@@ -249,6 +263,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   const std::int64_t deadline = ends ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   siginfo_t info{};
+  if (!by_way_of_main) have_signals_back();
   const auto take = [&] {
     long taken;
     do taken = until_interrupted([&] { return take_signal(&cancellable_call, wanted, &info, deadline); });
@@ -312,7 +327,6 @@ bool have_signals_back() noexcept {
 }
 
 void let_pending_in(std::uint64_t mask) noexcept {
-  have_signals_back();
   const std::uint64_t set = pending_and_stopped() & ~mask;
   if (!set || !is_thread() || is_leader()) return;
   Request r{set, self->index};
@@ -347,14 +361,15 @@ void pass_signals_on() noexcept {
     const bool is_asked = is_asked_back.load();
     Turn turn{is_asked || (stuck_since && (now - stuck_since >= kPatience || leader_lets_in(returned.numbers() | hand.numbers())))};
     if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
-    const bool is_passed = pass_all(~0ull, [&](siginfo_t& info) { return pass_on(info, turn); });
+    pass_all(turn.stays, [&](siginfo_t& info) { return pass_on(info, turn); });
+    const bool is_passed = turn.stays == 0;
     is_refused = turn.is_refused;
-    if (turn.gone_back) {
-      elsewhere &= ~turn.gone_back;  // or it would be taken again at once
+    if (elsewhere & turn.gone_back) {
+      elsewhere &= ~with_those_behind(turn.gone_back);  // or it would be taken again at once
       look_at = now_ns() + kPatience;
     }
     if (is_passed) stuck_since = 0;
-    else if (!stuck_since || turn.is_sent) stuck_since = now_ns();
+    else if (returned.has_first_gone() | hand.has_first_gone() | !stuck_since) stuck_since = now_ns();
     if (is_passed && failed(taken)) widen_queue();
     if (is_asked) {
       is_asked_back.store(0);

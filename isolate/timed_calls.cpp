@@ -10,6 +10,7 @@
 #include "masks.hpp"
 #include "raw.hpp"
 #include "signal_files.hpp"
+#include "signal_wait.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -50,7 +51,9 @@ int wait_for(int milliseconds, std::uint64_t signals, Wait wait) {
 /// The mask that the kernel puts in place for the time of a call. A handler that ends the call runs with it, and faults as others do.
 class Meanwhile {
  public:
-  explicit Meanwhile(const sigset_t* set) noexcept : mask_(set ? mask_of_program(*set) : 0), is_given_(set) {}
+  explicit Meanwhile(const sigset_t* set) noexcept : mask_(set ? mask_of_program(*set) : 0), is_given_(set) {
+    if (set) have_signals_back();
+  }
   const std::uint64_t* mask() const noexcept { return is_given_ ? &mask_ : nullptr; }
 
  private:

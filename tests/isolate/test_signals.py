@@ -163,6 +163,12 @@ def test_those_of_a_number_come_in_order(program, same_both_ways, how):
     assert same_both_ways([program("in_order"), how]).out == "taken: 400, out of order: 0\n"
 
 
+@pytest.mark.parametrize("how", ["takes", "handles"])
+def test_what_no_thread_would_have_is_mains(program, same_both_ways, how):
+    """The watchdog had taken some, which came behind the others."""
+    assert same_both_ways([program("left_to_main"), how]).out == "wrong: 0\n"
+
+
 def test_a_handler_jumps_out_of_a_wait(program, same_both_ways):
     """What the thread had waited for still went to it."""
     assert same_both_ways([program("jumps_out_of_wait")]).out == "taken: 5\n"
