@@ -98,7 +98,7 @@ bool give_back(siginfo_t info) noexcept {
 /// What is passed on at one time.
 struct Turn {
   bool is_long;                 // what nobody would have at the moment goes back
-  std::uint64_t gone_back = 0;
+  std::uint64_t gone_back = 0;  // to main's queue
   std::uint64_t stays = 0;      // what was not passed on
   bool is_refused = false;      // one was not, for as many are queued as may be
 };
@@ -123,7 +123,7 @@ bool pass_on(siginfo_t& info, Turn& turn) noexcept {
   return false;
 }
 
-/// What has not been passed on yet, in the order it came. The watchdog's alone.
+/// What has not been passed on yet, in the order it came. The watchdog's alone; main may ask whether it is empty.
 class Hand {
  public:
   void drop() noexcept { count_ = 0; }
