@@ -22,6 +22,8 @@
 #include "raw.hpp"
 #include "rendezvous.hpp"
 #include "restart.hpp"
+#include "signal_marks.hpp"
+#include "signal_pass.hpp"
 #include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -70,6 +72,12 @@ void do_default(int signal, const siginfo_t& info) noexcept {
 
 bool restarts_for_group(int signal) noexcept { return comes_from_terminal(signal) && is_thread() && !is_leader(); }
 
+std::uint64_t let_in_after(const ucontext_t& interrupted) noexcept {
+  std::uint64_t mask;
+  std::memcpy(&mask, &interrupted.uc_sigmask, sizeof mask);
+  return ~mask;
+}
+
 void deliver(int signal, siginfo_t* info, void* context) {
   auto& interrupted = *static_cast<ucontext_t*>(context);
   if (put_off(signal, *info, interrupted)) return;
@@ -84,6 +92,8 @@ void deliver(int signal, siginfo_t* info, void* context) {
   const std::uint64_t awaited = stop_awaiting();
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
   await_again(awaited);
+  if (is_leader()) have_signals_back(let_in_after(interrupted));
+  else handler_ends(signal);
 }
 
 struct Delivery {

@@ -25,8 +25,10 @@ constinit std::atomic<int> last_status{0};  // of the thread that ended last
 
 /// After pthread_exit in main: the process stays until the last thread has ended.
 void wait_for_other_threads() {
+  const std::uint64_t mask = block_program_signals();  // what comes is for others
   live_threads.fetch_sub(1);
   for (std::uint32_t left; (left = live_threads.load()) != 0;) futex_wait(&live_threads, left);
+  restore_signals(mask);
 }
 
 [[noreturn]] void leave(Thread& t, int status) noexcept {

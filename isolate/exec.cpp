@@ -16,6 +16,7 @@
 #include "raw.hpp"
 #include "record_locks.hpp"
 #include "rendezvous.hpp"
+#include "signal_pass.hpp"
 #include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -57,11 +58,12 @@ long exec_now(const Exec& e) noexcept {
 void exec_in_leader(void* argument) {
   if (!is_leader()) return;
   const Request r = *static_cast<const Request*>(argument);
+  queue_lock().acquire();  // the watchdog, which stays, would wait for ever for a thread that ended with it
   stop_other_threads();
+  queue_lock().release();
   record_lock().reset();
-  queue_lock().reset();
   r.scheduling.take();
-  have_signals_back();  // what is pending stays so
+  have_all_signals_back();  // what is pending stays so
   widen_queue();
   keep_locks_over_exec(true);
   restore_signals(r.mask);
@@ -75,7 +77,7 @@ long exec_alone(const Exec& e) noexcept {
   // Searches along PATH try many: what is done for locks is done once.
   const bool possible = why_exec_fails(e) == 0;
   if (possible) {
-    have_signals_back();
+    have_all_signals_back();
     widen_queue();
     wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
     keep_locks_over_exec(true);
@@ -92,6 +94,8 @@ int run(const Exec& e) noexcept {
   // A file that cannot be executed must leave the program as it is.
   if (error != 0) return errno = static_cast<int>(-error), -1;
   if (only_asks) return 0;
+  stop_passing_on();
+  everywhere(&leave_signals, nullptr);
   Request r{e, block_signals()};
   r.scheduling.note();
   if (is_leader()) exec_in_leader(&r);

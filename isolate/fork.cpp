@@ -32,7 +32,7 @@
 #include "record_locks.hpp"
 #include "region.hpp"
 #include "share.hpp"
-#include "signal_wait.hpp"
+#include "signal_pass.hpp"
 #include "signals.hpp"
 #include "tables.hpp"
 #include "thread.hpp"

@@ -12,6 +12,7 @@
 #include "cancel.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
+#include "signal_marks.hpp"
 #include "signal_wait.hpp"
 #include "signals.hpp"
 #include "thread.hpp"
@@ -41,6 +42,17 @@ void forget_file(int fd) noexcept {
     if (int noted = fd + 1; file.compare_exchange_strong(noted, 0)) file_count.fetch_sub(1);
 }
 
+/// What the kernel took for a number with sigqueue()'s value, at the places that these have there, is what belongs to `code`.
+void tell_as_sent(signalfd_siginfo& told, int code) noexcept {
+  const std::int32_t value = told.ssi_int;
+  told.ssi_code = code;
+  told.ssi_ptr = 0, told.ssi_int = 0;
+  if (told.ssi_signo == SIGCHLD && code > 0) told.ssi_status = value;
+  if (told.ssi_signo == SIGCHLD || code <= 0 || code == SI_KERNEL) return;
+  told.ssi_band = told.ssi_pid, told.ssi_fd = value;  // of a file that has become ready
+  told.ssi_pid = told.ssi_uid = 0;
+}
+
 /// As they were sent; without copies that have not come by way of the leader, to whom all are sent. How many are left.
 std::size_t as_sent(signalfd_siginfo* list, std::size_t count) noexcept {
   std::size_t left = 0;
@@ -54,7 +66,7 @@ std::size_t as_sent(signalfd_siginfo* list, std::size_t count) noexcept {
     unmark_passed_on(info);
     list[left] = list[i];
     list[left].ssi_errno = info.si_errno;
-    if (info.si_code != list[i].ssi_code) list[left].ssi_code = info.si_code, list[left].ssi_ptr = 0, list[left].ssi_int = 0;
+    if (info.si_code != list[i].ssi_code) tell_as_sent(list[left], info.si_code);
     ++left;
   }
   return left;

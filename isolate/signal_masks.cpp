@@ -7,6 +7,7 @@
 
 #include "proc.hpp"
 #include "raw.hpp"
+#include "signal_marks.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
 
 struct Masks {
-  std::uint64_t pending = 0, blocked = ~0ull, handled = 0, ignored = ~0ull;  // where the system does not tell
+  std::uint64_t pending = 0, own_pending = 0, blocked = ~0ull, handled = 0, ignored = ~0ull;  // where the system does not tell
 };
 
 std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherwise) noexcept {
@@ -28,16 +29,24 @@ std::uint64_t read_mask(const char* text, const char* name, std::uint64_t otherw
 Masks masks_of(int pid) noexcept {
   char text[4096];
   if (!read_of_process(pid, "status", text, sizeof text)) return {};
-  return {read_mask(text, "ShdPnd:", 0), read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0), read_mask(text, "SigIgn:", ~0ull)};
+  return {read_mask(text, "ShdPnd:", 0), read_mask(text, "SigPnd:", 0), read_mask(text, "SigBlk:", ~0ull), read_mask(text, "SigCgt:", 0),
+          read_mask(text, "SigIgn:", ~0ull)};
 }
 
 bool lives(const Thread& t) noexcept { return t.in_use.load() && t.pid.load() > 0 && t.ended.load() == 0; }
 
 constinit std::atomic<std::uint64_t> stopped_pending{0};
+constinit std::uint64_t lets_in[kThreadsMax / 64]{};  // the watchdog's: a bit for each thread that lets one of them in
+
+Takes let_in_of(int pid, std::uint64_t waits_for) noexcept {
+  const Masks m = masks_of(pid);
+  const std::uint64_t let_in = ~m.blocked & ~waits_for;
+  return {let_in, let_in & ~(m.own_pending & ~kOldKind)};
+}
 
 }  // namespace
 
-std::uint64_t handled_elsewhere() noexcept {
+Elsewhere handled_elsewhere() noexcept {
   // The runtime's own; and whoever handles the end of a child waits for it, which is the leader's to do.
   constexpr std::uint64_t kNever = bit(SIGSEGV) | bit(SIGCHLD) | bit(32) | bit(33);
   const Masks main = masks_of(leader->pid.load());
@@ -46,17 +55,25 @@ std::uint64_t handled_elsewhere() noexcept {
   const std::uint64_t stopped = main.blocked & (main.handled | ~(main.ignored | kNoEnd)) & ~kNever;
   stopped_pending.store(stopped & main.pending);
   std::uint64_t let_in = 0;
-  for (int i = 0; i < thread_records() && (stopped & ~let_in); ++i)
-    if (&threads[i] != leader && lives(threads[i])) let_in |= ~masks_of(threads[i].pid.load()).blocked;
-  return stopped & let_in;
+  for (int i = 0; i < thread_records(); ++i) {
+    const std::uint64_t own = stopped ? let_in_by(threads[i]).any & stopped : 0, place = 1ull << (i % 64);
+    lets_in[i / 64] = own ? lets_in[i / 64] | place : lets_in[i / 64] & ~place;
+    let_in |= own;
+  }
+  return {stopped & let_in, stopped & ~let_in};
 }
 
-std::uint64_t let_in_by(const Thread& t) noexcept { return &t != leader && lives(t) ? ~masks_of(t.pid.load()).blocked : 0; }
+Takes let_in_by(const Thread& t) noexcept {
+  if (&t == leader || !lives(t)) return {};
+  return let_in_of(t.pid.load(), t.announced.load());
+}
 
 std::uint64_t pending_and_stopped() noexcept { return stopped_pending.load(std::memory_order_relaxed); }
 
 void none_is_pending(std::uint64_t signals) noexcept { stopped_pending.fetch_and(~signals); }
 
-bool leader_lets_in(std::uint64_t signals) noexcept { return signals & ~masks_of(leader->pid.load()).blocked; }
+Takes let_in_by_leader() noexcept { return let_in_of(leader->pid.load(), 0); }
+
+bool let_some_in(const Thread& t) noexcept { return lets_in[t.index / 64] >> (t.index % 64) & 1; }
 
 }  // namespace mortise::isolate

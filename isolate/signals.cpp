@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "raw.hpp"
-#include "signal_wait.hpp"
+#include "signal_marks.hpp"
 
 extern "C" void mortise_isolate_restorer();
 __asm__(

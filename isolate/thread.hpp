@@ -64,8 +64,9 @@ struct Thread {
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false;  // from the attributes
   cpu_set_t affinity{};
-  std::atomic<std::uint64_t> awaits{0};  // signals it waits for in sigwait
-  std::atomic<std::uint64_t> passed{0};  // signals that were passed on to it, and that it has not taken yet
+  std::atomic<std::uint64_t> announced{0};  // signals it waits for in sigwait
+  std::atomic<std::uint64_t> awaits{0};     // the same, until it is passed one
+  std::atomic<std::uint64_t> passed{0};     // signals that were passed on to it, and that it has not taken yet
   LockCall lock_calls[kLockCalls];
   Counts counts;
   std::atomic<std::uint32_t> applied{0};  // rendezvous this address space has caught up with (see rendezvous.hpp)

@@ -10,7 +10,7 @@
 #include "raw.hpp"
 #include "region.hpp"
 #include "share.hpp"
-#include "signal_wait.hpp"
+#include "signal_pass.hpp"
 #include "thread.hpp"
 
 namespace mortise::isolate {
