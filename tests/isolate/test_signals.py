@@ -177,3 +177,41 @@ def test_a_handler_jumps_out_of_a_wait(program, same_both_ways):
 def test_threads_end_while_as_many_signals_are_queued_as_may_be(program, same_both_ways):
     """What such a thread had been passed and not taken was lost with it."""
     assert same_both_ways([program("full_queue_ends")]).out == "lost: 0\n"
+
+
+@pytest.mark.parametrize("how", ["wait", "read", "handle"])
+def test_signals_are_shared_out_among_threads(program, same_both_ways, how):
+    """Who had not yet taken the first of them was sent all that followed, while others waited."""
+    assert same_both_ways([program("shared_out"), how]).out == "idle: 0, out of order: 0\n"
+
+
+def test_each_thread_takes_one(program, same_both_ways):
+    """What a thread had been sent and not taken when it ended came behind the others."""
+    assert same_both_ways([program("one_each")]).out == "wrong: 0\n"
+
+
+@pytest.mark.parametrize("how", ["waits", "handles"])
+def test_exec_amid_signals(program, same_both_ways, how):
+    """What a thread had been sent and not taken was lost with it."""
+    assert same_both_ways([program("exec_pending"), how], times=5).out == "lost: 0, twice: 0, out of order: 0\n"
+
+
+@pytest.mark.parametrize("how", ["waits", "reads", "handles"])
+def test_a_signal_tells_what_it_was_sent_with(program, same_both_ways, how):
+    """That of a file came without the file, that of a child without its status, and both as if by kill()."""
+    assert "the file 1" in same_both_ways([program("as_sent"), how], times=1).out
+
+
+def test_main_handles_what_a_thread_handles(program, same_both_ways):
+    """What the watchdog had taken while main's handler ran came behind the others, when that returned."""
+    assert same_both_ways([program("between_handlers")]).out == "out of order: 0\n"
+
+
+def test_the_lower_number_comes_first(program, same_both_ways):
+    """What the watchdog had in hand was passed on in the order in which it had come."""
+    assert same_both_ways([program("lower_first")], times=1).out == "higher number first: 0\n"
+
+
+def test_main_has_ended(program, same_both_ways):
+    """Its signals ended the program, or ran their handlers there."""
+    assert same_both_ways([program("main_has_ended")]).out == "waited for: 1\n"
