@@ -92,7 +92,7 @@ void deliver(int signal, siginfo_t* info, void* context) {
   const std::uint64_t awaited = stop_awaiting();
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
   await_again(awaited);
-  if (is_leader()) have_signals_back(let_in_after(interrupted));
+  if (is_leader()) have_each_back(let_in_after(interrupted));
   else handler_ends(signal);
 }
 

@@ -41,7 +41,7 @@ int change_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   if (set && how == SIG_UNBLOCK) std::memcpy(&wanted, set, sizeof wanted);
   else if (set) wanted = mask_of_program(*set);
   std::uint64_t before = 0;
-  if (set && how != SIG_BLOCK) have_signals_back(how == SIG_SETMASK ? ~wanted : wanted);
+  if (set && how != SIG_BLOCK) have_each_back(how == SIG_SETMASK ? ~wanted : wanted);
   const long result = raw_syscall(SYS_rt_sigprocmask, how, set ? as_long(&wanted) : 0, as_long(&before), kMaskBytes);
   if (failed(result)) return static_cast<int>(-result);
   if (set && how != SIG_BLOCK) let_pending_in(how == SIG_SETMASK ? wanted : before & ~wanted);

@@ -35,10 +35,11 @@ constexpr std::uint64_t kOwn = bit_of(kPoke) | bit_of(kExpiry);
 constinit std::atomic<std::uint32_t> passing{0};  // the index of the thread that one is passed on to; 0: none, for that is main
 constinit int last_taker = 0;                     // its index: it is asked first
 constinit std::atomic<bool> is_stopped{false};    // by exec: all that is pending is the new program's
+constinit std::atomic<std::uint64_t> looked_for{0};      // it takes these
 constinit std::atomic<std::uint64_t> not_looked_for{0};  // nobody would have these a moment ago
 constinit std::atomic<std::uint64_t> wanted_again{0};    // but somebody has done with one
 
-enum Asked : std::uint32_t { kNothing, kOneOfEach, kAll };
+enum Asked : std::uint32_t { kNothing, kOne, kOneOfEach, kAll };
 constinit std::atomic<std::uint32_t> asked_back{kNothing};  // by main
 constinit std::atomic<std::uint64_t> asked_numbers{0};
 
@@ -163,6 +164,8 @@ struct Request {
   int thread;
 };
 
+bool send_to(Thread& t, siginfo_t& info) noexcept { return &t == leader ? give_back(info, true) : send(t, info) != -EAGAIN; }
+
 /// One of those that are in hand or pending, to whoever asks for it: of the lowest number, and of that the first.
 long pass_pending(void* request) noexcept {
   const Request r = *static_cast<const Request*>(request);
@@ -172,19 +175,23 @@ long pass_pending(void* request) noexcept {
   for (int more = 0; !is_sent && more <= kQueueRoom + 1; ++more, missing = r.set) {
     if (failed(hand.take(missing, 0, true)) && more > 0) break;
     std::uint64_t stays = ~r.set;
-    pass_all(stays, [&](siginfo_t& info) { return !is_sent && (is_sent = send(threads[r.thread], info) != -EAGAIN); });
+    pass_all(stays, [&](siginfo_t& info) { return !is_sent && (is_sent = send_to(threads[r.thread], info)); });
   }
   return is_sent ? 0 : -EAGAIN;
 }
 
-/// Main waits until the watchdog has taken its turn. False: there was nothing, or this is not main.
-bool ask_back(Asked what, std::uint64_t numbers) noexcept {
-  if ((returned.is_empty() && hand.is_empty() && left_count.load() == 0) || !is_thread() || !is_leader() || !has_watchdog()) return false;
+/// Main waits until the watchdog has taken its turn.
+void ask_back(Asked what, std::uint64_t numbers) noexcept {
+  if (!is_thread() || !is_leader() || !has_watchdog()) return;
   asked_numbers.store(numbers);
   asked_back.store(what);
   poke_watchdog();
   for (std::uint32_t seen; (seen = asked_back.load()) != kNothing;) futex_wait(&asked_back, seen);
-  return true;
+}
+
+/// Whether some are in hand, or the watchdog may be taking one just now.
+bool may_have(std::uint64_t numbers) noexcept {
+  return !returned.is_empty() || !hand.is_empty() || left_count.load() > 0 || (looked_for.load() & numbers);
 }
 
 }  // namespace
@@ -204,11 +211,17 @@ void leave_signal(const siginfo_t& info) noexcept {
   if (const int i = left_count.fetch_add(1); i < kLeftMost) left[i] = info;
 }
 
-void have_signals_back(std::uint64_t numbers) noexcept { ask_back(kOneOfEach, numbers); }
+void have_one_back(std::uint64_t numbers) noexcept {
+  if (may_have(numbers)) ask_back(kOne, numbers);
+}
+
+void have_each_back(std::uint64_t numbers) noexcept {
+  if (may_have(numbers)) ask_back(kOneOfEach, numbers);
+}
 
 void have_all_signals_back() noexcept {
   is_all_left.store(true);
-  ask_back(kAll, ~0ull);
+  if (may_have(~0ull)) ask_back(kAll, ~0ull);
 }
 
 void handler_ends(int signal) noexcept {
@@ -249,17 +262,22 @@ void pass_signals_on() noexcept {
     for (int i = 0; i < thread_records(); ++i) awaited |= awaited_by(threads[i]).now;
     const std::int64_t tick = stuck < kSoon ? kMillisecond / 20 : kMillisecond;
     const std::int64_t until = stuck_since ? now + tick : is_queue_narrow() || !returned.is_empty() ? 0 : look_at;
-    const long taken = hand.take((is_stopped.load() ? 0 : awaited) | kOwn, until, is_refused);
+    if (is_stopped.load()) awaited = 0;
+    looked_for.store(awaited);
+    const long taken = hand.take(awaited | kOwn, until, is_refused);
     const std::uint32_t asked = asked_back.load();
+    const std::uint64_t numbers = asked_numbers.load();
     if (asked == kAll) take_what_is_left();
-    Turn turn{stuck >= kPatience, stuck >= kSoon, asked == kAll, asked ? asked_numbers.load() : 0};
+    if (Request r{numbers, leader->index}; asked == kOne && (numbers_in_hand() & numbers)) pass_pending(&r);
+    Turn turn{stuck >= kPatience, stuck >= kSoon, asked == kAll, asked == kAll || asked == kOneOfEach ? numbers : 0};
     if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
     pass_all(turn.stays, [&](siginfo_t& info) { return pass_on(info, turn); });
     const bool is_passed = turn.stays == 0;
     is_refused = turn.is_refused;
-    if (elsewhere & turn.gone_back) {
-      elsewhere &= ~with_those_behind(turn.gone_back);  // or it would be taken again at once
-      not_looked_for.fetch_or(with_those_behind(turn.gone_back));
+    const std::uint64_t mains = with_those_behind(turn.gone_back) | (asked ? numbers : 0);
+    if (elsewhere & mains) {  // or they would be taken again at once
+      elsewhere &= ~mains;
+      not_looked_for.fetch_or(mains);
       look_at = now_ns() + kPatience;
     }
     if (is_passed) stuck_since = 0;

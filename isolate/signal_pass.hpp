@@ -19,8 +19,10 @@ bool have_one_pending(std::uint64_t set) noexcept;
 /// One that was passed to the calling thread is the program's again, the first of its number. False: there is no place for it.
 bool return_signal(siginfo_t info) noexcept;
 
-/// In main: of these that the watchdog has in hand the first of each number comes to its thread now.
-void have_signals_back(std::uint64_t numbers) noexcept;
+/// In main, which is about to take one of these: of those that the watchdog has in hand the first comes to main's thread; or the first of each
+/// number. For a moment the watchdog leaves them to main.
+void have_one_back(std::uint64_t numbers) noexcept;
+void have_each_back(std::uint64_t numbers) noexcept;
 
 /// In a thread other than main: a handler has done with this one, and lets it in when it returns.
 void handler_ends(int signal) noexcept;

@@ -64,7 +64,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   const std::int64_t deadline = ends ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
   const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
   siginfo_t info{};
-  if (!by_way_of_main) have_signals_back(wanted);
+  if (!by_way_of_main) have_one_back(wanted);
   const auto take = [&] {
     long taken;
     do taken = until_interrupted([&] { return take_signal_by(&cancellable_call, wanted, &info, deadline); });
@@ -79,7 +79,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
     if (!is_sent_to_group(info)) taken = late;
   }
   if (taken == -EAGAIN && !by_way_of_main) {
-    have_signals_back(wanted);
+    have_one_back(wanted);
     taken = take_pending(wanted, &info);
   }
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;

@@ -52,7 +52,7 @@ int wait_for(int milliseconds, std::uint64_t signals, Wait wait) {
 class Meanwhile {
  public:
   explicit Meanwhile(const sigset_t* set) noexcept : mask_(set ? mask_of_program(*set) : 0), is_given_(set) {
-    if (set) have_signals_back(~mask_);
+    if (set) have_each_back(~mask_);
   }
   const std::uint64_t* mask() const noexcept { return is_given_ ? &mask_ : nullptr; }
 
