@@ -89,9 +89,9 @@ void deliver(int signal, siginfo_t* info, void* context) {
   ++run;
   if (!(action.flags & SA_RESTART)) ++ended;
   if (restarts_for_group(signal) && !(action.flags & SA_RESTART)) end_system_call(interrupted);
-  const std::uint64_t awaited = stop_awaiting();
+  const Awaiting awaited = stop_awaiting();
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
-  await_again(awaited);
+  await_again(awaited, signal);
   if (is_leader()) have_each_back(let_in_after(interrupted));
   else handler_ends(signal);
 }

@@ -29,7 +29,7 @@ class Hand {
 
   /// Takes one more of `set`; with a full hand, unless that is to make room, one of the old kind, which is always passed on, or a lower number.
   long take(std::uint64_t set, std::int64_t deadline, bool makes_room) noexcept {
-    if (count_ >= (makes_room ? kMost - 64 : kQueueRoom)) set &= bit_of(kExpiry) | ~with_those_behind(numbers() & ~kOldKind);
+    if (count_ >= (makes_room ? kMost - 64 : kQueueRoom)) set &= bit_of(kExpiry) | ~(numbers() & ~kOldKind);
     return take_one(set, deadline);
   }
 

@@ -25,12 +25,15 @@ struct Takes {
   std::uint64_t any = 0, now = 0;
 };
 
-/// What the thread lets in now, and does not wait for; nothing where it is the leader. Where one of a number is queued for it already, another
-/// may go to a thread that is free sooner.
+/// What the thread lets in now, and does not wait for; nothing where it is the leader. Where one is queued for it already, another may go to a
+/// thread that is free sooner.
 Takes let_in_by(const Thread& t) noexcept;
 
 /// The same of the leader.
 Takes let_in_by_leader() noexcept;
+
+/// What is pending for the leader's thread, not for its process.
+std::uint64_t pending_in_leaders_thread() noexcept;
 
 /// Whether it let in one that the leader blocks, when that was asked last.
 bool let_some_in(const Thread& t) noexcept;

@@ -20,6 +20,7 @@
 #include "signal_hand.hpp"
 #include "signal_marks.hpp"
 #include "signal_masks.hpp"
+#include "signals.hpp"
 #include "thread.hpp"
 #include "watchdog.hpp"
 
@@ -28,7 +29,8 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000, kMillisecond = 1'000'000;
 constexpr std::int64_t kPatience = 100 * kMillisecond;  // with a signal that nobody would have
-constexpr std::int64_t kSoon = 2 * kMillisecond;        // a handler that was sent one has begun
+constexpr std::int64_t kSoon = kMillisecond / 2;        // a handler that was sent one has begun, or one that ends has returned
+constexpr std::int64_t kOften = 5 * kMillisecond;       // all threads are asked
 
 constexpr std::uint64_t kOwn = bit_of(kPoke) | bit_of(kExpiry);
 
@@ -39,7 +41,7 @@ constinit std::atomic<std::uint64_t> looked_for{0};      // it takes these
 constinit std::atomic<std::uint64_t> not_looked_for{0};  // nobody would have these a moment ago
 constinit std::atomic<std::uint64_t> wanted_again{0};    // but somebody has done with one
 
-enum Asked : std::uint32_t { kNothing, kOne, kOneOfEach, kAll };
+enum Asked : std::uint32_t { kNothing, kOne, kOneOfEach, kAll, kTakeBack };
 constinit std::atomic<std::uint32_t> asked_back{kNothing};  // by main
 constinit std::atomic<std::uint64_t> asked_numbers{0};
 
@@ -68,9 +70,11 @@ long pass_to(Thread& t, siginfo_t& info, Takes (*asked)(const Thread&) noexcept)
   return sent;
 }
 
-/// To main's thread, or to wait where it was sent to. False: there is no room for it.
-bool give_back(siginfo_t info, bool to_thread) noexcept {
-  unmark_for_leader(info);
+/// Where main finds it; to its thread it may come marked, so that main can give it back. False: there is no room for it.
+enum class Place { thread, thread_for_good, process };
+bool give_back(siginfo_t info, Place place) noexcept {
+  const bool to_thread = place != Place::process;
+  if (place != Place::thread) unmark_for_leader(info);
   const bool was_narrow = is_queue_narrow();
   widen_queue();
   const int pid = leader->pid.load();
@@ -90,6 +94,7 @@ struct Turn {
   std::uint64_t gone_back = 0;  // to main's queue
   std::uint64_t stays = 0;      // what was not passed on
   bool is_refused = false;      // one was not, for as many are queued as may be
+  bool is_any_sent = false;
 };
 
 /// Sends it to a thread that would have it. 0, -EAGAIN where there is no room for it, -ESRCH where there is none such.
@@ -107,7 +112,7 @@ long pass_to_thread(siginfo_t& info, const Turn& turn, std::uint64_t earlier) no
     }
   const Takes main = let_in_by_leader();
   if (!(main.now & own) || (main.any & earlier)) return -ESRCH;
-  return give_back(info, true) ? 0 : -EAGAIN;
+  return give_back(info, Place::thread) ? 0 : -EAGAIN;
 }
 
 /// False: there is no room for it, or nobody would have it at the moment.
@@ -118,16 +123,17 @@ bool pass_on(siginfo_t& info, Turn& turn) noexcept {
   const bool is_stopping = is_stopped.load();
   long sent = -ESRCH;
   if ((turn.mains & own) && !(turn.mains & earlier)) {
-    sent = give_back(info, true) ? 0 : -EAGAIN;
+    sent = give_back(info, turn.are_all_mains ? Place::thread_for_good : Place::thread) ? 0 : -EAGAIN;
     if (!turn.are_all_mains) turn.mains &= ~own;
   } else if (!(turn.gone_back & own) && !is_stopping) {
     sent = pass_to_thread(info, turn, earlier);
   }
   turn.is_refused |= sent == -EAGAIN;
+  turn.is_any_sent |= sent == 0;
   if (sent == 0 || sent == -EAGAIN) return sent == 0;
   if (!turn.is_long && !(kOldKind & own)) return false;
   turn.gone_back |= own;
-  const bool is_back = give_back(info, false);
+  const bool is_back = give_back(info, Place::process);
   turn.is_refused |= !is_back;
   return is_back;
 }
@@ -164,11 +170,12 @@ struct Request {
   int thread;
 };
 
-bool send_to(Thread& t, siginfo_t& info) noexcept { return &t == leader ? give_back(info, true) : send(t, info) != -EAGAIN; }
+bool send_to(Thread& t, siginfo_t& info) noexcept { return &t == leader ? give_back(info, Place::thread) : send(t, info) != -EAGAIN; }
 
 /// One of those that are in hand or pending, to whoever asks for it: of the lowest number, and of that the first.
 long pass_pending(void* request) noexcept {
   const Request r = *static_cast<const Request*>(request);
+  if (is_stopped.load()) return -EAGAIN;
   const std::uint64_t here = numbers_in_hand() & r.set;
   std::uint64_t missing = here ? r.set & ((here & -here) - 1) : r.set;
   bool is_sent = false;
@@ -183,16 +190,18 @@ long pass_pending(void* request) noexcept {
 /// Main waits until the watchdog has taken its turn.
 void ask_back(Asked what, std::uint64_t numbers) noexcept {
   if (!is_thread() || !is_leader() || !has_watchdog()) return;
+  const std::uint64_t mask = block_program_signals();  // a handler might ask for something else
   asked_numbers.store(numbers);
   asked_back.store(what);
   poke_watchdog();
   for (std::uint32_t seen; (seen = asked_back.load()) != kNothing;) futex_wait(&asked_back, seen);
+  restore_signals(mask);
 }
 
+bool are_some_in_hand() noexcept { return !returned.is_empty() || !hand.is_empty() || left_count.load() > 0; }
+
 /// Whether some are in hand, or the watchdog may be taking one just now.
-bool may_have(std::uint64_t numbers) noexcept {
-  return !returned.is_empty() || !hand.is_empty() || left_count.load() > 0 || (looked_for.load() & numbers);
-}
+bool may_have(std::uint64_t numbers) noexcept { return are_some_in_hand() || (looked_for.load() & numbers); }
 
 }  // namespace
 
@@ -207,12 +216,35 @@ bool have_one_pending(std::uint64_t set) noexcept {
 
 bool return_signal(siginfo_t info) noexcept { return has_watchdog() && !failed(in_leader(&take_back, info)); }
 
-void leave_signal(const siginfo_t& info) noexcept {
-  if (const int i = left_count.fetch_add(1); i < kLeftMost) left[i] = info;
+bool leave_signal(const siginfo_t& info) noexcept {
+  const int i = left_count.fetch_add(1);
+  if (i < kLeftMost) left[i] = info;
+  return i < kLeftMost;
 }
 
-void have_one_back(std::uint64_t numbers) noexcept {
-  if (may_have(numbers)) ask_back(kOne, numbers);
+bool have_one_back(std::uint64_t numbers) noexcept {
+  const bool asks = may_have(numbers);
+  if (asks) ask_back(kOne, numbers);
+  return asks;
+}
+
+void give_rest_back(std::uint64_t numbers) noexcept {
+  if (!is_thread() || !is_leader()) return;
+  siginfo_t info{};
+  bool has_some = false;
+  while (pending_in_leaders_thread() & numbers & ~kOldKind) {
+    if (failed(take_pending(numbers & ~kOldKind, &info))) break;
+    if (is_passed_on(info) && leave_signal(info)) {
+      has_some = true;
+      continue;
+    }
+    const int pid = leader->pid.load();  // main's own
+    raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info));
+    break;
+  }
+  if (!has_some) return;
+  is_all_left.store(true);
+  ask_back(kTakeBack, 0);
 }
 
 void have_each_back(std::uint64_t numbers) noexcept {
@@ -221,16 +253,19 @@ void have_each_back(std::uint64_t numbers) noexcept {
 
 void have_all_signals_back() noexcept {
   is_all_left.store(true);
-  if (may_have(~0ull)) ask_back(kAll, ~0ull);
+  for (int i = 0; i < 100 && may_have(~0ull); ++i) ask_back(kAll, ~0ull);  // others may fill the queue meanwhile
 }
 
 void handler_ends(int signal) noexcept {
-  if (!(not_looked_for.load(std::memory_order_relaxed) & bit_of(signal)) || !is_thread()) return;
-  wanted_again.fetch_or(bit_of(signal));
+  const std::uint64_t wanted = not_looked_for.load(std::memory_order_relaxed) & bit_of(signal);
+  if ((!wanted && !are_some_in_hand()) || !is_thread()) return;
+  wanted_again.fetch_or(wanted);
   poke_watchdog();
 }
 
 void stop_passing_on() noexcept { is_stopped.store(true); }
+
+void go_on_passing() noexcept { is_stopped.store(false); }
 
 void forget_passing() noexcept {
   passing.store(0);
@@ -249,8 +284,8 @@ void pass_signals_on() noexcept {
   const std::int64_t end = now_ns() + kSecond;
   std::uint64_t elsewhere = 0;
   bool is_refused = false;
-  for (std::int64_t look_at = 0, stuck_since = 0;;) {
-    const std::int64_t now = now_ns(), stuck = stuck_since ? now - stuck_since : 0;
+  for (std::int64_t look_at = 0, stuck_since = 0, idle_since = 0, asked_all_at = 0;;) {
+    const std::int64_t now = now_ns(), stuck = stuck_since ? now - stuck_since : 0, idle = stuck_since ? now - idle_since : 0;
     if (now >= look_at) {
       const auto [now_there, later] = handled_elsewhere();
       elsewhere = now_there;
@@ -260,16 +295,16 @@ void pass_signals_on() noexcept {
     elsewhere |= wanted_again.exchange(0);
     std::uint64_t awaited = elsewhere;
     for (int i = 0; i < thread_records(); ++i) awaited |= awaited_by(threads[i]).now;
-    const std::int64_t tick = stuck < kSoon ? kMillisecond / 20 : kMillisecond;
+    const std::int64_t tick = idle < kSoon ? kSoon / 10 : kMillisecond;
     const std::int64_t until = stuck_since ? now + tick : is_queue_narrow() || !returned.is_empty() ? 0 : look_at;
     if (is_stopped.load()) awaited = 0;
     looked_for.store(awaited);
     const long taken = hand.take(awaited | kOwn, until, is_refused);
     const std::uint32_t asked = asked_back.load();
     const std::uint64_t numbers = asked_numbers.load();
-    if (asked == kAll) take_what_is_left();
+    if (asked == kAll || asked == kTakeBack) take_what_is_left();
     if (Request r{numbers, leader->index}; asked == kOne && (numbers_in_hand() & numbers)) pass_pending(&r);
-    Turn turn{stuck >= kPatience, stuck >= kSoon, asked == kAll, asked == kAll || asked == kOneOfEach ? numbers : 0};
+    Turn turn{stuck >= kPatience, idle >= kOften && now - asked_all_at >= kOften, asked == kAll, asked == kAll || asked == kOneOfEach ? numbers : 0};
     if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
     pass_all(turn.stays, [&](siginfo_t& info) { return pass_on(info, turn); });
     const bool is_passed = turn.stays == 0;
@@ -280,6 +315,8 @@ void pass_signals_on() noexcept {
       not_looked_for.fetch_or(mains);
       look_at = now_ns() + kPatience;
     }
+    if (turn.asks_all) asked_all_at = now_ns();
+    if (turn.is_any_sent || !stuck_since || taken == kPoke) idle_since = now_ns();
     if (is_passed) stuck_since = 0;
     else if (returned.has_first_gone() | hand.has_first_gone() | !stuck_since) stuck_since = now_ns();
     if (is_passed && failed(taken)) widen_queue();

@@ -30,16 +30,18 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond / 2;
 
-void await(std::uint64_t set) noexcept {
+/// `now`: of these one may be passed on.
+void await(std::uint64_t set, std::uint64_t now) noexcept {
+  self->awaits.store(0);
+  wait_for_passing();  // first: what is being passed on belongs to what was said before
   self->announced.store(set);
-  self->awaits.store(set);
-  wait_for_passing();
+  self->awaits.store(now);
 }
 
 /// What was passed to the calling thread, which takes no more, and it has not taken.
 template <class Each>
 void take_what_was_passed(Each each) noexcept {
-  await(0);
+  await(0, 0);
   std::uint64_t pending = 0;
   raw_syscall(SYS_rt_sigpending, as_long(&pending), kMaskBytes);
   for (siginfo_t info{}; pending && !failed(take_pending(pending, &info));)
@@ -52,7 +54,8 @@ void take_what_was_passed(Each each) noexcept {
 }  // namespace
 
 void await_signals(void* set) noexcept {
-  await(*static_cast<const std::uint64_t*>(set));
+  const std::uint64_t wanted = *static_cast<const std::uint64_t*>(set);
+  await(wanted, wanted);
   poke_watchdog();  // also where fewer come: it must not take another, since to give it back would change the order
 }
 
@@ -88,14 +91,17 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   return static_cast<int>(taken);
 }
 
-std::uint64_t stop_awaiting() noexcept {
-  if (!self) return 0;
-  self->awaits.store(0);
-  return self->announced.exchange(0);
+Awaiting stop_awaiting() noexcept {
+  if (!self) return {};
+  const std::uint64_t now = self->awaits.exchange(0);
+  return {self->announced.exchange(0), now};
 }
 
-void await_again(std::uint64_t set) noexcept {
-  if (set) await_signals(&set);
+void await_again(Awaiting before, int handled) noexcept {
+  if (before.set == 0) return;
+  const bool has_one = before.now == 0 && !(before.set >> (handled - 1) & 1);  // to take yet, or it was the one that has been handled
+  if (has_one) await(before.set, 0);
+  else await_signals(&before.set);
 }
 
 void give_signals_back() noexcept {
@@ -105,7 +111,10 @@ void give_signals_back() noexcept {
 }
 
 void leave_signals(void*) {
-  if (!is_leader()) take_what_was_passed(&leave_signal);
+  if (is_leader()) return;
+  take_what_was_passed([](siginfo_t& info) {
+    if (!leave_signal(info)) raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+  });
 }
 
 void have_pending(std::uint64_t set, std::size_t most) noexcept {

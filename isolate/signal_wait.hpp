@@ -23,9 +23,14 @@ int wait_signal(const sigset_t* set, int* signal);
 /// Notes which signals come to the calling thread.
 void await_signals(void* set) noexcept;
 
-/// While a handler of the program runs: it may jump out of the wait that it has interrupted. Returns what came to the calling thread.
-std::uint64_t stop_awaiting() noexcept;
-void await_again(std::uint64_t set) noexcept;
+/// What comes to the calling thread, and what may be passed to it now: nothing, while it has one to take.
+struct Awaiting {
+  std::uint64_t set = 0, now = 0;
+};
+
+/// While a handler of the program runs: it may jump out of the wait that it has interrupted. The second: for `handled`.
+Awaiting stop_awaiting() noexcept;
+void await_again(Awaiting before, int handled) noexcept;
 
 /// Makes a call while those of `set` come here. They no longer do where it is cancelled: what runs then waits for none.
 template <class Call>
