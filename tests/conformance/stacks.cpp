@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "tests/support/bytes.hpp"
 #include "tests/support/stage.hpp"
 
 #ifndef MORTISE_TEST_STACKS  // guards.cpp has its own
@@ -47,9 +48,7 @@ TYPED_TEST_SUITE(Conformance, MORTISE_TEST_STACKS, EntryNames);
 void fill(Block b) { std::memset(b.ptr, static_cast<int>(address_of(b.ptr) >> 4 & 0xff) | 1, b.size); }
 bool is_filled(Block b) {
   const auto value = static_cast<std::byte>((address_of(b.ptr) >> 4 & 0xff) | 1);
-  for (std::size_t i = 0; i < b.size; ++i)
-    if (b.ptr[i] != value) return false;
-  return true;
+  return all_bytes_are(value, b.ptr, b.size);
 }
 
 TYPED_TEST(Conformance, GivesBlocksOfAnySize) {
@@ -120,7 +119,7 @@ TYPED_TEST(Conformance, ZeroedMemoryReadsAsZero) {
       for (const std::size_t size : TestFixture::kSizes) {
         const Block b = h.allocate(t, {.size = size, .zeroed = true});
         if (!b) continue;
-        for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(b.ptr[i], std::byte{0}) << "byte " << i << " of " << size;
+        ASSERT_TRUE(all_bytes_are(std::byte{0}, b.ptr, size)) << size;
         fill(b);
         h.release(t, b);
       }
@@ -261,12 +260,12 @@ TYPED_TEST(Conformance, MovesPagesWithTheirBytes) {
       const Block moved = h.resize_by_moving(t, b, 2'000'000);
       ASSERT_TRUE(moved);
       EXPECT_GE(moved.size, 2'000'000u);
-      for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(moved.ptr[i], value);
+      ASSERT_TRUE(all_bytes_are(value, moved.ptr, bytes));
       fill(moved);
       h.release(t, moved);
       // What was left behind is used again, and reads as zero when asked to.
       const Block again = h.allocate(t, {.size = 300'000, .zeroed = true});
-      for (std::size_t i = 0; i < 300'000; ++i) ASSERT_EQ(again.ptr[i], std::byte{0});
+      ASSERT_TRUE(all_bytes_are(std::byte{0}, again.ptr, 300'000));
       h.release(t, again);
     });
   }

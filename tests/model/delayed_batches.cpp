@@ -51,7 +51,8 @@ class Ledger {
   std::byte* meta(std::size_t bytes) noexcept {
     std::byte* const at = memory_ + used_;
     used_ = used_ + bytes;
-    return used_ <= sizeof memory_ ? at : nullptr;
+    require(used_ <= sizeof memory_, "the scenario has too little memory");
+    return at;
   }
 
   Block block[kBlocks];
@@ -59,7 +60,7 @@ class Ledger {
 
  private:
   Shared<std::size_t> used_;
-  alignas(64) std::byte memory_[32768] = {};
+  alignas(64) std::byte memory_[4096] = {};  // cleared for every execution
 };
 
 /// Batches of two blocks; one that is full leaves when the next one is.

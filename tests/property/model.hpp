@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <vector>
 
+#include "tests/property/places.hpp"
 #include "tests/support/stage.hpp"
 #include "tests/support/stacks.hpp"
 
@@ -39,27 +39,28 @@ class Random {
 class Contents {
  public:
   static void write(Block b, std::uint64_t tag) noexcept {
-    for_each_place(b, [&](std::byte* at, std::size_t n) {
+    for_each_place(b, [&](std::byte* at) {
       const std::uint64_t word = tag ^ address_of(at);
-      std::memcpy(at, &word, n);
+      std::memcpy(at, &word, kBytes);
     });
   }
   /// Only the first `kept` bytes are asked about: the rest came later.
   static bool are(Block b, std::uint64_t tag, std::size_t kept, std::ptrdiff_t moved_by = 0) noexcept {
     bool same = true;
-    for_each_place(b, [&](std::byte* at, std::size_t n) {
-      if (at + n > b.ptr + kept) return;
-      const std::uint64_t word = tag ^ (address_of(at) - static_cast<std::uintptr_t>(moved_by));
-      same = same && std::memcmp(at, &word, n) == 0;
+    for_each_place(b, [&](const std::byte* at) {
+      if (at + kBytes > b.ptr + kept) return;
+      std::uint64_t word;
+      std::memcpy(&word, at, kBytes);
+      same = same && word == (tag ^ (address_of(at) - static_cast<std::uintptr_t>(moved_by)));
     });
     return same;
   }
 
  private:
+  static constexpr std::size_t kBytes = 8, kEvery = 4096;
   template <class Visit> static void for_each_place(Block b, Visit&& visit) noexcept {
-    constexpr std::size_t kEvery = 4096;
-    for (std::size_t at = 0; at + 8 <= b.size; at += kEvery) visit(b.ptr + at, std::size_t{8});
-    if (b.size >= 16) visit(b.ptr + b.size / 8 * 8 - 8, std::size_t{8});  // meets another word wholly or not at all
+    for (std::size_t at = 0; at + kBytes <= b.size; at += kEvery) visit(b.ptr + at);
+    if (b.size >= 2 * kBytes) visit(b.ptr + b.size / kBytes * kBytes - kBytes);  // meets another word wholly or not at all
   }
 };
 
@@ -75,35 +76,13 @@ struct Ledger {
   std::size_t room() const { return traits.room_bytes / 4 > live_bytes ? traits.room_bytes / 4 - live_bytes : 0; }
 
   /// A block that the heap has just given: it must overlap none and be as asked.
-  void take(Block b, Request r) {
-    ASSERT_TRUE(is_aligned(b.ptr, r.align)) << "a block of " << r.size << " at alignment " << r.align;
-    ASSERT_GE(b.size, r.size);
-    const auto after = places.lower_bound(b.ptr);
-    ASSERT_TRUE(after == places.end() || b.end() <= after->first) << "overlaps a live block";
-    ASSERT_TRUE(after == places.begin() || std::prev(after)->second <= b.ptr) << "overlaps a live block";
-    if (r.zeroed) {
-      for (std::size_t i = 0; i < r.size; i += r.size > 8192 ? 509 : 1) ASSERT_EQ(b.ptr[i], std::byte{0});
-    }
-    places.emplace(b.ptr, b.end());
-    const std::uint64_t tag = random.next();
-    Contents::write(b, tag);
-    held.push_back({b, tag});
-    live_bytes += b.size;
-  }
-  Held give(std::size_t i) {
-    const Held h = held[i];
-    held[i] = held.back();
-    held.pop_back();
-    places.erase(h.block.ptr);
-    live_bytes -= h.block.size;
-    EXPECT_TRUE(Contents::are(h.block, h.tag, h.block.size)) << "the contents of a live block changed";
-    return h;
-  }
+  void take(Block b, Request r);
+  Held give(std::size_t i);
 
   Random random;
   Traits traits;
   std::vector<Held> held;
-  std::map<std::byte*, std::byte*> places;
+  Places places;
   std::size_t live_bytes = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "explorer/hooks.hpp"
 #include "explorer/search.hpp"
@@ -13,7 +14,7 @@ namespace mortise::model {
 void Search::perform(Operation& op) {
   Logical& self = fibers_[running_];
   if (op.order != Order::relaxed) note_site(op);
-  if (op.address) machine_.history_of(op.address, op.bytes);
+  if (op.address && !repeats_) machine_.history_of(op.address, op.bytes);
   self.last = op.where;
   self.pending = &op;
   self.fiber.leave();
@@ -43,8 +44,9 @@ void Search::abandon(const std::string& message) {
 }
 
 void Search::plain_access(const void* address, bool write, std::source_location where) {
+  if (repeats_) return;
   // An implicit conversion cannot know who asks for it; then the thread's last step is the nearest place there is.
-  if (std::string(where.file_name()).ends_with("sync/atomics.hpp")) where = fibers_[running_].last;
+  if (std::string_view(where.file_name()).ends_with("sync/atomics.hpp")) where = fibers_[running_].last;
   const std::source_location* other = machine_.plain_access(running_, address, write, where);
   if (!other) return;
   char text[400];
@@ -55,13 +57,13 @@ void Search::plain_access(const void* address, bool write, std::source_location 
 }
 
 void Search::relax(std::source_location where) {
-  if (!machine_.idle(running_)) return;
+  if (!answer([&] { return machine_.idle(running_); })) return;
   Operation op{.kind = Kind::await, .where = where};
   perform(op);
 }
 
 void Search::construct(const void* address, unsigned bytes, Value value) {
-  if (machine_.construct(running_, address, bytes, value)) return;
+  if (answer([&] { return machine_.construct(running_, address, bytes, value); })) return;
   Operation op{.kind = Kind::store, .address = address, .bytes = bytes, .operand = value};
   perform(op);
 }
@@ -69,8 +71,8 @@ void Search::construct(const void* address, unsigned bytes, Value value) {
 void Search::fence(Order order, std::source_location where) {
   Operation op{.kind = Kind::fence, .order = order, .where = where};
   note_site(op);
-  if (op.order != Order::seq_cst) return machine_.local_fence(running_, op.order);
-  perform(op);
+  if (op.order == Order::seq_cst) return perform(op);
+  if (!repeats_) machine_.local_fence(running_, op.order);
 }
 
 void Search::pause(std::source_location where) {
@@ -108,7 +110,7 @@ void Search::limit_end(const char* name, unsigned limit, unsigned before) {
   self.limit_name = nullptr;
   const unsigned reached = self.counted - before;
   for (Report::Bound& bound : report_.bounds) {
-    if (std::string(bound.name) != name || bound.limit != limit) continue;
+    if (std::string_view(bound.name) != name || bound.limit != limit) continue;
     bound.reached = reached > bound.reached ? reached : bound.reached;
     return;
   }

@@ -13,8 +13,8 @@
 //   Report report = explore<HandOver>({.freeze = true});
 //   EXPECT_TRUE(report.passed()) << report.text();
 //
-// Algorithm: stateless search by replay. An execution is a list of steps, each a thread and, where the memory model
-// leaves one, a choice (which message a load reads, where a store stands). The search goes back to the last step that
+// Algorithm: stateless search by replay (repeat.cpp says what of a replay is left out).
+// An execution is a list of steps, each a thread and, where the memory model leaves one, a choice (which message a load reads, where a store stands). The search goes back to the last step that
 // has an untried choice or an untried thread which matters. Threads matter by source sets; what was tried sleeps until
 // a step disturbs it. Because a load may read an old message anyway, and a store may stand before another, only these
 // pairs of steps disturb each other: a read followed by a write of the same word; sequentially consistent steps; steps

@@ -77,6 +77,16 @@ void Machine::reset(unsigned spurious_failures) {
   spurious_max_ = spurious_failures;
 }
 
+void Machine::save(State& to) { to = parts(); }
+
+void Machine::restore(const State& from) {
+  parts() = from;
+  for (std::size_t i = 0; i < histories_used_; ++i)
+    std::erase_if(histories_[i]->messages, [&](const Message* m) { return m->serial >= serial_next_; });
+  for (std::size_t i = 0; i < messages_used_; ++i)
+    if (messages_[i]->followed >= serial_next_) messages_[i]->followed = 0;
+}
+
 Message& Machine::new_message(ThreadId thread, Value value) {
   if (messages_used_ == messages_.size()) messages_.push_back(std::make_unique<Message>());
   Message& message = *messages_[messages_used_++];
@@ -87,7 +97,8 @@ Message& Machine::new_message(ThreadId thread, Value value) {
   message.cause = thread == kNobody ? Clock{} : threads_[thread].cause;
   message.serial = serial_next_++;
   message.writer = thread;
-  message.followed = message.poison = false;
+  message.followed = 0;
+  message.poison = false;
   return message;
 }
 
@@ -209,7 +220,7 @@ Effect Machine::execute_write(ThreadId thread, Operation& op, const Choice& choi
     effect.reads = true;
     effect.read = choice.message;
     read(self, history, *choice.message, read_part(op.order), op.kind);
-    choice.message->followed = true;
+    choice.message->followed = serial_next_;
     self.compared = true;
   }
   Message& message = new_message(thread, updates ? updated(op, choice.message->value) : op.operand);
@@ -223,6 +234,7 @@ Effect Machine::execute_write(ThreadId thread, Operation& op, const Choice& choi
   message.released = is_release(op.order) ? self.current : self.released;
   if (updates) message.released.join(choice.message->released);
   effect.written = &message;
+  effect.left = history.messages.back()->value;
   return effect;
 }
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <source_location>
+#include <tuple>
 #include <vector>
 
 namespace mortise::model {
@@ -79,7 +80,7 @@ struct Message {
   Clock cause;               // the steps without which this message would not be: what the reduction needs
   std::uint32_t serial = 0;  // counts all messages of an execution in order of creation
   ThreadId writer = kNobody;
-  bool followed = false;  // a read-modify-write read it: nothing may be put directly behind it any more
+  std::uint32_t followed = 0;  // the serial of the read-modify-write that read it: nothing may be put directly behind it any more
   bool poison = false;    // the word before its constructor ran
 };
 
@@ -143,10 +144,32 @@ struct Effect {
   bool old = false;      // it read a message behind which there was another
   bool fence = false;    // a sequentially consistent fence
   bool barrier = false;  // a membarrier: ordered against every step of every thread
+  Value left{};          // what the word holds after a write
   std::vector<const History*> awaited;
 };
 
 class Machine {
+  using Seen = std::vector<std::pair<History*, Stamp>>;
+  struct Thread {
+    Knowledge current, acquired, released;
+    Clock cause;
+    std::vector<History*> touched;      // read since the last cpu_relax
+    Seen awaited;                       // what the await in progress waits on
+    Seen previous;                      // what the last iteration of a wait loop saw
+    History* forced_history = nullptr;  // an await has chosen what the next read of this word sees
+    Message* forced = nullptr;
+    unsigned spurious = 0;  // weak failures so far
+    bool compared = false;  // the iteration holds a read-modify-write or an attempt at one
+  };
+  struct Plain {
+    const void* address;
+    ThreadId writer = kNobody;
+    std::uint32_t written = 0;
+    Clock read{};
+    std::source_location written_where{};
+    std::array<std::source_location, kThreadsMax> read_where{};
+  };
+
  public:
   /// Empties the memory; every thread knows only what set-up left in the words themselves.
   void reset(unsigned spurious_failures);
@@ -176,28 +199,17 @@ class Machine {
   void publish_core(ThreadId from, unsigned core);
   void learn_core(ThreadId to, unsigned core);
 
- private:
-  using Seen = std::vector<std::pair<History*, Stamp>>;
-  struct Thread {
-    Knowledge current, acquired, released;
-    Clock cause;
-    std::vector<History*> touched;      // read since the last cpu_relax
-    Seen awaited;                       // what the await in progress waits on
-    Seen previous;                      // what the last iteration of a wait loop saw
-    History* forced_history = nullptr;  // an await has chosen what the next read of this word sees
-    Message* forced = nullptr;
-    unsigned spurious = 0;  // weak failures so far
-    bool compared = false;  // the iteration holds a read-modify-write or an attempt at one
-  };
-  struct Plain {
-    const void* address;
-    ThreadId writer = kNobody;
-    std::uint32_t written = 0;
-    Clock read{};
-    std::source_location written_where{};
-    std::array<std::source_location, kThreadsMax> read_where{};
-  };
+  /// All that steps change but the messages, which restore() takes back.
+  using State = std::tuple<std::array<Thread, kThreadsMax>, std::array<Knowledge, kThreadsMax>, std::vector<Plain>, View, View,
+                           std::uint32_t, unsigned, std::size_t, std::size_t>;
+  void save(State& to);
+  /// Back to an earlier point of the same execution.
+  void restore(const State& from);
 
+ private:
+  auto parts() {
+    return std::tie(threads_, cores_, plain_, sc_written_, sc_read_, serial_next_, cells_, histories_used_, messages_used_);
+  }
   Message& new_message(ThreadId thread, Value value);
   void append(History& history, Message& message, const Message* behind);
   void read(Thread& self, History& history, const Message& message, Order order, Kind kind);

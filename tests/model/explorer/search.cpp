@@ -43,8 +43,16 @@ void Search::run(ThreadId frozen, unsigned frozen_steps) {
 }
 
 void Search::begin_execution() {
-  machine_.reset(options_.spurious_failures);
-  steps_.clear();
+  repeats_ = !nodes_.empty();
+  answered_ = 0;
+  if (!repeats_) {
+    machine_.reset(options_.spurious_failures);
+    answers_.clear();
+    steps_.clear();
+    ordering_.clear();
+    barriers_.clear();
+    told_.clear();
+  }
   g_current = this;
   subject_.begin();
   for (ThreadId t = 0; t < subject_.threads; ++t) {
@@ -79,8 +87,9 @@ void Search::enter(ThreadId thread) {
 
 Search::Ended Search::execute_once() {
   begin_execution();
-  for (std::size_t depth = 0; !failed_; ++depth) {
+  for (std::size_t depth = repeat(); !failed_; ++depth) {
     Ended ended = Ended::completed;
+    if (depth == nodes_.size() && depth % kSavedEvery == 0) save(depth);
     share_core();
     Node* const node = node_at(depth, ended);
     if (!node) {
@@ -217,6 +226,16 @@ bool Search::ordered(const Footprint& a, const Footprint& b) const {
   return a.history == b.history && (a.writes || b.writes);
 }
 
+/// Adds the steps of other threads that such a step of `thread` is ordered behind.
+void Search::join_ordered(Clock& cause, ThreadId thread, const Footprint& footprint) const {
+  const auto join = [&](const Step& earlier) {
+    if (earlier.thread != thread && ordered(earlier.footprint, footprint)) cause.join(earlier.cause);
+  };
+  if (footprint.barrier) std::for_each(steps_.begin(), steps_.end(), join);  // it is ordered with all
+  else if (footprint.orders()) for (const unsigned i : ordering_) join(steps_[i]);
+  else for (const unsigned i : barriers_) join(steps_[i]);
+}
+
 void Search::take(Node& node) {
   const ThreadId thread = node.thread;
   Logical& self = fibers_[thread];
@@ -224,9 +243,9 @@ void Search::take(Node& node) {
   step.thread = thread;
   step.footprint = footprint_of(thread);
   step.before = machine_.cause(thread);
-  for (const Step& earlier : steps_)
-    if (earlier.thread != thread && ordered(earlier.footprint, step.footprint))
-      machine_.cause(thread).join(earlier.cause);
+  join_ordered(machine_.cause(thread), thread, step.footprint);
+  if (step.footprint.orders()) ordering_.push_back(static_cast<unsigned>(steps_.size()));
+  if (step.footprint.barrier) barriers_.push_back(static_cast<unsigned>(steps_.size()));
   switch_core(thread);
   step.restart = self.interrupted;
   if (self.interrupted) {
@@ -249,18 +268,20 @@ void Search::take(Node& node) {
   step.op = *self.pending;
   ++self.steps;
   if (self.pending->kind != Kind::await) ++self.counted;
-  steps_.push_back(step);
+  told_.push_back({print_of(step.op), step.op.result, step.effect.left, thread, step.op.success, step.restart, node.expired,
+                   step.effect.written != nullptr});
+  const bool reads_poison = step.effect.read && step.effect.read->poison && step.op.kind != Kind::await;
+  steps_.push_back(std::move(step));
   if (self.limit_name && self.counted > self.limit)
     return fail(std::string(self.limit_name) + " takes more steps than its bound");
-  if (step.effect.read && step.effect.read->poison && step.op.kind != Kind::await)
-    return fail("reads a word before its constructor has run");
+  if (reads_poison) return fail("reads a word before its constructor has run");
   enter(thread);
 }
 
 /// The search stands on this: the same steps lead to the same operation.
 void Search::check_repeats(Node& node) {
   const Operation& op = *fibers_[node.thread].pending;
-  const auto print = reinterpret_cast<std::uintptr_t>(op.address) * 16 + static_cast<std::uintptr_t>(op.kind);
+  const std::uintptr_t print = print_of(op);
   if (node.print == 0 || steps_.size() + 1 >= fresh_from_) node.print = print;
   if (node.print == print && node.choice < found_.size()) return;
   fail("the scenario does not repeat itself: it depends on more than its steps");
@@ -320,9 +341,13 @@ bool Search::core_is_held(ThreadId thread) const {
 /// another outcome.
 void Search::find_races(const Step& late, std::size_t count) {
   Clock known = late.before;
-  for (std::size_t i = count; i-- > 0;) {
+  unsigned left = unknown_to(late, known);
+  for (std::size_t i = count; left > 0 && i-- > 0;) {
+    const ThreadId thread = told_[i].thread;
+    if (thread == late.thread) continue;
     const Step& early = steps_[i];
-    if (early.thread == late.thread || known.at[early.thread] >= early.index) continue;
+    if (known.at[thread] >= early.index) continue;
+    --left;
     const Effect& a = early.effect;
     const bool order = ordered(early.footprint, late.footprint);
     const bool reads_it =
@@ -331,8 +356,19 @@ void Search::find_races(const Step& late, std::size_t count) {
     // A compare-exchange that fails here might have succeeded before another one took the message it hoped for.
     const bool might_write = late.effect.writes || (a.writes && late.footprint.writes);
     if (order || (reads_it && might_write)) want(i, late, count);
-    if (order || (a.written && a.written == late.effect.read)) known.join(early.cause);
+    if (order || (a.written && a.written == late.effect.read)) {
+      known.join(early.cause);
+      left = std::min(left, unknown_to(late, known));
+    }
   }
+}
+
+/// How many steps of other threads are not known.
+unsigned Search::unknown_to(const Step& late, const Clock& known) const {
+  unsigned count = 0;
+  for (ThreadId t = 0; t < subject_.threads; ++t)
+    if (t != late.thread && fibers_[t].steps > known.at[t]) count += fibers_[t].steps - known.at[t];
+  return count;
 }
 
 /// What sleeps at the end of a pruned execution was tried, but not behind all the stores that this execution made
@@ -349,8 +385,7 @@ void Search::find_races_of_sleepers() {
     late.effect.writes = late.footprint.writes;
     late.effect.reads = late.op.address && late.op.kind != Kind::store;
     late.before = late.cause = machine_.cause(t);
-    for (const Step& earlier : steps_)
-      if (earlier.thread != t && ordered(earlier.footprint, late.footprint)) late.cause.join(earlier.cause);
+    join_ordered(late.cause, t, late.footprint);
     find_races(late, steps_.size());
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csetjmp>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,16 @@ struct Footprint {
   bool fence = false;
   bool barrier = false;
   bool restart = false;  // of all sequences
+  /// Whether there are steps that its order with this one matters to, whatever word they are about.
+  bool orders() const { return barrier || restart || sequential || core >= 0; }
+};
+
+/// What a thread was told of a step: enough to take it again.
+struct Told {
+  std::uintptr_t print;  // of the operation
+  Value result, left;
+  ThreadId thread;
+  bool success, restart, expired, wrote;
 };
 
 struct Step {
@@ -82,6 +93,7 @@ class Search {
   static Search* current();
 
  private:
+  static constexpr std::size_t kSavedEvery = 4;
   enum class Ended { completed, pruned, failed };
   struct Logical {
     Fiber fiber;
@@ -99,6 +111,12 @@ class Search {
 
   Ended execute_once();
   void begin_execution();
+  std::size_t repeat();
+  void save(std::size_t depth);
+  template <class Ask> bool answer(Ask&& ask) {
+    if (!repeats_) answers_.push_back(ask());
+    return answers_[answered_++];
+  }
   bool next_execution();
   void enter(ThreadId thread);
   bool select(Node& node, Ended& ended);
@@ -109,12 +127,17 @@ class Search {
   Ended stuck();
   void take(Node& node);
   void check_repeats(Node& node);
+  static std::uintptr_t print_of(const Operation& op) {
+    return reinterpret_cast<std::uintptr_t>(op.address) * 16 + static_cast<std::uintptr_t>(op.kind);
+  }
   Footprint footprint_of(ThreadId thread) const;
   bool ordered(const Footprint& a, const Footprint& b) const;
+  void join_ordered(Clock& cause, ThreadId thread, const Footprint& footprint) const;
   void share_core();
   void switch_core(ThreadId thread);
   bool core_is_held(ThreadId thread) const;
   static bool is_in_section(const Logical& logical);
+  unsigned unknown_to(const Step& late, const Clock& known) const;
   void find_races(const Step& late, std::size_t count);
   void find_races_of_sleepers();
   void want(std::size_t depth, const Step& late, std::size_t count);
@@ -129,7 +152,17 @@ class Search {
   std::array<Logical, kThreadsMax> fibers_;
   std::vector<Node> nodes_;
   std::vector<Step> steps_;
+  std::vector<unsigned> ordering_, barriers_;  // which of them may be ordered with another, and which are with all
+  std::vector<Told> told_;                     // beside steps_
   std::vector<Choice> found_;
+  struct Saved {
+    Machine::State machine;
+    std::size_t answers;
+  };
+  std::deque<Saved> saved_;    // before every kSavedEvery-th step
+  std::vector<bool> answers_;  // what fibers were told between steps
+  std::size_t answered_ = 0;
+  bool repeats_ = false;  // steps of the last execution: the machine is not asked
   std::vector<std::source_location> sites_;           // beside report_.sites
   std::vector<std::pair<ThreadId, unsigned>> given_;  // a schedule to replay
   std::array<unsigned, kThreadsMax> longest_of_{};
