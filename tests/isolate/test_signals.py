@@ -215,3 +215,13 @@ def test_the_lower_number_comes_first(program, same_both_ways):
 def test_main_has_ended(program, same_both_ways):
     """Its signals ended the program, or ran their handlers there."""
     assert same_both_ways([program("main_has_ended")]).out == "waited for: 1\n"
+
+
+def test_a_busy_thread_holds_up_its_own_signals_only(program, same_both_ways):
+    """As many as the watchdog keeps in hand kept it from taking any of a higher number."""
+    assert same_both_ways([program("busy_with_one")]).out == "the higher number waited for all: 0\n"
+
+
+def test_what_a_call_of_main_does_not_take_is_the_threads(program, same_both_ways):
+    """Main had been sent both, and kept the second."""
+    assert same_both_ways([program("looks_once")]).out == "main handled: 1, the thread had one: 1\n"
