@@ -148,6 +148,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.ended.store(0);
   t.announced.store(0);
   t.awaits.store(0);
+  t.is_served.store(false);
   t.passed.store(0);
   for (LockCall& call : t.lock_calls) call.key.store(0);
   // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer

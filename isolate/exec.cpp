@@ -77,16 +77,13 @@ long exec_alone(const Exec& e) noexcept {
   // Searches along PATH try many: what is done for locks is done once.
   const bool possible = why_exec_fails(e) == 0;
   if (possible) {
-    const std::uint64_t mask = block_program_signals();
-    stop_passing_on();
-    have_all_signals_back();
+    have_queue_whole();
     widen_queue();
-    restore_signals(mask);
     wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
     keep_locks_over_exec(true);
   }
   const long error = exec_now(e);
-  if (possible) keep_locks_over_exec(false), go_on_passing();
+  if (possible) keep_locks_over_exec(false);
   return error;
 }
 

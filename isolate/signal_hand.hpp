@@ -1,6 +1,7 @@
 // signal_hand.hpp: signals that the watchdog has taken and not passed on yet.
 #pragma once
 
+#include <bit>
 #include <csignal>
 #include <cstdint>
 #include <utility>
@@ -31,6 +32,13 @@ class Hand {
   long take(std::uint64_t set, std::int64_t deadline, bool makes_room) noexcept {
     if (count_ >= (makes_room ? kMost - 64 : kQueueRoom)) set &= bit_of(kExpiry) | ~(numbers() & ~kOldKind);
     return take_one(set, deadline);
+  }
+
+  /// Takes one of each number of `set` that is lower than one in hand: it is to be passed on first.
+  void take_lower(std::uint64_t set) noexcept {
+    const std::uint64_t queued = numbers() & ~kOldKind;
+    for (set &= (std::bit_floor(queued) - 1) & ~kOldKind & ~queued; queued && set && count_ < kMost - 64 && !failed(take_one(set, 0));)
+      set &= ~numbers();
   }
 
   /// Takes those that what is in hand may not come behind, if it goes back; not all, where they are very many.

@@ -41,7 +41,8 @@ constinit std::uint64_t lets_in[kThreadsMax / 64]{};  // the watchdog's: a bit f
 Takes let_in_of(int pid, std::uint64_t waits_for) noexcept {
   const Masks m = masks_of(pid);
   const std::uint64_t let_in = ~m.blocked & ~waits_for;
-  const bool has_one = m.own_pending & let_in & ~kOldKind;
+  constexpr std::uint64_t kRuntimes = bit(SIGSEGV) | bit(32) | bit(33);
+  const bool has_one = m.own_pending & let_in & ~kRuntimes;
   return {let_in, has_one ? 0 : let_in & ~m.own_pending};
 }
 
@@ -74,8 +75,6 @@ std::uint64_t pending_and_stopped() noexcept { return stopped_pending.load(std::
 void none_is_pending(std::uint64_t signals) noexcept { stopped_pending.fetch_and(~signals); }
 
 Takes let_in_by_leader() noexcept { return let_in_of(leader->pid.load(), 0); }
-
-std::uint64_t pending_in_leaders_thread() noexcept { return masks_of(leader->pid.load()).own_pending; }
 
 bool let_some_in(const Thread& t) noexcept { return lets_in[t.index / 64] >> (t.index % 64) & 1; }
 

@@ -32,9 +32,6 @@ Takes let_in_by(const Thread& t) noexcept;
 /// The same of the leader.
 Takes let_in_by_leader() noexcept;
 
-/// What is pending for the leader's thread, not for its process.
-std::uint64_t pending_in_leaders_thread() noexcept;
-
 /// Whether it let in one that the leader blocks, when that was asked last.
 bool let_some_in(const Thread& t) noexcept;
 

@@ -41,7 +41,7 @@ constinit std::atomic<std::uint64_t> looked_for{0};      // it takes these
 constinit std::atomic<std::uint64_t> not_looked_for{0};  // nobody would have these a moment ago
 constinit std::atomic<std::uint64_t> wanted_again{0};    // but somebody has done with one
 
-enum Asked : std::uint32_t { kNothing, kOne, kOneOfEach, kAll, kTakeBack };
+enum Asked : std::uint32_t { kNothing, kOne, kOneOfEach, kAll, kToQueue };
 constinit std::atomic<std::uint32_t> asked_back{kNothing};  // by main
 constinit std::atomic<std::uint64_t> asked_numbers{0};
 
@@ -64,17 +64,20 @@ long pass_to(Thread& t, siginfo_t& info, Takes (*asked)(const Thread&) noexcept)
   passing.store(static_cast<std::uint32_t>(t.index));  // before what it takes is read, which pairs with wait_for_passing()
   std::uint64_t now = asked(t).now;
   const long sent = now & bit_of(info.si_signo) ? send(t, info) : -ESRCH;
-  if (sent == 0 && asked == &awaited_by) t.awaits.compare_exchange_strong(now, 0);
+  if (sent == 0 && asked == &awaited_by) {
+    t.is_served.store(true);
+    t.awaits.compare_exchange_strong(now, 0);
+  }
   passing.store(0);
   futex_wake(&passing, kEveryone);
   return sent;
 }
 
-/// Where main finds it; to its thread it may come marked, so that main can give it back. False: there is no room for it.
-enum class Place { thread, thread_for_good, process };
+/// To main's thread, or to wait where it was sent to. False: there is no room for it.
+enum class Place { thread, process };
 bool give_back(siginfo_t info, Place place) noexcept {
-  const bool to_thread = place != Place::process;
-  if (place != Place::thread) unmark_for_leader(info);
+  const bool to_thread = place == Place::thread;
+  unmark_for_leader(info);
   const bool was_narrow = is_queue_narrow();
   widen_queue();
   const int pid = leader->pid.load();
@@ -123,7 +126,7 @@ bool pass_on(siginfo_t& info, Turn& turn) noexcept {
   const bool is_stopping = is_stopped.load();
   long sent = -ESRCH;
   if ((turn.mains & own) && !(turn.mains & earlier)) {
-    sent = give_back(info, turn.are_all_mains ? Place::thread_for_good : Place::thread) ? 0 : -EAGAIN;
+    sent = give_back(info, Place::thread) ? 0 : -EAGAIN;
     if (!turn.are_all_mains) turn.mains &= ~own;
   } else if (!(turn.gone_back & own) && !is_stopping) {
     sent = pass_to_thread(info, turn, earlier);
@@ -222,29 +225,8 @@ bool leave_signal(const siginfo_t& info) noexcept {
   return i < kLeftMost;
 }
 
-bool have_one_back(std::uint64_t numbers) noexcept {
-  const bool asks = may_have(numbers);
-  if (asks) ask_back(kOne, numbers);
-  return asks;
-}
-
-void give_rest_back(std::uint64_t numbers) noexcept {
-  if (!is_thread() || !is_leader()) return;
-  siginfo_t info{};
-  bool has_some = false;
-  while (pending_in_leaders_thread() & numbers & ~kOldKind) {
-    if (failed(take_pending(numbers & ~kOldKind, &info))) break;
-    if (is_passed_on(info) && leave_signal(info)) {
-      has_some = true;
-      continue;
-    }
-    const int pid = leader->pid.load();  // main's own
-    raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info));
-    break;
-  }
-  if (!has_some) return;
-  is_all_left.store(true);
-  ask_back(kTakeBack, 0);
+void have_one_back(std::uint64_t numbers) noexcept {
+  if (may_have(numbers)) ask_back(kOne, numbers);
 }
 
 void have_each_back(std::uint64_t numbers) noexcept {
@@ -265,7 +247,9 @@ void handler_ends(int signal) noexcept {
 
 void stop_passing_on() noexcept { is_stopped.store(true); }
 
-void go_on_passing() noexcept { is_stopped.store(false); }
+void have_queue_whole() noexcept {
+  for (int i = 0; i < 100 && are_some_in_hand(); ++i) ask_back(kToQueue, ~0ull);
+}
 
 void forget_passing() noexcept {
   passing.store(0);
@@ -275,6 +259,7 @@ void forget_passing() noexcept {
   returned.drop();
   hand.drop();
   asked_back.store(kNothing);
+  looked_for.store(0);
   not_looked_for.store(0);
   wanted_again.store(0);
   widen_queue();
@@ -296,15 +281,17 @@ void pass_signals_on() noexcept {
     std::uint64_t awaited = elsewhere;
     for (int i = 0; i < thread_records(); ++i) awaited |= awaited_by(threads[i]).now;
     const std::int64_t tick = idle < kSoon ? kSoon / 10 : kMillisecond;
-    const std::int64_t until = stuck_since ? now + tick : is_queue_narrow() || !returned.is_empty() ? 0 : look_at;
+    const bool has_to_do = is_queue_narrow() || !returned.is_empty() || asked_back.load();  // its poke may be what a call took
+    const std::int64_t until = stuck_since ? now + tick : has_to_do ? 0 : look_at;
     if (is_stopped.load()) awaited = 0;
     looked_for.store(awaited);
     const long taken = hand.take(awaited | kOwn, until, is_refused);
+    hand.take_lower(awaited);
     const std::uint32_t asked = asked_back.load();
     const std::uint64_t numbers = asked_numbers.load();
-    if (asked == kAll || asked == kTakeBack) take_what_is_left();
+    if (asked == kAll) take_what_is_left();
     if (Request r{numbers, leader->index}; asked == kOne && (numbers_in_hand() & numbers)) pass_pending(&r);
-    Turn turn{stuck >= kPatience, idle >= kOften && now - asked_all_at >= kOften, asked == kAll, asked == kAll || asked == kOneOfEach ? numbers : 0};
+    Turn turn{stuck >= kPatience || asked == kToQueue, idle >= kOften && now - asked_all_at >= kOften, asked == kAll, asked == kAll || asked == kOneOfEach ? numbers : 0};
     if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
     pass_all(turn.stays, [&](siginfo_t& info) { return pass_on(info, turn); });
     const bool is_passed = turn.stays == 0;

@@ -20,12 +20,12 @@ bool have_one_pending(std::uint64_t set) noexcept;
 bool return_signal(siginfo_t info) noexcept;
 
 /// In main, which is about to take one of these: of those that the watchdog has in hand the first comes to main's thread; or the first of each
-/// number. For a moment the watchdog leaves them to main. False: it had none of them.
-bool have_one_back(std::uint64_t numbers) noexcept;
+/// number. For a moment the watchdog leaves them to main.
+void have_one_back(std::uint64_t numbers) noexcept;
 void have_each_back(std::uint64_t numbers) noexcept;
 
-/// In main, which takes none of these any more: what it was sent goes to whoever would have it.
-void give_rest_back(std::uint64_t numbers) noexcept;
+/// In main, which is about to take some, or to exec alone: all that the watchdog has in hand is queued for the process again.
+void have_queue_whole() noexcept;
 
 /// In a thread other than main: a handler has done with this one, and lets it in when it returns.
 void handler_ends(int signal) noexcept;
@@ -33,7 +33,6 @@ void handler_ends(int signal) noexcept;
 /// Before exec ends the other threads: nothing is taken or passed on any more; then, in each of them, what it was passed and has not taken is
 /// left for main (false: there is no place for it); and in main, when they have ended, all that comes to its thread.
 void stop_passing_on() noexcept;
-void go_on_passing() noexcept;
 bool leave_signal(const siginfo_t& info) noexcept;
 void have_all_signals_back() noexcept;
 

@@ -34,6 +34,7 @@ constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond /
 void await(std::uint64_t set, std::uint64_t now) noexcept {
   self->awaits.store(0);
   wait_for_passing();  // first: what is being passed on belongs to what was said before
+  self->is_served.store(false);
   self->announced.store(set);
   self->awaits.store(now);
 }
@@ -92,9 +93,10 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
 }
 
 Awaiting stop_awaiting() noexcept {
-  if (!self) return {};
+  if (!self || is_leader()) return {};
   const std::uint64_t now = self->awaits.exchange(0);
-  return {self->announced.exchange(0), now};
+  wait_for_passing();
+  return {self->announced.exchange(0), self->is_served.exchange(false) ? 0 : now};
 }
 
 void await_again(Awaiting before, int handled) noexcept {

@@ -66,6 +66,7 @@ struct Thread {
   cpu_set_t affinity{};
   std::atomic<std::uint64_t> announced{0};  // signals it waits for in sigwait
   std::atomic<std::uint64_t> awaits{0};     // the same, until it is passed one
+  std::atomic<bool> is_served{false};       // it has been
   std::atomic<std::uint64_t> passed{0};     // signals that were passed on to it, and that it has not taken yet
   LockCall lock_calls[kLockCalls];
   Counts counts;

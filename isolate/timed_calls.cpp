@@ -52,17 +52,13 @@ int wait_for(int milliseconds, std::uint64_t signals, Wait wait) {
 class Meanwhile {
  public:
   explicit Meanwhile(const sigset_t* set) noexcept : mask_(set ? mask_of_program(*set) : 0), is_given_(set) {
-    has_one_ = set && have_one_back(~mask_);
+    if (set) have_queue_whole();  // how many of them the call takes nobody knows
   }
-  ~Meanwhile() {
-    if (has_one_) give_rest_back(~mask_);
-  }
-  Meanwhile(const Meanwhile&) = delete;
   const std::uint64_t* mask() const noexcept { return is_given_ ? &mask_ : nullptr; }
 
  private:
   std::uint64_t mask_;
-  bool is_given_, has_one_ = false;
+  bool is_given_;
 };
 
 /// select and pselect; what is left of the time is written there.
