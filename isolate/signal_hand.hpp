@@ -28,9 +28,11 @@ class Hand {
  public:
   void drop() noexcept { count_ = 0; }
 
-  /// Takes one more of `set`; with a full hand, unless that is to make room, one of the old kind, which is always passed on, or a lower number.
+  /// Takes one more of `set`; with a full hand, unless that is to make room, one of the old kind, which is always passed on, or
+  /// another number; a lower one, where as many are queued as may be.
   long take(std::uint64_t set, std::int64_t deadline, bool makes_room) noexcept {
-    if (count_ >= (makes_room ? kMost - 64 : kQueueRoom)) set &= bit_of(kExpiry) | ~(numbers() & ~kOldKind);
+    const std::uint64_t queued = numbers() & ~kOldKind;
+    if (count_ >= (makes_room ? kMost - 64 : kQueueRoom)) set &= bit_of(kExpiry) | ~(is_queue_narrow() ? with_those_behind(queued) : queued);
     return take_one(set, deadline);
   }
 
