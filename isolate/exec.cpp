@@ -77,7 +77,7 @@ long exec_alone(const Exec& e) noexcept {
   // Searches along PATH try many: what is done for locks is done once.
   const bool possible = why_exec_fails(e) == 0;
   if (possible) {
-    have_queue_whole();
+    have_queue_for_good();
     widen_queue();
     wait_for_ended_threads();  // record locks go with the table of descriptors that they were taken in
     keep_locks_over_exec(true);

@@ -15,8 +15,6 @@
 
 namespace mortise::isolate {
 
-constexpr std::uint64_t bit_of(int signal) noexcept { return 1ull << (signal - 1); }
-
 /// These, and those that may not be taken before them where one thread would have both: the lower numbers of those that are queued come first.
 constexpr std::uint64_t with_those_behind(std::uint64_t numbers) noexcept {
   const std::uint64_t queued = numbers & ~kOldKind, lowest = queued & -queued;

@@ -9,9 +9,9 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr unsigned kPassedOn = 0x6d6f;  // the upper half of si_errno; the code is the lower
+__thread unsigned taken = 0;
 
-constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
+constexpr unsigned kPassedOn = 0x6d6f;  // the upper half of si_errno; the code is the lower
 
 bool is_marked(const siginfo_t& info) noexcept { return info.si_code < 0 && static_cast<unsigned>(info.si_errno) >> 16 == kPassedOn; }
 
@@ -29,17 +29,20 @@ void mark_as_passed_on(siginfo_t& info) noexcept {
 
 // Where as many signals are queued as may be, one of the old ones comes all the same, but what was said with it is lost.
 bool is_passed_on(const siginfo_t& info) noexcept {
-  if (info.si_code == SI_USER && info.si_pid == 0) return self && (self->passed.load() & bit(info.si_signo));
+  if (info.si_code == SI_USER && info.si_pid == 0) return self && (self->passed.load() & bit_of(info.si_signo));
   return is_marked(info);
 }
 
 void unmark_passed_on(siginfo_t& info) noexcept {
   if (!is_passed_on(info)) return;
-  if (self) self->passed.fetch_and(~bit(info.si_signo));
+  ++taken;
+  if (self) self->passed.fetch_and(~bit_of(info.si_signo));
   if (!is_marked(info)) return;
   info.si_code = code_of(info);
   info.si_errno = 0;
 }
+
+unsigned signals_taken() noexcept { return taken; }
 
 void unmark_for_leader(siginfo_t& info) noexcept {
   if (is_marked(info) && may_be_imitated(code_of(info))) info.si_errno = 0;

@@ -6,6 +6,8 @@
 
 namespace mortise::isolate {
 
+constexpr std::uint64_t bit_of(int signal) noexcept { return 1ull << (signal - 1); }
+
 /// Of these one of a number is pending at most, and comes where there is no room as well.
 inline constexpr std::uint64_t kOldKind = (1ull << 31) - 1;
 
@@ -13,6 +15,9 @@ inline constexpr std::uint64_t kOldKind = (1ull << 31) - 1;
 void mark_as_passed_on(siginfo_t& info) noexcept;
 void unmark_passed_on(siginfo_t& info) noexcept;
 bool is_passed_on(const siginfo_t& info) noexcept;
+
+/// How many that were passed on the calling thread has taken.
+unsigned signals_taken() noexcept;
 
 /// As it was sent, as far as somebody else may send it to main.
 void unmark_for_leader(siginfo_t& info) noexcept;

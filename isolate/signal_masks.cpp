@@ -13,8 +13,6 @@
 namespace mortise::isolate {
 namespace {
 
-constexpr std::uint64_t bit(int signal) noexcept { return 1ull << (signal - 1); }
-
 struct Masks {
   std::uint64_t pending = 0, own_pending = 0, blocked = ~0ull, handled = 0, ignored = ~0ull;  // where the system does not tell
 };
@@ -41,7 +39,7 @@ constinit std::uint64_t lets_in[kThreadsMax / 64]{};  // the watchdog's: a bit f
 Takes let_in_of(int pid, std::uint64_t waits_for) noexcept {
   const Masks m = masks_of(pid);
   const std::uint64_t let_in = ~m.blocked & ~waits_for;
-  constexpr std::uint64_t kRuntimes = bit(SIGSEGV) | bit(32) | bit(33);
+  constexpr std::uint64_t kRuntimes = bit_of(SIGSEGV) | bit_of(32) | bit_of(33);
   const bool has_one = m.own_pending & let_in & ~kRuntimes;
   return {let_in, has_one ? 0 : let_in & ~m.own_pending};
 }
@@ -50,10 +48,10 @@ Takes let_in_of(int pid, std::uint64_t waits_for) noexcept {
 
 Elsewhere handled_elsewhere() noexcept {
   // The runtime's own; and whoever handles the end of a child waits for it, which is the leader's to do.
-  constexpr std::uint64_t kNever = bit(SIGSEGV) | bit(SIGCHLD) | bit(32) | bit(33);
+  constexpr std::uint64_t kNever = bit_of(SIGSEGV) | bit_of(SIGCHLD) | bit_of(32) | bit_of(33);
   const Masks main = masks_of(leader->pid.load());
   // By default these do nothing, or nothing that a thread could do for the program.
-  constexpr std::uint64_t kNoEnd = bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
+  constexpr std::uint64_t kNoEnd = bit_of(SIGCONT) | bit_of(SIGSTOP) | bit_of(SIGTSTP) | bit_of(SIGTTIN) | bit_of(SIGTTOU) | bit_of(SIGURG) | bit_of(SIGWINCH);
   const std::uint64_t stopped = main.blocked & (main.handled | ~(main.ignored | kNoEnd)) & ~kNever;
   stopped_pending.store(stopped & main.pending);
   std::uint64_t let_in = 0;

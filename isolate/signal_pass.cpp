@@ -141,7 +141,7 @@ bool pass_on(siginfo_t& info, Turn& turn) noexcept {
   return is_back;
 }
 
-constinit Hand returned, hand;  // from threads that have ended, where main's queue has no room; and taken from there
+constinit Hand returned, hand;  // what threads had been passed when they ended, which comes first; and what was taken from main's queue
 
 long take_back(void* info) noexcept { return returned.put(*static_cast<const siginfo_t*>(info)) ? 0 : -EAGAIN; }
 
@@ -248,7 +248,13 @@ void handler_ends(int signal) noexcept {
 void stop_passing_on() noexcept { is_stopped.store(true); }
 
 void have_queue_whole() noexcept {
-  for (int i = 0; i < 100 && are_some_in_hand(); ++i) ask_back(kToQueue, ~0ull);
+  if (are_some_in_hand()) have_queue_for_good();
+}
+
+void have_queue_for_good() noexcept {
+  int turns = 0;
+  do ask_back(kToQueue, ~0ull);
+  while (++turns < 100 && are_some_in_hand());  // others may fill the queue meanwhile
 }
 
 void forget_passing() noexcept {
@@ -291,7 +297,10 @@ void pass_signals_on() noexcept {
     const std::uint64_t numbers = asked_numbers.load();
     if (asked == kAll) take_what_is_left();
     if (Request r{numbers, leader->index}; asked == kOne && (numbers_in_hand() & numbers)) pass_pending(&r);
-    Turn turn{stuck >= kPatience || asked == kToQueue, idle >= kOften && now - asked_all_at >= kOften, asked == kAll, asked == kAll || asked == kOneOfEach ? numbers : 0};
+    Turn turn{.is_long = stuck >= kPatience || asked == kToQueue,
+              .asks_all = idle >= kOften && now - asked_all_at >= kOften,
+              .are_all_mains = asked == kAll,
+              .mains = asked == kAll || asked == kOneOfEach ? numbers : 0};
     if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
     pass_all(turn.stays, [&](siginfo_t& info) { return pass_on(info, turn); });
     const bool is_passed = turn.stays == 0;

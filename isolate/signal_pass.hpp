@@ -24,8 +24,10 @@ bool return_signal(siginfo_t info) noexcept;
 void have_one_back(std::uint64_t numbers) noexcept;
 void have_each_back(std::uint64_t numbers) noexcept;
 
-/// In main, which is about to take some, or to exec alone: all that the watchdog has in hand is queued for the process again.
+/// In main, which is about to take some: all that the watchdog has in hand is queued for the process again. The second, where no other thread
+/// lives: and what it is taking just now.
 void have_queue_whole() noexcept;
+void have_queue_for_good() noexcept;
 
 /// In a thread other than main: a handler has done with this one, and lets it in when it returns.
 void handler_ends(int signal) noexcept;

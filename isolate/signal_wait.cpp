@@ -33,7 +33,8 @@ constexpr std::int64_t kSecond = 1'000'000'000, kForEver = INT64_MAX / kSecond /
 /// `now`: of these one may be passed on.
 void await(std::uint64_t set, std::uint64_t now) noexcept {
   self->awaits.store(0);
-  wait_for_passing();  // first: what is being passed on belongs to what was said before
+  self->announced.store(0);  // a handler that comes in between leaves both to this
+  wait_for_passing();        // first: what is being passed on belongs to what was said before
   self->is_served.store(false);
   self->announced.store(set);
   self->awaits.store(now);
@@ -51,6 +52,8 @@ void take_what_was_passed(Each each) noexcept {
       each(info);
     }
 }
+
+void queue_for_leader(siginfo_t& info) noexcept { raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info)); }
 
 }  // namespace
 
@@ -93,29 +96,33 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
 }
 
 Awaiting stop_awaiting() noexcept {
-  if (!self || is_leader()) return {};
+  if (!self || is_leader() || self->announced.load() == 0) return {};
+  const std::uint64_t mask = block_program_signals();  // another handler would find half of it
   const std::uint64_t now = self->awaits.exchange(0);
   wait_for_passing();
-  return {self->announced.exchange(0), self->is_served.exchange(false) ? 0 : now};
+  const Awaiting before{self->announced.exchange(0), self->is_served.exchange(false) ? 0 : now, signals_taken()};
+  restore_signals(mask);
+  return before;
 }
 
 void await_again(Awaiting before, int handled) noexcept {
   if (before.set == 0) return;
-  const bool has_one = before.now == 0 && !(before.set >> (handled - 1) & 1);  // to take yet, or it was the one that has been handled
+  // To take yet, if it was not the one that has been handled, and the handler took none.
+  const bool has_one = before.now == 0 && !(before.set & bit_of(handled)) && before.taken == signals_taken();
   if (has_one) await(before.set, 0);
   else await_signals(&before.set);
 }
 
 void give_signals_back() noexcept {
   take_what_was_passed([](siginfo_t& info) {
-    if (!return_signal(info)) raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+    if (!return_signal(info)) queue_for_leader(info);
   });
 }
 
 void leave_signals(void*) {
   if (is_leader()) return;
   take_what_was_passed([](siginfo_t& info) {
-    if (!leave_signal(info)) raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info));
+    if (!leave_signal(info)) queue_for_leader(info);
   });
 }
 

@@ -26,6 +26,7 @@ void await_signals(void* set) noexcept;
 /// What comes to the calling thread, and what may be passed to it now: nothing, while it has one to take.
 struct Awaiting {
   std::uint64_t set = 0, now = 0;
+  unsigned taken = 0;  // signals_taken()
 };
 
 /// While a handler of the program runs: it may jump out of the wait that it has interrupted. The second: for `handled`.
