@@ -49,8 +49,8 @@ def value_name(option) -> str:
         return ""
     if option.metavar:
         return option.metavar
-    kind = getattr(getattr(getattr(option, "type_descriptor", None), "annotation", None), "__name__", "")
-    return {"Path": "FILE", "int": "N", "float": "X"}.get(kind, "TEXT")
+    kind = str(getattr(option.type, "name", "")).split()[0]  # a range of numbers is one too
+    return {"path": "FILE", "int": "N", "integer": "N", "float": "X"}.get(kind, "TEXT")
 
 
 def option_item(option) -> str:

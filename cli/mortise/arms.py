@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mortise import building, catalogue, conf, elf, peers
+from mortise import catalogue, conf, elf, peers
 from mortise.errors import CannotWork, WrongUse, unknown
 
 AS_SHIPPED = "as-shipped"
@@ -114,6 +114,8 @@ def _allocator(base: str, as_shipped: str) -> Arm:
         # Where the program brings another allocator, glibc serves only if it stands in front of that one.
         return Arm(base, "glibc", None if as_shipped == GLIBC else elf.loader_cache().get("libc.so.6"))
     if base.endswith(".toml"):
+        from mortise import building
+
         return Arm(base, "library", str(building.cached(Path(base))))
     if is_path(base):
         return Arm(base, "library", library(base))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mortise import building, formats, home, peers
+from mortise import formats, home, peers
 from mortise.errors import WrongUse, unknown
 
 
@@ -54,6 +54,8 @@ def allocator(name: str) -> Allocator:
 def found(name: str) -> Allocator:
     """An allocator that ships by its name, or one of the user's own by its library or composition."""
     if name.endswith(".toml"):
+        from mortise import building
+
         return own(building.cached(Path(name)))
     if "/" in name or ".so" in name:
         return own(Path(name))
@@ -61,6 +63,8 @@ def found(name: str) -> Allocator:
 
 
 def own(library: Path) -> Allocator:
+    from mortise import building
+
     description = building.description_in(library)
     if description is not None:
         return Allocator(str(description["name"]), description, library)

@@ -73,6 +73,11 @@ def gathered(names: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
+def needed(first: list[str]) -> Iterable[str]:
+    """The commands to import: the one that is named, any for a question that none has to answer, all where they are to be shown."""
+    return first if set(first) & set(COMMANDS) else ["path"] if first == ["--version"] else COMMANDS
+
+
 def start() -> None:
     """The entry point. A broken pipe ends quietly, an interruption as a shell expects it, a refusal with its own
     status, a full disk with a line.
@@ -82,8 +87,7 @@ def start() -> None:
         sys.stdout = buffered(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        first = sys.argv[1:2]
-        app = gathered(first if set(first) & set(COMMANDS) else COMMANDS)
+        app = gathered(needed(sys.argv[1:2]))
         status = app(standalone_mode=False, prog_name="mortise")
         sys.stdout.flush()
     except Refusal as refusal:
@@ -154,11 +158,29 @@ def complaint(error: Exception) -> str:
 
 
 def of_number(error: Exception) -> str | None:
-    """What is wrong with a number, in this project's words; None of all else. Newer versions of typer have pydantic check numbers, and
-    pass on what it says to programmers.
-    """
-    cause, param = error.__cause__, getattr(error, "param", None)
-    found = cause.errors()[0] if hasattr(cause, "errors") else {}
+    """What is wrong with a number, in this project's words; None of all else."""
+    param = getattr(error, "param", None)
+    value, expected = checked_by_pydantic(error) or checked_by_click(str(getattr(error, "message", ""))) or ("", "")
+    if not expected or param is None:
+        return None
+    name = param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
+    return f"{name} '{value[:40]}': expected {expected}"
+
+
+def checked_by_click(said: str) -> tuple[str, str] | None:
+    if none := re.fullmatch(r"(.*) is not a valid int(?:eger)?(?: range)?\.?", said, re.DOTALL):
+        value = none[1].strip("'")
+        return value, "a whole number of fewer digits" if value.isdecimal() else "a whole number"
+    if beyond := re.fullmatch(r"(-?\d+) is not in the range (?:(-?\d+)<=)?x(?:>=(-?\d+))?(?:<=(-?\d+))?\.?", said):
+        least, most = beyond[2] or beyond[3], beyond[4]
+        is_below = least is not None and int(beyond[1]) < int(least)
+        return beyond[1], f"a whole number not below {least}" if is_below else f"a whole number not above {most}"
+    return None
+
+
+def checked_by_pydantic(error: Exception) -> tuple[str, str] | None:
+    """Newer versions of typer have pydantic check numbers, and pass on what it says to programmers."""
+    found = error.__cause__.errors()[0] if hasattr(error.__cause__, "errors") else {}
     bounds = found.get("ctx", {})
     expected = {
         "int_parsing": "a whole number",
@@ -166,7 +188,4 @@ def of_number(error: Exception) -> str | None:
         "greater_than_equal": f"a whole number not below {bounds.get('ge')}",
         "less_than_equal": f"a whole number not above {bounds.get('le')}",
     }.get(found.get("type", ""))
-    if not expected or param is None:
-        return None
-    name = param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
-    return f"{name} '{str(found['input'])[:40]}': expected {expected}"
+    return (str(found["input"]), expected) if expected else None

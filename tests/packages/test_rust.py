@@ -19,7 +19,7 @@ def cargo(*words, cwd, **env) -> Ran:
     program = shutil.which("cargo")
     assert program, "cargo is not installed: run packaging/setup.sh packages"
     done = subprocess.run([program, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=WATCHDOG_S,
-                          env=os.environ | {"CARGO_TARGET_DIR": str(cwd / "target"), "CARGO_TERM_COLOR": "never", "CARGO_NET_OFFLINE": "true"} | env)
+                          env={k: v for k, v in os.environ.items() if k != "CARGO_TARGET_DIR"} | {"CARGO_TERM_COLOR": "never", "CARGO_NET_OFFLINE": "true"} | env)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
@@ -27,6 +27,8 @@ def cargo(*words, cwd, **env) -> Ran:
 def crate(tmp_path_factory):
     """Packed by cargo and unpacked elsewhere: what is missing in the package is missing here."""
     folder = tmp_path_factory.mktemp("crate")
+    (folder / ".cargo").mkdir()
+    (folder / ".cargo/config.toml").write_text('[build]\ntarget-dir = "target"\n')  # one for all programs: the allocator is compiled once
     cargo("package", "--manifest-path", ROOT / "Cargo.toml", "--allow-dirty", "--no-verify", cwd=folder).ok()
     packed = next((folder / "target/package").glob("mortise-*.crate"))
     shell("tar", "-xzf", packed, cwd=folder).ok()
@@ -67,7 +69,7 @@ def test_two_allocators_are_refused_in_one_line(stranger):
 
 def test_neither_cmake_nor_the_cxx_library_is_needed(stranger):
     cargo("build", "-q", cwd=stranger).ok()
-    needed = shell("readelf", "-d", stranger / "target/debug/stranger", cwd=stranger).ok().out
+    needed = shell("readelf", "-d", stranger.parent / "target/debug/stranger", cwd=stranger).ok().out
     assert "libstdc++" not in needed and "libmortise" not in needed
 
 
@@ -76,7 +78,7 @@ def test_a_plug_in_that_is_closed_leaves_its_host_alive(crate):
     plugin = crate / "plugin"
     cargo("build", "-q", cwd=plugin).ok()
     shell("cc", "-Wall", "-Wextra", "-Werror", "host.c", "-o", "host", cwd=plugin).ok()
-    ran = shell(plugin / "host", plugin / "target/debug/libplugin.so", cwd=plugin)
+    ran = shell(plugin / "host", crate / "target/debug/libplugin.so", cwd=plugin)
     assert (ran.status, ran.out) == (0, "alive\n"), ran
 
 

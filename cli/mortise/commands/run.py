@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from mortise import aftermath, arms, building, catalogue, conf, doctor, elf, peers, starting
+from mortise import aftermath, arms, catalogue, conf, doctor, elf, peers, starting
 from mortise.errors import CannotWork, WrongUse, unknown
 
 
@@ -56,6 +56,8 @@ def resolve(alloc: str) -> str | None:
     if alloc == arms.GLIBC:
         return None
     if alloc.endswith(".toml"):
+        from mortise import building  # here: to compile takes as many modules as all else
+
         return str(building.cached(Path(alloc)))
     if arms.is_path(alloc):
         return arms.library(alloc)
