@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ucontext.h>
 
+#include "cancel.hpp"
 #include "end.hpp"
 #include "fault.hpp"
 #include "lock.hpp"
@@ -78,8 +79,7 @@ std::uint64_t let_in_after(const ucontext_t& interrupted) noexcept {
   return ~mask;
 }
 
-void deliver(int signal, siginfo_t* info, void* context) {
-  auto& interrupted = *static_cast<ucontext_t*>(context);
+void run_handler(int signal, siginfo_t* info, ucontext_t& interrupted) {
   if (put_off(signal, *info, interrupted)) return;
   if (restarts_for_group(signal) && is_sent_to_group(*info)) return restart_system_call(interrupted);
   const KernelAction action = take_action(signal);
@@ -90,10 +90,16 @@ void deliver(int signal, siginfo_t* info, void* context) {
   if (!(action.flags & SA_RESTART)) ++ended;
   if (restarts_for_group(signal) && !(action.flags & SA_RESTART)) end_system_call(interrupted);
   const Awaiting awaited = stop_awaiting();
-  reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, context);
-  await_again(awaited, signal);
+  reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(signal, info, &interrupted);
+  await_again(awaited);
   if (is_leader()) have_each_back(let_in_after(interrupted));
   else handler_ends(signal);
+}
+
+void deliver(int signal, siginfo_t* info, void* context) {
+  auto& interrupted = *static_cast<ucontext_t*>(context);
+  run_handler(signal, info, interrupted);
+  end_cancelled_wait(interrupted);
 }
 
 struct Delivery {

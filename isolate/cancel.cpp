@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <ucontext.h>
 
+#include "end.hpp"
 #include "glibc.hpp"
 #include "raw.hpp"
 #include "signals.hpp"
@@ -74,14 +75,21 @@ bool act_at_once(int bits) noexcept {
   return (bits & (kDisabled | kAtOnce | kCancelled | kExiting)) == (kAtOnce | kCancelled);
 }
 
+bool is_in_wait(const ucontext_t& interrupted) noexcept {
+  const auto at = reinterpret_cast<const char*>(interrupted.uc_mcontext.gregs[REG_RIP]);
+  return at >= mortise_isolate_cancel_from && at < mortise_isolate_cancel_to;
+}
+
+void send_past_wait(ucontext_t& interrupted, int bits) noexcept {
+  if ((bits & (kDisabled | kCancelled | kExiting)) == kCancelled && is_in_wait(interrupted))
+    interrupted.uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(mortise_isolate_cancelled);
+}
+
 void on_signal(int, siginfo_t*, void* context) {
   if (!self) return;
   const int bits = cancel_field(self->tcb).load();
   if (act_at_once(bits)) original_exit(PTHREAD_CANCELED);  // unwinds through this frame, as glibc's own handler does
-  auto& rip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-  const auto at = reinterpret_cast<const char*>(rip);
-  if (!(bits & (kDisabled | kExiting)) && at >= mortise_isolate_cancel_from && at < mortise_isolate_cancel_to)
-    rip = reinterpret_cast<greg_t>(mortise_isolate_cancelled);
+  send_past_wait(*static_cast<ucontext_t*>(context), bits);
 }
 
 }  // namespace
@@ -91,6 +99,7 @@ int cancel_thread(pthread_t handle) noexcept {
   if (!t) return ESRCH;
   const int before = cancel_field(t->tcb).fetch_or(kCancelling | kCancelled);
   if (before & (kCancelled | kExiting)) return 0;
+  if (t == leader) see_to_cancelled_main();
   if (t == self) {
     if (act_at_once(before | kCancelled)) original_exit(PTHREAD_CANCELED);
     return 0;
@@ -99,6 +108,15 @@ int cancel_thread(pthread_t handle) noexcept {
   if (pid > 0) send_own_signal(pid, kSignal);
   return 0;
 }
+
+void end_cancelled_wait(ucontext_t& interrupted) noexcept {
+  if (!self || !is_in_wait(interrupted)) return;
+  const std::uint64_t own = 1ull << (kSignal - 1);  // blocked until the handler has returned: the signal finds the thread in its wait then
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&own), 0, sizeof own);
+  send_past_wait(interrupted, cancel_field(self->tcb).load());
+}
+
+bool is_exiting(const Thread& t) noexcept { return cancel_field(t.tcb).load() & kExiting; }
 
 void end_cancellation(Thread& t) noexcept { cancel_field(t.tcb).fetch_or(kExiting); }
 

@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <pthread.h>
+#include <ucontext.h>
 
 namespace mortise::isolate {
 
@@ -10,6 +11,13 @@ struct Thread;
 
 /// Replacement of pthread_cancel.
 int cancel_thread(pthread_t handle) noexcept;
+
+/// In the handler of another signal, before it returns: the wait that it interrupted is over where a cancellation came meanwhile, whose own
+/// signal found the thread in the handler.
+void end_cancelled_wait(ucontext_t& interrupted) noexcept;
+
+/// Whether it unwinds: by pthread_exit, or since it was cancelled.
+bool is_exiting(const Thread& t) noexcept;
 
 /// In a thread that is through: nothing cancels it any more.
 void end_cancellation(Thread& t) noexcept;

@@ -146,6 +146,7 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.exits_early = t.has_heirs = false;
   t.pid.store(0);
   t.ended.store(0);
+  t.finished.store(0);
   t.announced.store(0);
   t.awaits.store(0);
   t.is_served.store(false);

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "actions.hpp"
+#include "cancel.hpp"
 #include "helper.hpp"
 #include "orphans.hpp"
 #include "raw.hpp"
@@ -23,12 +24,25 @@ namespace {
 constinit std::atomic<bool> is_ending{false};
 constinit std::atomic<int> last_status{0};  // of the thread that ended last
 
+void finish(Thread& t) noexcept {
+  t.finished.store(1, std::memory_order_release);
+  futex_wake(&t.finished, kEveryone);
+}
+
 /// After pthread_exit in main: the process stays until the last thread has ended.
 void wait_for_other_threads() {
   const std::uint64_t mask = block_program_signals();  // what comes is for others
+  finish(*leader);
   live_threads.fetch_sub(1);
   for (std::uint32_t left; (left = live_threads.load()) != 0;) futex_wait(&live_threads, left);
   restore_signals(mask);
+}
+
+/// glibc, which knows of no other thread, would end the program.
+void wait_where_main_was_cancelled() {
+  if (!is_thread() || !is_leader() || self->exits_early || !is_exiting(*self)) return;
+  self->result = PTHREAD_CANCELED;
+  wait_for_other_threads();
 }
 
 [[noreturn]] void leave(Thread& t, int status) noexcept {
@@ -45,7 +59,7 @@ void wait_for_other_threads() {
   live_threads.fetch_sub(1);
   futex_wake(&live_threads, kEveryone);
   t.ended.store(1, std::memory_order_release);
-  futex_wake(&t.ended, kEveryone);
+  finish(t);
   for (;;) raw_syscall(SYS_exit_group, 0);
 }
 
@@ -137,6 +151,10 @@ void exit_kernel_thread(int status) noexcept {
     status = last_status.load();
   }
   for (;;) raw_syscall(SYS_exit_group, status);
+}
+
+void see_to_cancelled_main() noexcept {
+  if (!leader->start) std::atexit(&wait_where_main_was_cancelled);
 }
 
 void exit_thread(void* result) {

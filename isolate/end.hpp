@@ -15,6 +15,9 @@ struct Thread;
 /// Replacement of pthread_exit; glibc's original unwinds and runs clean-up handlers and destructors.
 [[noreturn]] void exit_thread(void* result);
 
+/// Before main is cancelled: the program goes on without it, as after pthread_exit.
+void see_to_cancelled_main() noexcept;
+
 /// The last thing a thread does: its end is made known.
 [[noreturn]] void finish_thread(Thread& t) noexcept;
 

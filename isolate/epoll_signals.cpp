@@ -124,7 +124,7 @@ bool wait_with_signals(int epoll, epoll_event* events, int most, int millisecond
   if (looked.count == 1) return false;
   const std::int64_t end = milliseconds > 0 ? now_ns() + milliseconds * std::int64_t{1'000'000} : milliseconds;
   const auto wait = [&] { return until_interrupted([&] { return look(looked, events, most, end, mask); }); };
-  const long result = while_they_come(looked.signals, 1, wait);
+  const long result = while_they_come(looked.signals, 1, wait, false);
   got = failed(result) ? (errno = static_cast<int>(-result), -1) : static_cast<int>(result);
   return true;
 }

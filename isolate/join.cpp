@@ -30,13 +30,13 @@ int join(pthread_t handle, void** result, clockid_t clock, const timespec* deadl
   if (t == self) return EDEADLK;
   if (t->gone.load() & kReleased) return EINVAL;
   pthread_testcancel();
-  while (t->ended.load(std::memory_order_acquire) == 0) {
-    if (cancellable_wait(&t->ended, 0, deadline, clock) == -ETIMEDOUT) return ETIMEDOUT;
+  while (t->finished.load(std::memory_order_acquire) == 0) {
+    if (cancellable_wait(&t->finished, 0, deadline, clock) == -ETIMEDOUT) return ETIMEDOUT;
     pthread_testcancel();
   }
   // The program may reuse its own stack memory at once: then nobody may be running on it any more.
   // And robust mutexes that it held must have been handed on.
-  if (t->stack.from_program || t->held_robust)
+  if (t != leader && (t->stack.from_program || t->held_robust))
     for (std::uint32_t gone; !((gone = t->gone.load()) & kReaped);) futex_wait(&t->gone, gone);
   if (result) *result = t->result;
   let_go(*t, kReleased);
@@ -58,7 +58,7 @@ int join_thread(pthread_t handle, void** result) { return join(handle, result, C
 
 int try_join_thread(pthread_t handle, void** result) {
   Thread* t = find_thread(handle);
-  if (t && t->ended.load(std::memory_order_acquire) == 0) return EBUSY;
+  if (t && t->finished.load(std::memory_order_acquire) == 0) return EBUSY;
   return join_thread(handle, result);
 }
 

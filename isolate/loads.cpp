@@ -9,7 +9,6 @@
 #include "loads.hpp"
 
 #include <cstring>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -55,7 +54,7 @@ struct Loading {
   Thread* loader;
 };
 
-// The loader holds its own lock whenever it calls.
+// The loader holds its own lock whenever it calls, and that of its list whenever it goes through that: who has only the latter may look, too.
 constinit Object objects[kObjectsMax]{};
 constinit int object_count = 0;
 constinit Loading loading{};
@@ -137,8 +136,13 @@ int look_at_object(dl_phdr_info* info, std::size_t, void* is_first_look) {
   return 0;
 }
 
+int doubt_all(dl_phdr_info*, std::size_t, void*) {
+  for (int i = 0; i < object_count; ++i) objects[i].is_there = false;
+  return 1;  // once is enough
+}
+
 /// Takes those that the loader has unmapped out of the table.
-void note_gone() noexcept {
+int note_gone(dl_phdr_info*, std::size_t, void*) {
   for (int i = 0; i < object_count;) {
     if (objects[i].is_there) {
       ++i;
@@ -147,6 +151,7 @@ void note_gone() noexcept {
     loading.gone[loading.gone_count++] = objects[i];
     objects[i] = objects[--object_count];
   }
+  return 1;  // once is enough
 }
 
 /// In the loader's address space, the last.
@@ -184,9 +189,8 @@ void follow(void*) {
 
 /// Where a library's thread-local storage lies below each thread's descriptor; 0 where it is allocated by whoever needs it.
 std::size_t static_tls_of(std::uintptr_t base) noexcept {
-  const auto* r = static_cast<const r_debug*>(dlsym(RTLD_DEFAULT, "_r_debug"));
   constexpr std::size_t kForcedDynamic = ~0ul;
-  for (const link_map* m = r && glibc.tls_offset ? r->r_map : nullptr; m; m = m->l_next) {
+  for (const link_map* m = glibc.tls_offset ? _r_debug.r_map : nullptr; m; m = m->l_next) {  // no dlsym, which waits for whoever loads
     if (m->l_addr != base) continue;
     std::size_t offset;
     std::memcpy(&offset, reinterpret_cast<const std::byte*>(m) + glibc.tls_offset, sizeof offset);
@@ -236,9 +240,9 @@ void follow_loader() noexcept {
   loading.data = -1;
   loading.data_end = 0;
   loading.loader = self;
-  for (int i = 0; i < object_count; ++i) objects[i].is_there = false;
+  dl_iterate_phdr(&doubt_all, nullptr);
   dl_iterate_phdr(&look_at_object, nullptr);
-  note_gone();
+  dl_iterate_phdr(&note_gone, nullptr);
   if (loading.piece_count == 0 && loading.gone_count == 0) return;
   everywhere(&follow, nullptr);
   close_libraries();

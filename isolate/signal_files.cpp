@@ -108,6 +108,7 @@ bool read_signals(int fd, void* to, std::size_t bytes, ssize_t& got) {
       if (failed(read)) return read;
       const std::size_t left = as_sent(static_cast<signalfd_siginfo*>(to), static_cast<std::size_t>(read) / kOne);
       if (left > 0) return static_cast<long>(left * kOne);
+      if (std::uint64_t announced = self->announced.load(); !is_leader()) await_signals(&announced);  // no other was to come before it
     }
   });
   got = failed(result) ? (errno = static_cast<int>(-result), -1) : result;

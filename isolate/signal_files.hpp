@@ -30,12 +30,13 @@ std::uint64_t told_by(int fd) noexcept;
 std::uint64_t told_by(const pollfd* descriptors, nfds_t count) noexcept;
 std::uint64_t told_by(const fd_set* descriptors, int count) noexcept;
 
-/// Makes a call while signals of `set` come to the calling thread; to the leader all do.
+/// Makes a call while signals of `set` come to the calling thread; to the leader all do. `tells_again`: it ends where one is there, also
+/// where that was told before.
 template <class Call>
-long while_they_come(std::uint64_t set, std::size_t most, Call call) {
+long while_they_come(std::uint64_t set, std::size_t most, Call call, bool tells_again = true) {
   if (set == 0 || is_leader()) return call();
   have_pending(set, most);  // first: they come in their order
-  return while_awaiting(set, call);
+  return while_awaiting(set, tells_again && (pending_here() & set), call);
 }
 
 }  // namespace mortise::isolate

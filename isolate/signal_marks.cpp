@@ -9,8 +9,6 @@
 namespace mortise::isolate {
 namespace {
 
-__thread unsigned taken = 0;
-
 constexpr unsigned kPassedOn = 0x6d6f;  // the upper half of si_errno; the code is the lower
 
 bool is_marked(const siginfo_t& info) noexcept { return info.si_code < 0 && static_cast<unsigned>(info.si_errno) >> 16 == kPassedOn; }
@@ -35,14 +33,11 @@ bool is_passed_on(const siginfo_t& info) noexcept {
 
 void unmark_passed_on(siginfo_t& info) noexcept {
   if (!is_passed_on(info)) return;
-  ++taken;
   if (self) self->passed.fetch_and(~bit_of(info.si_signo));
   if (!is_marked(info)) return;
   info.si_code = code_of(info);
   info.si_errno = 0;
 }
-
-unsigned signals_taken() noexcept { return taken; }
 
 void unmark_for_leader(siginfo_t& info) noexcept {
   if (is_marked(info) && may_be_imitated(code_of(info))) info.si_errno = 0;

@@ -16,9 +16,6 @@ void mark_as_passed_on(siginfo_t& info) noexcept;
 void unmark_passed_on(siginfo_t& info) noexcept;
 bool is_passed_on(const siginfo_t& info) noexcept;
 
-/// How many that were passed on the calling thread has taken.
-unsigned signals_taken() noexcept;
-
 /// As it was sent, as far as somebody else may send it to main.
 void unmark_for_leader(siginfo_t& info) noexcept;
 

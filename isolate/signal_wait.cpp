@@ -44,8 +44,7 @@ void await(std::uint64_t set, std::uint64_t now) noexcept {
 template <class Each>
 void take_what_was_passed(Each each) noexcept {
   await(0, 0);
-  std::uint64_t pending = 0;
-  raw_syscall(SYS_rt_sigpending, as_long(&pending), kMaskBytes);
+  const std::uint64_t pending = pending_here();
   for (siginfo_t info{}; pending && !failed(take_pending(pending, &info));)
     if (is_passed_on(info)) {
       mark_as_passed_on(info);
@@ -55,7 +54,29 @@ void take_what_was_passed(Each each) noexcept {
 
 void queue_for_leader(siginfo_t& info) noexcept { raw_syscall(SYS_rt_sigqueueinfo, leader->pid.load(), info.si_signo, as_long(&info)); }
 
+/// What it was passed while it took one that was sent to itself: another thread may be free for that. Which of those that queue was passed,
+/// nobody can tell without taking all.
+void give_back_the_other(std::uint64_t wanted) noexcept {
+  const std::uint64_t mask = block_program_signals();
+  const int pid = self->pid.load();
+  if (siginfo_t info{}; const std::uint64_t other = self->passed.load() & pending_here() & wanted)
+    if (!failed(take_pending(other, &info))) {
+      if (!is_passed_on(info)) raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, info.si_signo, as_long(&info));
+      else if (mark_as_passed_on(info); !return_signal(info)) queue_for_leader(info);
+      self->passed.fetch_and(~bit_of(info.si_signo));
+    }
+  restore_signals(mask);
+}
+
 }  // namespace
+
+std::uint64_t pending_here() noexcept {
+  std::uint64_t pending = 0;
+  raw_syscall(SYS_rt_sigpending, as_long(&pending), kMaskBytes);
+  return pending;
+}
+
+void await_further_signals(std::uint64_t set) noexcept { await(set, 0); }
 
 void await_signals(void* set) noexcept {
   const std::uint64_t wanted = *static_cast<const std::uint64_t*>(set);
@@ -69,27 +90,28 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
   if (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= kSecond)) return errno = EINVAL, -1;
   const bool ends = timeout && timeout->tv_sec < kForEver;
   const std::int64_t deadline = ends ? now_ns() + timeout->tv_sec * kSecond + timeout->tv_nsec : -1;
-  const bool by_way_of_main = self && !is_leader() && raw_getpid() == self->pid.load();
+  const auto by_way_of_main = [] { return is_thread() && !is_leader(); };  // asked again: a handler may fork
   siginfo_t info{};
-  if (!by_way_of_main) have_one_back(wanted);
+  if (!by_way_of_main()) have_one_back(wanted);
   const auto take = [&] {
     long taken;
     do taken = until_interrupted([&] { return take_signal_by(&cancellable_call, wanted, &info, deadline); });
-    while (by_way_of_main && !failed(taken) && is_sent_to_group(info));
+    while (by_way_of_main() && !failed(taken) && is_sent_to_group(info));
     return taken;
   };
-  long taken = by_way_of_main ? while_awaiting(wanted, take) : take();
-  while (by_way_of_main && (taken == -EAGAIN || taken == -EINTR)) {
+  long taken = by_way_of_main() ? while_awaiting(wanted, false, take) : take();
+  while (by_way_of_main() && (taken == -EAGAIN || taken == -EINTR)) {
     have_pending(wanted, 1);  // in main's process, where a thread that would not wait has let nobody look
     const long late = take_pending(wanted, &info);
     if (failed(late)) break;
     if (!is_sent_to_group(info)) taken = late;
   }
-  if (taken == -EAGAIN && !by_way_of_main) {
+  if (taken == -EAGAIN && !by_way_of_main()) {
     have_one_back(wanted);
     taken = take_pending(wanted, &info);
   }
   if (failed(taken)) return errno = static_cast<int>(-taken), -1;
+  if (by_way_of_main() && !is_passed_on(info)) give_back_the_other(wanted);
   unmark_passed_on(info);
   if (out) *out = info;
   return static_cast<int>(taken);
@@ -100,17 +122,18 @@ Awaiting stop_awaiting() noexcept {
   const std::uint64_t mask = block_program_signals();  // another handler would find half of it
   const std::uint64_t now = self->awaits.exchange(0);
   wait_for_passing();
-  const Awaiting before{self->announced.exchange(0), self->is_served.exchange(false) ? 0 : now, signals_taken()};
+  const Awaiting before{self->announced.exchange(0), self->is_served.exchange(false) ? 0 : now};
   restore_signals(mask);
   return before;
 }
 
-void await_again(Awaiting before, int handled) noexcept {
+void await_again(Awaiting before) noexcept {
   if (before.set == 0) return;
-  // To take yet, if it was not the one that has been handled, and the handler took none.
-  const bool has_one = before.now == 0 && !(before.set & bit_of(handled)) && before.taken == signals_taken();
-  if (has_one) await(before.set, 0);
+  const std::uint64_t mask = block_program_signals();  // another handler might take what is found here
+  const bool has_one = before.now == 0 && (pending_here() & before.set);
+  if (has_one) await_further_signals(before.set);
   else await_signals(&before.set);
+  restore_signals(mask);
 }
 
 void give_signals_back() noexcept {
@@ -127,8 +150,7 @@ void leave_signals(void*) {
 }
 
 void have_pending(std::uint64_t set, std::size_t most) noexcept {
-  std::uint64_t here = 0;
-  raw_syscall(SYS_rt_sigpending, as_long(&here), kMaskBytes);
+  const std::uint64_t here = pending_here();
   for (; most > 0 && !(here & set); --most)
     if (!have_one_pending(set)) return;
 }

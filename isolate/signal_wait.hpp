@@ -26,24 +26,29 @@ void await_signals(void* set) noexcept;
 /// What comes to the calling thread, and what may be passed to it now: nothing, while it has one to take.
 struct Awaiting {
   std::uint64_t set = 0, now = 0;
-  unsigned taken = 0;  // signals_taken()
 };
 
-/// While a handler of the program runs: it may jump out of the wait that it has interrupted. The second: for `handled`.
+/// While a handler of the program runs: it may jump out of the wait that it has interrupted.
 Awaiting stop_awaiting() noexcept;
-void await_again(Awaiting before, int handled) noexcept;
+void await_again(Awaiting before) noexcept;
+
+/// The same where one of these is there already: no other comes before that has been taken, for another thread may be free.
+void await_further_signals(std::uint64_t set) noexcept;
 
 /// Makes a call while those of `set` come here. They no longer do where it is cancelled: what runs then waits for none.
 template <class Call>
-long while_awaiting(std::uint64_t set, Call call) {
+long while_awaiting(std::uint64_t set, bool is_one_there, Call call) {
   std::uint64_t before = self->announced.load(), meanwhile = before | set;
   long result;
   pthread_cleanup_push(&await_signals, &before);
-  await_signals(&meanwhile);
+  is_one_there ? await_further_signals(meanwhile) : await_signals(&meanwhile);
   result = call();
   pthread_cleanup_pop(1);
   return result;
 }
+
+/// For the calling thread's process.
+std::uint64_t pending_here() noexcept;
 
 /// Has those that the program was sent before come to the calling thread, as many as it can take now.
 void have_pending(std::uint64_t set, std::size_t most) noexcept;

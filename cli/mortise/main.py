@@ -159,33 +159,16 @@ def complaint(error: Exception) -> str:
 
 def of_number(error: Exception) -> str | None:
     """What is wrong with a number, in this project's words; None of all else."""
-    param = getattr(error, "param", None)
-    value, expected = checked_by_pydantic(error) or checked_by_click(str(getattr(error, "message", ""))) or ("", "")
+    param, said = getattr(error, "param", None), str(getattr(error, "message", ""))
+    value, expected = "", ""
+    if none := re.fullmatch(r"(.*) is not a valid int(?:eger)?(?: range)?\.?", said, re.DOTALL):
+        value = none[1].strip("'")
+        expected = "a whole number of fewer digits" if value.isdecimal() else "a whole number"
+    if beyond := re.fullmatch(r"(-?\d+) is not in the range (?:(-?\d+)<=)?x(?:>=(-?\d+))?(?:<=(-?\d+))?\.?", said):
+        value, least, most = beyond[1], beyond[2] or beyond[3], beyond[4]
+        is_below = least is not None and int(value) < int(least)
+        expected = f"a whole number not below {least}" if is_below else f"a whole number not above {most}"
     if not expected or param is None:
         return None
     name = param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
     return f"{name} '{value[:40]}': expected {expected}"
-
-
-def checked_by_click(said: str) -> tuple[str, str] | None:
-    if none := re.fullmatch(r"(.*) is not a valid int(?:eger)?(?: range)?\.?", said, re.DOTALL):
-        value = none[1].strip("'")
-        return value, "a whole number of fewer digits" if value.isdecimal() else "a whole number"
-    if beyond := re.fullmatch(r"(-?\d+) is not in the range (?:(-?\d+)<=)?x(?:>=(-?\d+))?(?:<=(-?\d+))?\.?", said):
-        least, most = beyond[2] or beyond[3], beyond[4]
-        is_below = least is not None and int(beyond[1]) < int(least)
-        return beyond[1], f"a whole number not below {least}" if is_below else f"a whole number not above {most}"
-    return None
-
-
-def checked_by_pydantic(error: Exception) -> tuple[str, str] | None:
-    """Newer versions of typer have pydantic check numbers, and pass on what it says to programmers."""
-    found = error.__cause__.errors()[0] if hasattr(error.__cause__, "errors") else {}
-    bounds = found.get("ctx", {})
-    expected = {
-        "int_parsing": "a whole number",
-        "int_parsing_size": "a whole number of fewer digits",
-        "greater_than_equal": f"a whole number not below {bounds.get('ge')}",
-        "less_than_equal": f"a whole number not above {bounds.get('le')}",
-    }.get(found.get("type", ""))
-    return (str(found["input"]), expected) if expected else None

@@ -125,6 +125,16 @@ def test_a_signal_that_comes_when_the_time_is_over(program, same_both_ways):
     assert same_both_ways([program("late_signals")]).out == "lost: 0\n"
 
 
+@pytest.mark.parametrize("how", ["read", "poll", "select"])
+def test_a_thread_that_reads_a_signal_has_no_other_come(program, same_both_ways, how):
+    """It would lie there until the thread reads again."""
+    assert same_both_ways([program("read_in_turn"), how]).out == "late: 0\n"
+
+
+def test_what_comes_beside_a_signal_to_the_thread_itself_is_others(program, same_both_ways):
+    assert same_both_ways([program("taken_beside")], times=5).out == "lost: 0\n"
+
+
 @pytest.mark.parametrize("how", ["sigwait", "read", "poll", "epoll"])
 def test_a_cancelled_thread_takes_no_signals(program, same_both_ways, how):
     """They would be lost while it cleans up."""

@@ -106,6 +106,17 @@ def test_cancellation_of_a_thread_that_ends(program, same_both_ways):
     same_both_ways([program("cancelled_ends")], times=5)
 
 
+@pytest.mark.parametrize("wait", ["cond", "semaphore", "join"])
+def test_a_cancellation_that_comes_while_a_handler_runs_over_the_wait(program, same_both_ways, wait):
+    """Its signal finds the thread in the handler, behind which the wait would go on for ever."""
+    assert same_both_ways([program("cancelled_amid_handlers"), wait]).out == "left waiting: 0\n"
+
+
+@pytest.mark.parametrize("how", ["joined", "cancelled", "returns"])
+def test_a_program_that_goes_on_without_main(program, same_both_ways, how):
+    same_both_ways([program("main_goes"), how], times=5)
+
+
 def test_fork_popen_system(program, same_both_ways):
     same_both_ways([program("family")], times=5)
 
@@ -376,6 +387,11 @@ def test_a_thread_asks_for_the_death_of_the_parent(program, same_both_ways):
 def test_libraries_loaded_late(program, same_both_ways, who, model):
     library = program("counting", "-shared", "-fPIC", f"-ftls-model={model}")
     assert same_both_ways([program("late_library"), library, who]).status == 0
+
+
+def test_libraries_with_storage_for_each_thread_that_several_load_at_once(program, same_both_ways):
+    """The loader's two locks would be taken in either order."""
+    assert same_both_ways([program("loads_at_once"), program("counting", "-shared", "-fPIC")], times=5).out == "wrong: 0\n"
 
 
 def test_libraries_that_the_program_says_the_folder_of(program, same_both_ways):
