@@ -5,7 +5,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 JOBS ?= $(shell nproc)
 SETUP := packaging/setup.sh
-PYTEST := build/venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Of tests: many wait for a third of their time, for memory to go back or a server to come.
+WORKERS ?= $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
+PYTEST := build/venv/bin/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 MORTISE := build/bin/mortise
 
 TESTS ?=

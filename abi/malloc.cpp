@@ -11,7 +11,9 @@
 #include <new>
 
 #include "abi/affinity.hpp"
+#include "abi/called.hpp"
 #include "abi/foreign.hpp"
+#include "abi/front.hpp"
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
@@ -99,46 +101,6 @@ template <bool kMayThrow> struct New {
   static constexpr auto kInside = new_slow<kMayThrow>;
   static constexpr auto kAtCall = new_slow_at<kMayThrow>;
 };
-
-/// Jumped to where a wrapper calls, for heaps that look at the caller: the stack is still as the entry point found it.
-template <class Miss, class H, bool kZeroed> [[gnu::noinline]] void* allocate_through(std::size_t size, std::size_t align,
-                                                                                      typename H::Thread* t, std::uintptr_t goal) {
-  const Request r{.size = size, .align = align, .site = call_site()};
-  if (const Block b = static_cast<H&>(heap).allocate_through(*t, r, goal)) [[likely]] return kZeroed ? memset(b.ptr, 0, size) : b.ptr;
-  return with_registers<Miss::kAtCall>(size, align, kZeroed);
-}
-
-/// At the program's call, for heaps that look at the caller.
-template <class Miss, class H> MORTISE_HOT void* allocate_called(H& h, Request r) {
-  if constexpr (H::kPassesAlone)
-    if (h.passes(r)) {
-      if (const Block b = h.pass(r)) [[likely]] return b.ptr;
-      return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
-    }
-  if (typename H::Thread* const t = thread_if_ready(); t && !h.passes(r)) [[likely]] {
-    if (const std::uintptr_t goal = h.goal_of(*t, r)) [[likely]] {
-      if (H::leads_to_objects(goal)) [[likely]] {
-        if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
-      } else if (H::leads_on(goal)) {
-        return (r.zeroed ? allocate_through<Miss, H, true> : allocate_through<Miss, H, false>)(r.size, r.align, t, goal);
-      } else if (const Block b = h.forward(*t, goal, r)) {
-        return b.ptr;
-      }
-    }
-  }
-  return with_registers<Miss::kAtCall>(r.size, r.align, r.zeroed);
-}
-
-/// At a call that carries its pool; otherwise as if it did not, with the stack as the call left it.
-template <class H> MORTISE_HOT void* allocate_in_pool(H& h, Request r, std::uint32_t pool) noexcept {
-  if constexpr (kReadsCalls<H>) {
-    if (typename H::Thread* const t = thread_if_ready()) [[likely]] {
-      if (const std::uintptr_t goal = h.goal_in(*t, pool, r.size)) [[likely]]
-        if (const Block b = h.take_from(*t, goal, r)) [[likely]] return b.ptr;
-    }
-  }
-  return malloc(r.size);
-}
 
 template <bool kAmongOthers = false, class H> MORTISE_HOT bool hit(H& h, std::byte* p) noexcept {
   if constexpr (kPassesAlone<H>) return h.is_passed(p) ? h.pass(p) : h.release_pooled(thread_if_ready(), p);
@@ -306,6 +268,7 @@ MORTISE_EXPORT void* realloc(void* p, std::size_t size) noexcept { return resize
 MORTISE_EXPORT void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) [[unlikely]] return fail(ENOMEM);
+  if (front.reallocates) [[unlikely]] return front.reallocates(p, bytes);
   return resize(p, bytes);
 }
 
@@ -352,42 +315,67 @@ MORTISE_EXPORT int __posix_memalign(void** out, std::size_t align, std::size_t s
 
 // C++'s replaceable allocation functions.
 using std::align_val_t, std::nothrow_t;
+using enum Derived;
 namespace {
 constexpr Request aligned(std::size_t n, align_val_t a) {
   return {.size = n, .align = static_cast<std::size_t>(a) < kMinAlign ? kMinAlign : static_cast<std::size_t>(a)};
 }
+constexpr std::size_t word(align_val_t a) { return static_cast<std::size_t>(a); }
+std::uintptr_t word(const nothrow_t& t) { return reinterpret_cast<std::uintptr_t>(&t); }
+MORTISE_HOT bool is_ours() { return __builtin_expect(!front.has_operators, true); }
 }  // namespace
 
 MORTISE_EXPORT void* operator new(std::size_t n) { return allocate_here<New<true>>({.size = n}); }
-MORTISE_EXPORT void* operator new[](std::size_t n) { return allocate_here<New<true>>({.size = n}); }
-MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t&) noexcept {
-  return allocate_here<New<false>>({.size = n});
+// Those that the C++ library makes of others do as it does where the program has others of its own.
+MORTISE_EXPORT void* operator new[](std::size_t n) {
+  return is_ours() ? allocate_here<New<true>>({.size = n}) : new_by_program(new_array, n);
 }
-MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t&) noexcept {
-  return allocate_here<New<false>>({.size = n});
+MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t& t) noexcept {
+  return is_ours() ? allocate_here<New<false>>({.size = n}) : new_by_program(new_nothrow, n, word(t));
+}
+MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t& t) noexcept {
+  return is_ours() ? allocate_here<New<false>>({.size = n}) : new_by_program(new_array_nothrow, n, word(t));
 }
 MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a) { return allocate_here<New<true>>(aligned(n, a)); }
-MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) { return allocate_here<New<true>>(aligned(n, a)); }
-MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t&) noexcept {
-  return allocate_here<New<false>>(aligned(n, a));
+MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) {
+  return is_ours() ? allocate_here<New<true>>(aligned(n, a)) : new_by_program(new_array_aligned, n, word(a));
 }
-MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a, const nothrow_t&) noexcept {
-  return allocate_here<New<false>>(aligned(n, a));
+MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t& t) noexcept {
+  return is_ours() ? allocate_here<New<false>>(aligned(n, a)) : new_by_program(new_aligned_nothrow, n, word(a), word(t));
+}
+MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a, const nothrow_t& t) noexcept {
+  return is_ours() ? allocate_here<New<false>>(aligned(n, a)) : new_by_program(new_array_aligned_nothrow, n, word(a), word(t));
 }
 
 MORTISE_EXPORT void operator delete(void* p) noexcept { release(p); }
-MORTISE_EXPORT void operator delete[](void* p) noexcept { release(p); }
-MORTISE_EXPORT void operator delete(void* p, const nothrow_t&) noexcept { release(p); }
-MORTISE_EXPORT void operator delete[](void* p, const nothrow_t&) noexcept { release(p); }
-MORTISE_EXPORT void operator delete(void* p, std::size_t n) noexcept { release_as(p, n, 1); }
-MORTISE_EXPORT void operator delete[](void* p, std::size_t n) noexcept { release_as(p, n, 1); }
-MORTISE_EXPORT void operator delete(void* p, align_val_t a) noexcept { release_as(p, 0, std::size_t(a)); }
-MORTISE_EXPORT void operator delete[](void* p, align_val_t a) noexcept { release_as(p, 0, std::size_t(a)); }
-MORTISE_EXPORT void operator delete(void* p, align_val_t a, const nothrow_t&) noexcept {
-  release_as(p, 0, std::size_t(a));
+MORTISE_EXPORT void operator delete[](void* p) noexcept {
+  is_ours() ? release(p) : delete_by_program(delete_array, p);
 }
-MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t&) noexcept {
-  release_as(p, 0, std::size_t(a));
+MORTISE_EXPORT void operator delete(void* p, const nothrow_t& t) noexcept {
+  is_ours() ? release(p) : delete_by_program(delete_nothrow, p, word(t));
 }
-MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept { release_as(p, n, std::size_t(a)); }
-MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept { release_as(p, n, std::size_t(a)); }
+MORTISE_EXPORT void operator delete[](void* p, const nothrow_t& t) noexcept {
+  is_ours() ? release(p) : delete_by_program(delete_array_nothrow, p, word(t));
+}
+MORTISE_EXPORT void operator delete(void* p, std::size_t n) noexcept {
+  is_ours() ? release_as(p, n, 1) : delete_by_program(delete_sized, p, n);
+}
+MORTISE_EXPORT void operator delete[](void* p, std::size_t n) noexcept {
+  is_ours() ? release_as(p, n, 1) : delete_by_program(delete_array_sized, p, n);
+}
+MORTISE_EXPORT void operator delete(void* p, align_val_t a) noexcept { release_as(p, 0, word(a)); }
+MORTISE_EXPORT void operator delete[](void* p, align_val_t a) noexcept {
+  is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned, p, word(a));
+}
+MORTISE_EXPORT void operator delete(void* p, align_val_t a, const nothrow_t& t) noexcept {
+  is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_aligned_nothrow, p, word(a), word(t));
+}
+MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t& t) noexcept {
+  is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned_nothrow, p, word(a), word(t));
+}
+MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept {
+  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_sized_aligned, p, n, word(a));
+}
+MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept {
+  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_array_sized_aligned, p, n, word(a));
+}

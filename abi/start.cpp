@@ -14,6 +14,7 @@
 #include <new>
 
 #include "abi/affinity.hpp"
+#include "abi/front.hpp"
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
@@ -323,11 +324,14 @@ void warn_of_address_sanitizer() noexcept {
                                     char** environment) noexcept {
 #if !defined(__GLIBC__)
   environment = ::environ;
+#else
+  if (!::environ) ::environ = environment;  // an allocator in front of ours that we ask for a block reads its settings then
 #endif
   start();
   own_memory();
   has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
   read_settings(environment);
+  if (look_to_the_front) look_to_the_front();
   if (settings.stats_at_exit != Settings::AtExit::nothing) os::syscall(SYS_fstat, 2L, &standard_error);
   split_by_node(heap);
   if (settings.purge_ms != -2) set_purge_ms_below(heap, settings.purge_ms);

@@ -70,6 +70,8 @@ void run_to_end(Thread& t) {
 }
 
 void become(Thread& t) noexcept {
+  static constexpr stack_t kNone{nullptr, SS_DISABLE, 0};
+  raw_syscall(SYS_sigaltstack, as_long(&kNone), 0);  // first: its creator's, which a copy of the process has, holds one fault at a time
   self = &t;
   adopt_tls(t);
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);

@@ -44,7 +44,8 @@ bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
   if (info->si_code == SEGV_ACCERR && catch_up_protection(address, error & kWriteFault, error & kFetchFault))
     return true;
   const int needed = error & kWriteFault ? PROT_WRITE : error & kFetchFault ? PROT_EXEC : PROT_READ;
-  return info->si_code == SEGV_MAPERR ? catch_up_file(address) : catch_up_file_rights(address, needed);
+  if (info->si_code == SEGV_ACCERR) return catch_up_file_rights(address, needed);
+  return catch_up_file(address) || is_file_here(address);  // a rendezvous may have brought it since
 }
 
 void end_by_default(int signal) noexcept {

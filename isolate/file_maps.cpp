@@ -375,13 +375,16 @@ void forget_files(std::uintptr_t low, std::size_t bytes) noexcept {
   forget_left(low, low + bytes);
 }
 
-bool catch_up_file(std::uintptr_t address) noexcept {
+bool is_file_here(std::uintptr_t address) noexcept {
   unsigned char present;  // mincore fails where nothing is mapped
-  const long page = static_cast<long>(page_floor(address));
-  if (raw_syscall(SYS_mincore, page, kPage, as_long(&present)) == 0) return false;
+  return raw_syscall(SYS_mincore, static_cast<long>(page_floor(address)), kPage, as_long(&present)) == 0;
+}
+
+bool catch_up_file(std::uintptr_t address) noexcept {
+  if (is_file_here(address)) return false;
   Quiet held(lock);
   Record* const r = find(address);
-  if (!r || failed(make(*r))) return false;
+  if (!r || is_file_here(address) || failed(make(*r))) return false;  // again: a rendezvous may have brought it, and blocks that are memory
   if (r->owner != self) r->owner = nullptr;
   return true;
 }

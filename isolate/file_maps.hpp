@@ -49,6 +49,9 @@ void forget_files(std::uintptr_t low, std::size_t bytes) noexcept;
 /// again.
 bool catch_up_file(std::uintptr_t address) noexcept;
 
+/// Whether anything is mapped there by now: between a fault and its handler a task of a rendezvous may have made the mapping here.
+bool is_file_here(std::uintptr_t address) noexcept;
+
 /// The same where it is there, with less than the rights `needed` that another thread has given it.
 bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept;
 

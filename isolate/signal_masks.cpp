@@ -4,6 +4,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include "proc.hpp"
 #include "raw.hpp"
@@ -36,6 +37,20 @@ bool lives(const Thread& t) noexcept { return t.in_use.load() && t.pid.load() > 
 constinit std::atomic<std::uint64_t> stopped_pending{0};
 constinit std::uint64_t lets_in[kThreadsMax / 64]{};  // the watchdog's: a bit for each thread that lets one of them in
 
+constinit std::uint64_t blocked_before = 0;  // the watchdog's: by the leader, when it looked last
+
+/// The leader's; what it has begun to block it may block for the length of a call of the runtime: that is looked at twice.
+Masks masks_of_leader() noexcept {
+  constexpr timespec kMoment{0, 300'000};
+  Masks main = masks_of(leader->pid.load());
+  if (main.blocked & ~blocked_before) {
+    raw_syscall(SYS_nanosleep, as_long(&kMoment), 0);
+    main.blocked &= masks_of(leader->pid.load()).blocked;
+  }
+  blocked_before = main.blocked;
+  return main;
+}
+
 Takes let_in_of(int pid, std::uint64_t waits_for) noexcept {
   const Masks m = masks_of(pid);
   const std::uint64_t let_in = ~m.blocked & ~waits_for;
@@ -49,7 +64,7 @@ Takes let_in_of(int pid, std::uint64_t waits_for) noexcept {
 Elsewhere handled_elsewhere() noexcept {
   // The runtime's own; and whoever handles the end of a child waits for it, which is the leader's to do.
   constexpr std::uint64_t kNever = bit_of(SIGSEGV) | bit_of(SIGCHLD) | bit_of(32) | bit_of(33);
-  const Masks main = masks_of(leader->pid.load());
+  const Masks main = masks_of_leader();
   // By default these do nothing, or nothing that a thread could do for the program.
   constexpr std::uint64_t kNoEnd = bit_of(SIGCONT) | bit_of(SIGSTOP) | bit_of(SIGTSTP) | bit_of(SIGTTIN) | bit_of(SIGTTOU) | bit_of(SIGURG) | bit_of(SIGWINCH);
   const std::uint64_t stopped = main.blocked & (main.handled | ~(main.ignored | kNoEnd)) & ~kNever;

@@ -12,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "masks.hpp"
 #include "message.hpp"
@@ -39,8 +40,10 @@ void install_handler() noexcept {
   set_action(SIGSYS, &action, nullptr);
 }
 
-/// A program started by one with the filter finds it in force, and must answer from its first futex on.
-__attribute__((constructor)) void answer_inherited_filter() {
+/// A program started by one with the filter finds it in force, and must answer from its first futex on. That may be before libc has its
+/// environment.
+__attribute__((constructor)) void answer_inherited_filter(int, char**, char** environment) {
+  if (!environ) environ = environment;
   if (wanted()) install_handler();
 }
 

@@ -25,7 +25,7 @@ from mortise.errors import WrongUse
 from mortise.headers import Catalogue
 
 SECTION = ".mortise.allocator"  # of a built library: its description, not loaded
-NOT_IN_C = ("malloc", "new", "next", "stats")  # what serves malloc's own names; a static library has abi/library.cpp
+NOT_IN_C = ("malloc", "new", "front", "next", "stats")  # what serves malloc's own names; a static library has abi/library.cpp
 BARE_FILES = ["library", "bare"]
 
 

@@ -284,6 +284,12 @@ def test_what_is_unmapped_is_gone_in_all_threads(program, same_both_ways, tmp_pa
     same_both_ways([program("descriptors"), what, tmp_path], times=2)
 
 
+@pytest.mark.parametrize("how", ["plain", "stack"])
+def test_threads_that_write_to_a_file_mapping_first_and_at_once(program, same_both_ways, tmp_path, how):
+    """What one fault is about to bring another thread's may have brought before; and two faults on one alternate stack overwrite each other."""
+    assert same_both_ways([program("first_writes"), tmp_path / "file", how]).out == "missing: 0, alternate stack: 0\n"
+
+
 def test_a_wait_for_a_lock_that_was_left_by_a_jump(program, same_both_ways, tmp_path):
     """It ends there: descriptors are not kept for it for ever."""
     same_both_ways([program("descriptors"), "jumped", tmp_path])
@@ -392,6 +398,17 @@ def test_libraries_loaded_late(program, same_both_ways, who, model):
 def test_libraries_with_storage_for_each_thread_that_several_load_at_once(program, same_both_ways):
     """The loader's two locks would be taken in either order."""
     assert same_both_ways([program("loads_at_once"), program("counting", "-shared", "-fPIC")], times=5).out == "wrong: 0\n"
+
+
+def test_a_library_whose_constructor_makes_a_thread(program, same_both_ways, runtime):
+    """It runs before ours where an allocator behind us is to be the first."""
+    library = program("made_by_constructor", "-shared", "-fPIC")
+    for allocator in allocators(runtime):
+        assert same_both_ways(["/bin/true"], times=1, preload=(allocator, library)).out == "answer: 42\n", allocator
+
+
+def test_programs_that_are_started_under_the_filter_of_the_trap(program, same_both_ways):
+    assert same_both_ways([program("starts_programs")], env={"MORTISE_THREADS_TRAP": "1"}).out == "status: 0\n"
 
 
 def test_libraries_that_the_program_says_the_folder_of(program, same_both_ways):

@@ -166,6 +166,17 @@ def test_blocks_that_grow_take_nobodys_place(name):
     run([program("life", "movers")], name, env={"MORTISE_PURGE_MS": "0"} | often).ok()
 
 
+@EVERY_NAME
+def test_a_programs_own_operators_serve_the_others_too(name):
+    """A block of its own would come to our delete, or one of ours to its."""
+    assert run([program("life", "own_operators")], name).ok().out == "made 11, deleted 10, of others 0\nmade 11, deleted 10\n"
+
+
+@EVERY_NAME
+def test_a_programs_own_malloc_serves_reallocarray_too(name):
+    assert run([program("life", "own_malloc")], name).ok().out == "kept\n"
+
+
 # hslab+affinity keeps pools, guards keep marks (a sixteenth of the heap) and quarantines; segfit gives back whole spans only.
 @pytest.mark.parametrize("low, high", [(16, 512), (1000, 30_000), (100_000, 1_000_000)])
 @pytest.mark.parametrize("what", ["all", "lifo", "random"])

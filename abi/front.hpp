@@ -1,0 +1,31 @@
+// What the program defines itself, in front of ours. The C++ library's array, nothrow and sized operators come down to its basic ones, and
+// libc's reallocarray to its realloc, whoever has replaced those: so do ours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mortise::abi {
+
+struct Front {
+  bool has_operators;                        ///< at least one of the basic operators
+  void* (*reallocates)(void*, std::size_t);  ///< null: realloc is ours
+};
+
+/// All zeros: nothing is in front. Set once, before the program begins, and read from then on.
+extern constinit Front front [[gnu::visibility("hidden")]];
+[[gnu::weak, gnu::visibility("hidden")]] void look_to_the_front() noexcept;  // weak: a library without malloc has nothing to look for
+
+/// The operators that are made of others; rows of a table in front.cpp.
+enum class Derived : unsigned {
+  new_array, new_nothrow, new_array_nothrow, new_array_aligned, new_aligned_nothrow, new_array_aligned_nothrow,
+  delete_array, delete_sized, delete_nothrow, delete_array_sized, delete_array_nothrow,
+  delete_array_aligned, delete_sized_aligned, delete_aligned_nothrow, delete_array_sized_aligned, delete_array_aligned_nothrow
+};
+
+/// What the C++ library would do: its own operator is called, or where there is none the basic one, which needs none of the further
+/// arguments. May throw what the program's operator new throws.
+void* new_by_program(Derived which, std::size_t size, std::uintptr_t second = 0, std::uintptr_t third = 0);
+void delete_by_program(Derived which, void* p, std::uintptr_t second = 0, std::uintptr_t third = 0);
+
+}  // namespace mortise::abi
