@@ -23,8 +23,8 @@ enum class Derived : unsigned {
   delete_array_aligned, delete_sized_aligned, delete_aligned_nothrow, delete_array_sized_aligned, delete_array_aligned_nothrow
 };
 
-/// What the C++ library would do: its own operator is called, or where there is none the basic one, which needs none of the further
-/// arguments. May throw what the program's operator new throws.
+/// What the C++ library would do: the basic operator is called, which needs none of the further arguments; for a `new` that catches what
+/// that one throws, the C++ library's own. May throw what the program's operator new throws.
 void* new_by_program(Derived which, std::size_t size, std::uintptr_t second = 0, std::uintptr_t third = 0);
 void delete_by_program(Derived which, void* p, std::uintptr_t second = 0, std::uintptr_t third = 0);
 

@@ -374,8 +374,8 @@ MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t& t
   is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned_nothrow, p, word(a), word(t));
 }
 MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept {
-  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_sized_aligned, p, n, word(a));
+  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_sized_aligned, p, word(a));
 }
 MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept {
-  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_array_sized_aligned, p, n, word(a));
+  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_array_sized_aligned, p, word(a));
 }

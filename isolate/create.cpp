@@ -59,6 +59,7 @@ void run_to_end(Thread& t) {
   __pthread_unwind_buf_t base{};
   if (__sigsetjmp(reinterpret_cast<struct __jmp_buf_tag*>(base.__cancel_jmp_buf), 0) == 0) {
     __pthread_register_cancel(&base);
+    restore_signals(t.mask);  // no earlier: a handler may leave by pthread_exit
     call_start(t);
   } else if (!t.exits_early) {
     t.result = PTHREAD_CANCELED;
@@ -85,7 +86,6 @@ int thread_main(void* record) {
   Thread& t = *static_cast<Thread*>(record);
   become(t);
   catch_up_rendezvous(t);
-  restore_signals(t.mask);
   run_to_end(t);
   finish_thread(t);
 }

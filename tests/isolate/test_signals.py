@@ -74,6 +74,10 @@ def test_no_handler_runs_in_a_thread_that_was_joined(program, same_both_ways):
     assert same_both_ways([program("handlers_at_end")], times=5).out == "late: 0\n"
 
 
+def test_a_handler_may_leave_a_thread_whose_function_has_not_begun(program, same_both_ways):
+    assert same_both_ways([program("leaves_in_handler")]).out == "left: 50\n"
+
+
 def test_a_thread_looks_whether_a_signal_has_come(program, same_both_ways):
     """It lies in main's process, where the thread's own system call sees none."""
     assert same_both_ways([program("polled_signals")]).out == "seen: 200 of 200\n"

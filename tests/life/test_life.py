@@ -2,6 +2,8 @@
 
 import json
 import resource
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -170,6 +172,31 @@ def test_blocks_that_grow_take_nobodys_place(name):
 def test_a_programs_own_operators_serve_the_others_too(name):
     """A block of its own would come to our delete, or one of ours to its."""
     assert run([program("life", "own_operators")], name).ok().out == "made 11, deleted 10, of others 0\nmade 11, deleted 10\n"
+
+
+@pytest.mark.parametrize("other", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"])
+def test_nor_do_those_of_an_allocator_behind_us(other):
+    """Its sized delete knows nothing of the program's."""
+    found = [str(path) for path in Path("/usr/lib").glob(f"*/{other}")]
+    assert found or other != "libjemalloc.so.2", "it is installed with the programs"
+    for behind in found:
+        assert run([program("life", "own_operators"), "roomy"], "hslab", preload=(behind,)).ok().out == "made 11, deleted 10, of others 0\nmade 11, deleted 10\n"
+
+
+DIRECTLY = """
+import ctypes, sys
+heap = ctypes.CDLL(sys.argv[1])
+for function in (heap.malloc, heap.reallocarray): function.restype = ctypes.c_void_p
+block = heap.reallocarray(ctypes.c_void_p(heap.malloc(100)), ctypes.c_size_t(20), ctypes.c_size_t(10))
+getattr(heap, "_ZdlPvm")(ctypes.c_void_p(block), ctypes.c_size_t(200))
+print("served")
+"""
+
+
+@EVERY_NAME
+def test_opened_by_dlopen_nobody_is_in_front(name):
+    """The program's malloc is libc's then, which is nobody that our functions would come down to."""
+    assert run([sys.executable, "-c", DIRECTLY, library(name)]).ok().out == "served\n"
 
 
 @EVERY_NAME
