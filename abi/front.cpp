@@ -10,12 +10,12 @@ constinit Front front{};
 
 namespace {
 
-/// The place in the order of search of the object that holds an address; kNowhere for null, and for what no object holds.
+constexpr int kNowhere = -1;
+
 struct Search {
   std::uintptr_t address;
-  int at = 0, found = -1;
+  int at = 0, found = kNowhere;
 };
-constexpr int kNowhere = -1;
 
 int look_into(dl_phdr_info* object, std::size_t, void* search) noexcept {
   auto& s = *static_cast<Search*>(search);
@@ -27,6 +27,7 @@ int look_into(dl_phdr_info* object, std::size_t, void* search) noexcept {
   return s.found != kNowhere;
 }
 
+/// The place in the order of search of the object that holds an address; kNowhere for null, and for what no object holds.
 int place_of(const void* address) noexcept {
   Search s{reinterpret_cast<std::uintptr_t>(address)};
   if (address) ::dl_iterate_phdr(&look_into, &s);
@@ -71,7 +72,7 @@ void* of_library(const Operator& o) noexcept {
 void look_to_the_front() noexcept {
   const int ours = place_of(&front), libc = place_of(::dlsym(RTLD_DEFAULT, "__libc_start_main"));
   if (libc != kNowhere && ours > libc) return;  // opened by dlopen: we serve nobody by name
-  // Of a program that is not position-independent it may be a jump to ours: taken for the program's, which comes to the same.
+  // Of a program that is not position-independent it may be a jump to ours: taken for the program's, which comes to ours without a size.
   const auto in_front = [ours](const char* name) noexcept {
     void* const found = ::dlsym(RTLD_DEFAULT, name);
     const int place = place_of(found);

@@ -32,7 +32,7 @@ struct Awaiting {
 Awaiting stop_awaiting() noexcept;
 void await_again(Awaiting before) noexcept;
 
-/// The same where one of these is there already: no other comes before that has been taken, for another thread may be free.
+/// As await_signals, where one of these is there already: no other comes before that has been taken, for another thread may be free.
 void await_further_signals(std::uint64_t set) noexcept;
 
 /// Makes a call while those of `set` come here. They no longer do where it is cancelled: what runs then waits for none.

@@ -57,9 +57,9 @@ struct Thread {
   bool exits_early = false;  // pthread_exit recorded `result`
   bool has_heirs = false;    // ended with children (orphans.hpp)
   std::atomic<bool> detached{false};
-  std::atomic<std::uint32_t> ended{0};  // 1 when the thread's last line has run
+  std::atomic<std::uint32_t> ended{0};     // 1 when the thread's last line has run
   std::atomic<std::uint32_t> finished{0};  // futex of join: 1 then, or when it is main, which has a result and stays
-  std::atomic<std::uint32_t> gone{0};   // ThreadFlag
+  std::atomic<std::uint32_t> gone{0};      // ThreadFlag
   Stack stack;
   Stack creators;             // whose guard its address space has, too
   std::uint64_t mask = 0;     // signal mask to start with
