@@ -77,6 +77,19 @@ void* new_failed(std::size_t size, std::size_t align, bool may_throw);
 void note_release() noexcept;
 /// Whether the thread that gives memory back is there, be it at its end, or is being started. (idle.cpp)
 [[gnu::visibility("hidden")]] bool idle_thread_runs() noexcept;
+/// While one lives, and after `for_good`, there is no thread of ours: one that is there ends first, for which the constructor waits up to a
+/// second. Nothing in the child of a vfork. (idle.cpp)
+class KeptAway {
+ public:
+  KeptAway() noexcept;
+  KeptAway(const KeptAway&) = delete;
+  KeptAway& operator=(const KeptAway&) = delete;
+  ~KeptAway();
+  void for_good() noexcept;
+
+ private:
+  const bool counts_;
+};
 void reset_idle_after_fork() noexcept;
 /// This process is the one whose memory this is, as at start. (idle.cpp)
 void own_memory() noexcept;

@@ -8,6 +8,9 @@
 // that the program has by then: once it is due it offers its place in each round, and ends when that was taken. It ends as well when its
 // successor was refused: what a program has given up stays with nobody.
 //
+// What a program calls to shut itself in finds none there (sandbox.cpp), and none is started from then on: the filter may end the program
+// for `clone`, and a thread from before is not under it. Where there is none to be had, a release that misses purges what is due.
+//
 // A filter of system calls may end the thread at one. So it makes each of its calls for nothing first, while it holds no lock and no pages;
 // who finds it gone knows which it was, and the next one leaves that call out. Where none can do without, none is started any more.
 //
@@ -42,6 +45,7 @@ constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much i
 constexpr std::uint64_t kRefusedMs = 1000;       // so long nobody asks for a thread that was refused
 constexpr std::uint64_t kReliefMs = 5000;        // a thread offers its place that often
 constexpr std::uint64_t kYieldEveryMs = 100;     // above the soft limit caches are emptied that often at most
+constexpr unsigned kTriesMax = 1000;             // milliseconds for which a thread is waited for that is to go
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
@@ -56,6 +60,7 @@ constinit Atomic<std::uint32_t> misses_seen{0};  // by the last thread when it e
 constinit Atomic<std::int32_t> owner{0};         // the process that this memory is of
 constinit Atomic<std::uint64_t> asks_again_ms{0}; // when a thread that was refused is asked for again
 constinit Atomic<std::uint64_t> yielded_ms{0};   // when a release last emptied the caches
+constinit Atomic<std::uint64_t> purged_ms{0};    // when a release last purged what was due
 constinit Atomic<std::uint32_t> last_call{0}, left_out{0}; // of the thread; by those after it
 constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever is at work, or is starting one, uses it
 
@@ -87,7 +92,9 @@ void sleep_ms(std::int64_t ms) noexcept {
   std::uint32_t never = 0;
   os::futex_wait(&never, 0, ms * 1'000'000);
 }
-void wait_half(std::int64_t delay_ms) noexcept { sleep_ms(delay_ms > 0 ? delay_ms / 2 + 1 : 50); }
+/// Or until it is to go.
+void doze(std::int64_t nanoseconds) noexcept { os::futex_wait(&helper.away_word(), 0, nanoseconds); }
+void wait_half(std::int64_t delay_ms) noexcept { doze((delay_ms > 0 ? delay_ms / 2 + 1 : 50) * 1'000'000); }
 void wait_for_start() noexcept { sleep_ms(1); }
 
 /// True when the thread has ended its work, but for `stuck` bytes that the system does not take back.
@@ -111,6 +118,11 @@ bool is_relieved(std::int64_t delay_ms) noexcept {
   for (;; sleep_ms(1000)) os::syscall(SYS_exit, 128L + SIGSYS);
 }
 
+[[noreturn]] void leave_and_end() noexcept {
+  helper.refuse();
+  end_thread();
+}
+
 /// One was asked for and refused just now.
 bool is_refused() noexcept { return asks_again_ms.load(Order::relaxed) > os::now_ms(); }
 
@@ -119,8 +131,7 @@ void be_relieved(std::int64_t delay_ms) noexcept {
   if (is_relieved(delay_ms)) end_thread();
   if (!is_refused()) return;
   if (try_call(kRestarts)) trim_below(heap, *own_record);
-  helper.refuse();
-  end_thread();
+  leave_and_end();
 }
 
 /// Whoever started it left the faults' signals open for handlers of its own, which could not run here.
@@ -143,6 +154,7 @@ void be_relieved(std::int64_t delay_ms) noexcept {
     try_call(kSleeps);
     if (os::now_ms() - since_ms < kReliefMs) wait_half(delay);
     else be_relieved(delay);
+    if (helper.is_kept_away()) leave_and_end();
     try_call(kGivesBack);
     const std::uint32_t now = misses.load(Order::relaxed);
     quiet = now == seen ? quiet + 1 : 0;
@@ -174,8 +186,8 @@ template <class H> void fill_up(H& h) noexcept {
 [[maybe_unused]] void run_refill() noexcept {
   arrive("mortise-refill");
   for (;;) {
-    std::uint32_t never = 0;
-    os::futex_wait(&never, 0, kRefillNanoseconds);
+    doze(kRefillNanoseconds);
+    if (helper.is_kept_away()) leave_and_end();
     fill_up(heap);
     purge_below(heap);
   }
@@ -253,10 +265,10 @@ class SignalsBlocked {
   const std::uint64_t before_;
 };
 
-/// False when there is none, nor will be for a while: memory then goes back by malloc_trim only.
+/// False when there is none, nor will be for a while.
 [[maybe_unused]] MORTISE_COLD bool start(void (*entry)() noexcept) noexcept {
   if (const std::uint64_t then = asks_again_ms.load(Order::relaxed); then && os::now_ms() < then) return false;
-  if (!kMayClone || os::may_be_isolated() || !is_in_own_memory()) return false;
+  if (!kMayClone || os::may_be_isolated() || !is_in_own_memory() || helper.is_kept_away()) return false;
   const SignalsBlocked blocked;
   if (!helper.claim()) return true;
   if (const unsigned i = helper.free_place(); i != OneHelper::kNoPlace) {
@@ -278,14 +290,22 @@ class SignalsBlocked {
   helper.refuse();
 }
 
+/// True for one caller in each `every_ms` at most.
+bool is_due(Atomic<std::uint64_t>& last_ms, std::uint64_t every_ms) noexcept {
+  const std::uint64_t now = os::now_ms();
+  std::uint64_t last = last_ms.load(Order::relaxed);
+  return now - last >= every_ms && last_ms.compare_exchange_strong(last, now, Order::relaxed);
+}
+
+/// The thread's work where there is none. What the program takes and releases without a miss waits.
+[[maybe_unused]] MORTISE_COLD void purge_instead(std::uint64_t delay_ms) noexcept {
+  if (!os::may_be_isolated() && is_due(purged_ms, delay_ms / 2 + 1)) purge_below(heap);
+}
+
 /// Above the soft limit caches are emptied too. Those of cores, and quarantines of other threads, take a call that a filter may end the
 /// program for: they are the thread's affair.
 void yield_caches() noexcept {
-  if (!pressed_below(heap)) return;
-  const std::uint64_t now = os::now_ms();
-  std::uint64_t last = yielded_ms.load(Order::relaxed);
-  if (now - last < kYieldEveryMs || !yielded_ms.compare_exchange_strong(last, now, Order::relaxed)) return;
-  if (!prepare_thread()) return;
+  if (!pressed_below(heap) || !is_due(yielded_ms, kYieldEveryMs) || !prepare_thread()) return;
   if (const os::Restraint restraint; restraint) trim_below(heap, thread());
   leave_if_ended();
 }
@@ -302,8 +322,32 @@ void note_release() noexcept {
       learn_from_end();
     }
     if (idle_bytes_below(heap) < kEnoughBytes && count - misses_seen.load(Order::relaxed) < kManyMisses) return;
-    if (purge_ms_below(heap) > 0) start(run);
+    if (const std::int64_t delay = purge_ms_below(heap); delay > 0 && !start(run)) purge_instead(static_cast<std::uint64_t>(delay));
   }
+}
+
+KeptAway::KeptAway() noexcept : counts_(kMayClone && !helper.is_kept_away_for_good() && is_in_own_memory()) {
+  if (!counts_) return;
+  helper.keep_away();
+  const std::uint32_t threads[] = {helper.word(0).load(Order::relaxed), helper.word(1).load(Order::relaxed)};
+  unsigned tries = kTriesMax;
+  const auto wait_while = [&tries](auto&& is_there) {
+    for (; tries && is_there(); --tries) {
+      os::futex_wake(&helper.away_word(), OneHelper::kPlaces);
+      wait_for_start();
+    }
+  };
+  wait_while([] { return !helper.is_gone(); });
+  for (const std::uint32_t thread : threads)  // the kernel clears a thread's word before it forgets the thread
+    if (thread) wait_while([=] { return os::syscall(SYS_tgkill, os::syscall(SYS_getpid), static_cast<long>(thread), 0L) == 0; });
+}
+void KeptAway::for_good() noexcept {
+  if (counts_) helper.keep_away_for_good();
+}
+KeptAway::~KeptAway() {
+  if (!counts_) return;
+  helper.come_again();
+  if (settings.refill_ahead) refill_ahead();
 }
 
 bool idle_thread_runs() noexcept { return helper.is_there(); }

@@ -12,11 +12,11 @@ set(MORTISE_INSIDE_FLAGS
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin-malloc -fno-stack-protector -fvisibility=hidden
   -fasynchronous-unwind-tables -ftls-model=initial-exec)
 set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,initfirst -Wl,--no-undefined -Wl,--hash-style=gnu)
-set(MORTISE_ABI_FILES malloc new start front next conf stats idle report trap snapshot resident profile)
+set(MORTISE_ABI_FILES malloc new start front next sandbox conf stats idle report trap snapshot resident profile)
 
 # Files without a path of malloc or free, nor of threads and forks (start): all of a library's code is resident in each program, so these
 # are compiled for size. mortise_small() says so to the folder whose targets are made of them.
-set(MORTISE_SMALL_FILES front next conf stats idle report trap snapshot resident profile)
+set(MORTISE_SMALL_FILES front next sandbox conf stats idle report trap snapshot resident profile)
 set(MORTISE_SMALL_FLAGS -Os)
 function(mortise_small)
   list(TRANSFORM MORTISE_SMALL_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)

@@ -2,11 +2,14 @@
 // that is locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start),
 // sleeper crowded (a limit on processes refuses threads, and is lifted), sleeper vforks (children of vfork allocate),
 // sleeper filtered CALL (a filter ends the thread that makes this call), sleeper trapped (a handler of the program answers
-// clone), sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
-// 1024 is too short).
+// clone), sleeper shut_in (a filter ends whoever makes a thread), sleeper unshares (goes to another user namespace),
+// sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of 1024 is
+// too short).
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -109,8 +112,14 @@ int locked() {
   return 0;
 }
 
+/// As prctl, but nobody who stands in front of libc hears of it.
+int prctl_unseen(int option, unsigned long second, unsigned long third) {
+  return static_cast<int>(syscall(SYS_prctl, option, second, third, 0UL, 0UL));
+}
+int prctl_seen(int option, unsigned long second, unsigned long third) { return prctl(option, second, third, 0UL, 0UL); }
+
 /// These calls fail from now on, as in a strict sandbox, or whatever else is to be done with them.
-void refuse(const std::vector<unsigned>& calls, unsigned action = SECCOMP_RET_ERRNO | EPERM) {
+void refuse(const std::vector<unsigned>& calls, unsigned action = SECCOMP_RET_ERRNO | EPERM, decltype(prctl_seen) call = prctl_unseen) {
   std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
   for (unsigned nr : calls) {
     code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
@@ -118,8 +127,8 @@ void refuse(const std::vector<unsigned>& calls, unsigned action = SECCOMP_RET_ER
   }
   code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+  EXPECT(call(PR_SET_NO_NEW_PRIVS, 1, 0) == 0);
+  EXPECT(call(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, reinterpret_cast<unsigned long>(&program)) == 0);
 }
 
 int guarded() {
@@ -185,6 +194,47 @@ int trapped() {
   return 0;
 }
 
+/// The thread that gives memory back is there.
+void call_thread() {
+  EXPECT(life::wait_for([] { return fill_and_free(20'000, 8 * kMiB), life::threads() == 2; }));
+}
+
+/// Whoever may make no thread, on pain of death, has none from before either. Memory goes back when the program misses.
+int shut_in() {
+  std::vector<void*> held(400);
+  for (void*& p : held) memset(p = malloc(20'000), 0xab, 20'000);
+  const std::size_t before = life::resident();
+  call_thread();
+  refuse({SYS_clone, SYS_clone3}, SECCOMP_RET_KILL_PROCESS, prctl_seen);
+  EXPECT(life::threads() == 1);
+  for (int round = 0; round < 3; ++round) {
+    fill_and_free(20'000, 64 * kMiB);
+    const auto goes_on = [&] {
+      if (held.empty()) return false;
+      free(held.back());
+      held.pop_back();
+      return true;
+    };
+    EXPECT(life::wait_for([&] { return !goes_on() || life::resident() < before + 16 * kMiB; }) && !held.empty());
+  }
+  EXPECT(life::threads() == 1);
+  return 0;
+}
+
+/// The kernel gives a user namespace to a program without threads only. Afterwards the thread comes as before.
+int unshares() {
+  call_thread();
+  EXPECT(unshare(CLONE_NEWUSER) == 0 || errno == EPERM || errno == ENOSPC);
+  call_thread();
+  const int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+  EXPECT(own >= 0 && setns(own, CLONE_NEWUTS) == -1 && errno == EINVAL);  // the wrong kind
+  errno = 0;
+  EXPECT(setns(own, CLONE_NEWUSER) == -1 && errno == EINVAL);             // where one is already
+  EXPECT(life::threads() == 1);
+  call_thread();
+  return 0;
+}
+
 int many_cpus(char** command) {
   refuse({SYS_sched_getaffinity}, SECCOMP_RET_ERRNO | EINVAL);
   execv(command[0], command);
@@ -197,5 +247,5 @@ int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
   return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
          : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "filtered" ? filtered(argv[2] ? argv[2] : "")
-         : what == "trapped" ? trapped() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
+         : what == "trapped" ? trapped() : what == "shut_in" ? shut_in() : what == "unshares" ? unshares() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

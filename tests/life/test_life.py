@@ -134,6 +134,12 @@ def test_memory_goes_back_where_a_filter_ends_the_thread_for_it(name, call):
 
 
 @pytest.mark.parametrize("name", PURGING)
+@pytest.mark.parametrize("what", ["shut_in", "unshares"])
+def test_a_program_that_shuts_itself_in_has_no_thread_but_its_own(name, what):
+    run([program("life", "sleeper"), what], name).ok()
+
+
+@pytest.mark.parametrize("name", PURGING)
 def test_a_program_may_answer_the_call_that_starts_the_thread_itself(name):
     run([program("life", "sleeper"), "trapped"], name).ok()
 

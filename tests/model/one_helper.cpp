@@ -271,6 +271,47 @@ struct NotEnded : Program {
   }
 };
 
+/// One is at work, while another thread wants none there.
+struct SentAway : Program {
+  static constexpr unsigned kThreads = 2;
+  void run(unsigned thread) {
+    if (thread == 0) work_while_wanted(0);
+    else be_alone();
+  }
+  void work_while_wanted(unsigned place) {
+    stack[place] = 1;
+    do {
+      if (helper.is_kept_away()) {
+        record = 2, helper.refuse();
+        break;
+      }
+      record = 1, do_work();
+    } while (!helper.ends([this] { return is_done(); }, [] { cpu_relax(); }));
+    leave_place(place);
+  }
+  void be_alone() {
+    helper.keep_away();
+    while (!helper.is_gone()) cpu_relax();
+    touched = 3;
+    helper.come_again();
+  }
+  void finish() { nobody_is_there(); }  // what work is left waits for the next release
+};
+
+/// None is there, and the program is about to start one.
+struct KeptAway : SentAway {
+  static constexpr unsigned kThreads = 3;
+  KeptAway() {
+    helper.refuse();
+    helper.word(0).store(0, Order::relaxed);
+  }
+  void run(unsigned thread) {
+    if (thread == 0) put_work(1), are_no_more.store(1, Order::release);
+    else if (thread == 1) be_alone();
+    else if (const unsigned place = wait_for_start(0)) helper.arrive(), work_while_wanted(place - 1);
+  }
+};
+
 TEST(OneHelper, Ends) { run<Ends>("one ends while there is more work"); }
 TEST(OneHelper, Relieved) { run<Relieved>("one is relieved while there is more work"); }
 TEST(OneHelper, Refused) { run<Refused>("... and the system refuses a thread once"); }
@@ -283,8 +324,11 @@ TEST(OneHelper, EndedInRelief) { run<EndedInRelief>("... that relieves another o
 TEST(OneHelper, EndedForTwo) { run<EndedForTwo>("... and two have work, and the next one is ended as well"); }
 TEST(OneHelper, NotEnded) { run<NotEnded>("one leaves and another one takes its place, while a thread looks for one that was ended"); }
 
+TEST(OneHelper, SentAway) { run<SentAway>("one is at work while another thread wants none there"); }
+TEST(OneHelper, KeptAway) { run<KeptAway>("... and one is about to be started"); }
+
 TEST(OneHelper, OrdersAreNeeded) {
-  EXPECT_EQ((needless_orders<Ends, RelievedTwice, Refused, Alone, NotEnded, EndedForTwo>("OneHelper")), std::vector<std::string>{});
+  EXPECT_EQ((needless_orders<Ends, RelievedTwice, Refused, Alone, NotEnded, EndedForTwo, SentAway, KeptAway>("OneHelper")), std::vector<std::string>{});
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 // A filter of system calls may end the thread at one, so that it does not leave: the state tells of one that runs, and none is in a place.
 // Whoever has work claims from it then. A thread that runs has a number, which no other one has: who found one gone takes no other's place.
 //
+// Who wants none there keeps it away: no claim holds from then on, and the one at work, which looks after each sleep, refuses and ends.
+//
 // One of the two sees the other: what takes the lock first is seen by who takes it next, be it the work or that the helper has left. So
 // the lock orders them, and the words here need not. One that is started may be refused by the system yet: whoever wants to take up its
 // work again waits for that.
@@ -40,12 +42,32 @@ class OneHelper {
     return any;
   }
 
+  // -- for who wants none there: after `keep_away` and until `come_again` none is, once `is_gone`
+
+  void keep_away() noexcept { kept_away_.fetch_add(2, Order::seq_cst); }
+  void come_again() noexcept { kept_away_.fetch_sub(2, Order::release); }
+  /// Whoever calls it keeps it away already.
+  void keep_away_for_good() noexcept { kept_away_.fetch_or(kForGood, Order::relaxed); }
+  bool is_kept_away_for_good() const noexcept { return kept_away_.load(Order::relaxed) & kForGood; }
+  /// None is there, nor is one being started: who claims later sees that it is kept away, or is seen here.
+  bool is_gone() const noexcept {
+    const bool is_started = state_.load(Order::seq_cst) == kIsStarted;  // first: once it is in its place it may change the state
+    return !is_there() && !is_started;
+  }
+  /// The one at work looks at it after each sleep; it then refuses, and ends.
+  bool is_kept_away() const noexcept { return kept_away_.load(Order::seq_cst) != 0; }
+  /// 0 while it may be there: it sleeps on this word.
+  const Atomic<std::uint32_t>& away_word() const noexcept { return kept_away_; }
+
   // -- for who starts one
 
   /// True when the caller is to start it, or to refuse.
   bool claim() noexcept {
     std::uint32_t now = kNobody;
-    return state_.compare_exchange_strong(now, kIsStarted, Order::seq_cst);
+    if (!state_.compare_exchange_strong(now, kIsStarted, Order::seq_cst)) return false;
+    if (!is_kept_away()) return true;
+    refuse();
+    return false;
   }
   /// The same where the system has ended the one at work: it is gone and has not left.
   bool claim_from_ended() noexcept {
@@ -83,9 +105,11 @@ class OneHelper {
   void reset_after_fork() noexcept {
     state_.store(kNobody, Order::relaxed);
     for (auto& word : words_) word.store(0, Order::relaxed);
+    kept_away_.store(kept_away_.load(Order::relaxed) & kForGood, Order::relaxed);
   }
 
  private:
+  static constexpr std::uint32_t kForGood = 1;
   static constexpr std::uint32_t kNobody = 0, kIsStarted = 2;  // else it is the number of the one that runs, which is odd
   static bool runs(std::uint32_t state) noexcept { return state % 2 != 0; }
 
@@ -105,6 +129,7 @@ class OneHelper {
   Atomic<std::uint32_t> state_{kNobody};
   Shared<std::uint32_t> number_{1};  // of the last one that ran; whoever is at work may change it
   Atomic<std::uint32_t> words_[kPlaces] = {};
+  Atomic<std::uint32_t> kept_away_{0};  // by how many, twice; and kForGood
 };
 
 }  // namespace mortise

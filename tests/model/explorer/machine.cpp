@@ -155,25 +155,28 @@ void Machine::choices(ThreadId thread, const Operation& op, std::uint32_t serial
     return;
   }
   History& history = history_of(op.address, op.bytes);
-  Message* const forced = self.forced_history == &history ? self.forced : nullptr;
-  const bool load = is_load(op.kind), store = op.kind == Kind::store, cas = op.kind == Kind::compare_exchange;
+  const bool store = op.kind == Kind::store;
   if (store && serial_min != 0) return;
+  Message* const forced = !store && self.forced_history == &history ? self.forced : nullptr;
+  find_messages(self, op, history, forced, out);
+  if (forced && out.empty()) find_messages(self, op, history, nullptr, out);  // what the await chose cannot be had by this operation
+  if (!store) std::erase_if(out, [&](const Choice& choice) { return choice.message->serial < serial_min; });
+}
+
+/// What `op` may read, or store behind; of these only `forced` if there is one.
+void Machine::find_messages(const Thread& self, const Operation& op, History& history, const Message* forced, std::vector<Choice>& out) const {
+  const bool load = is_load(op.kind), cas = op.kind == Kind::compare_exchange;
   const Stamp low = floor(self, history, op.kind, op.order, !load);
   const Stamp low_failed = cas ? floor(self, history, op.kind, op.failure, false) : 0;
   for (auto i = history.messages.rbegin(); i != history.messages.rend(); ++i) {
     Message* const m = *i;
-    if (m->serial < serial_min && !store) continue;
-    if (forced && !store && m != forced) continue;
+    if (forced && m != forced) continue;
     if (cas && m->value != op.expected) {
       if (m->stamp >= low_failed) out.push_back({m, &history});
       continue;
     }
     if (m->stamp >= low && (load || !m->followed)) out.push_back({m, &history});
     if (cas && op.weak && self.spurious < spurious_max_ && m->stamp >= low_failed) out.push_back({m, &history, true});
-  }
-  if (forced && out.empty() && !store) {  // what the await chose cannot be had by this operation
-    self.forced_history = nullptr;
-    choices(thread, op, serial_min, out);
   }
 }
 

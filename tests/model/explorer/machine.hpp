@@ -207,6 +207,7 @@ class Machine {
   void restore(const State& from);
 
  private:
+  void find_messages(const Thread& self, const Operation& op, History& history, const Message* forced, std::vector<Choice>& out) const;
   auto parts() {
     return std::tie(threads_, cores_, plain_, sc_written_, sc_read_, serial_next_, cells_, histories_used_, messages_used_);
   }

@@ -1,0 +1,55 @@
+// What a program calls to shut itself in, or to go to namespaces of its own. The kernel, and whoever wrote the filter, think of the
+// program's own threads then: ours, which gives memory back, has gone before, and behind a filter there is none any more.
+//
+// The calls themselves are the kernel's, as in libc. Only isolated threads have a prctl of their own: they stand behind us.
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+
+#include "abi/heap.hpp"
+#include "mortise/os/isolation.hpp"
+
+namespace mortise::abi {
+namespace {
+
+int answer(long result) noexcept {
+  if (result >= 0) return static_cast<int>(result);
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+int call_prctl(int option, const unsigned long (&a)[4]) noexcept {
+  if (os::may_be_isolated())
+    if (auto* const next = reinterpret_cast<decltype(&::prctl)>(::dlsym(RTLD_NEXT, "prctl"))) return next(option, a[0], a[1], a[2], a[3]);
+  return answer(os::syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]));
+}
+
+}  // namespace
+}  // namespace mortise::abi
+
+using namespace mortise::abi;
+
+extern "C" {
+/// Who installs a filter of system calls without being root gives up new privileges first.
+MORTISE_EXPORT int prctl(int option, ...) noexcept {
+  va_list list;
+  va_start(list, option);
+  unsigned long a[4];
+  for (unsigned long& argument : a) argument = va_arg(list, unsigned long);
+  va_end(list);
+  if (option != PR_SET_NO_NEW_PRIVS && option != PR_SET_SECCOMP) return call_prctl(option, a);
+  KeptAway kept_away;
+  const int result = call_prctl(option, a);
+  if (result == 0) kept_away.for_good();
+  return result;
+}
+MORTISE_EXPORT int unshare(int flags) noexcept {
+  const KeptAway kept_away;
+  return answer(mortise::os::syscall(SYS_unshare, flags));
+}
+MORTISE_EXPORT int setns(int fd, int type) noexcept {
+  const KeptAway kept_away;
+  return answer(mortise::os::syscall(SYS_setns, fd, type));
+}
+}
