@@ -14,6 +14,7 @@
 #include <new>
 
 #include "abi/affinity.hpp"
+#include "abi/fork_gate.hpp"
 #include "abi/front.hpp"
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
@@ -157,19 +158,24 @@ void watch_thread() noexcept {
   if (has_exit_key) pthread_setspecific(exit_key, &heap);
 }
 
+constinit ForkGate fork_gate{};
+
 void before_fork() noexcept {
+  fork_gate.lock();
   spare_lock.lock();
   lock_below(heap);
 }
 void after_fork_in_parent() noexcept {
   unlock_below(heap);
   spare_lock.unlock();
+  fork_gate.unlock();
 }
 void after_fork_in_child() noexcept {
   reset_below(heap);
   spare_lock.reset();
   start_lock.reset();
   reset_idle_after_fork();
+  fork_gate.reset();
 }
 
 MORTISE_COLD bool start() noexcept {

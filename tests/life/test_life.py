@@ -27,6 +27,13 @@ def test_forks_while_threads_allocate(name, rseq):
 
 
 @EVERY_WAY
+@pytest.mark.parametrize("what", ["amid_flush", "amid_fork"])
+def test_a_fork_does_not_wait_with_the_heap_in_its_hands(name, rseq, what):
+    """For the list of streams, whose holder waits for a stream, whose holder for malloc. Or for itself, where its own handler forks as well."""
+    run([program("life", "forking"), what], name, rseq=rseq).ok()
+
+
+@EVERY_WAY
 def test_lists_are_built_and_taken_down_amid_everything(name, rseq):
     """Each block must be its list's own while magazines get longer, are emptied, and change their threads."""
     run([program("life", "trees")], name, rseq=rseq).ok()
