@@ -104,6 +104,12 @@ def test_threads_that_began_without_memory_have_caches_once_there_is_some(name):
 
 
 @EVERY_NAME
+def test_a_request_that_no_machine_could_serve_empties_no_cache(name):
+    """Programs that try sizes from a file ask for such; the next blocks would all be first touches."""
+    run([program("life", "hopeless")], name, env={"MORTISE_PURGE_MS": "-1"}).ok()
+
+
+@EVERY_NAME
 def test_strict_overcommit_counts_only_what_is_used(name):
     """RLIMIT_DATA counts what vm.overcommit_memory=2 counts, private writable memory, for one process."""
     limit = 24 << 20

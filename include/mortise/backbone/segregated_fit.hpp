@@ -57,7 +57,7 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFree
     Block allocate(Thread& t, Request r) noexcept {
       const Block b = try_allocate(t, r);
       if (b || r.align > kMinAlign) [[likely]] return b;
-      return trim(t) ? try_allocate(t, r) : b;  // what lies in the bins may be what is missing
+      return Index::reaches(r) && trim(t) ? try_allocate(t, r) : b;  // what lies in the bins may be what is missing
     }
     void release(Thread& t, Block b) noexcept {
       const unsigned c = b.class_index();

@@ -330,10 +330,10 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kT
       return this->below.grow_span(t.below, kind);
     }
     MORTISE_COLD Block allocate_large(Thread& t, Request r) noexcept {
+      if (!Index::reaches(r)) return {};
       if (t.slot) t.slot->tidings.tell(), look(*t.slot, kGrowLooks);
-      if (const Block b = this->below.allocate(t.below, r)) return b;
-      trim(t);
-      return this->below.allocate(t.below, r);
+      const Block b = this->below.allocate(t.below, r);
+      return b ? b : (trim(t), this->below.allocate(t.below, r));
     }
     /// Slots without a thread may have a word of the class, or a span that has become empty.
     bool visit_others(Thread& t, typename Slot::Bin& bin, unsigned kind, unsigned c, std::byte*& base) noexcept {

@@ -63,7 +63,7 @@ template <PurgePolicy Purge = purge::AfterDelay<>, HugePolicy Huge = huge::After
 
     /// A block of whole pages in granules of its own, aligned as asked; zeroed without touching pages that are zero already.
     Block allocate(Thread& t, Request r) noexcept {
-      if (r.size > Index::kReachBytes || r.align > Index::kReachBytes) return {};
+      if (!Index::reaches(r)) return {};
       const auto need = static_cast<std::uint32_t>(round_up(r.size ? r.size : 1, kGranule) / kGranule);
       const auto slack = static_cast<std::uint32_t>(r.align > kGranule ? r.align / kGranule - 1 : 0);
       Span* s;

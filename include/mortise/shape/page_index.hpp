@@ -102,6 +102,9 @@ struct PageIndex {
     static constexpr std::size_t kBitmapBytes = kBitsPerSpan / 8;
     static_assert(kGranule >= 1_KiB, "PageIndex: granules of 1 KiB at least (granule_bytes): a bitmap is whole words");
 
+    /// Whether there could be such a block at all. Nobody empties caches for one that there cannot.
+    static constexpr bool reaches(Request r) noexcept { return r.size <= kReachBytes && r.align <= kReachBytes; }
+
     bool start(const os::Facts& facts) noexcept {
       if (!start_below(this->below, facts)) return false;
       Held held(lock_);
