@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <iterator>
+
 namespace mortise::abi {
 
 constinit Front front{};
@@ -34,38 +36,19 @@ int place_of(const void* address) noexcept {
   return s.found;
 }
 
-struct Operator {
-  const char* name;
-  const char* basic;
-  bool catches = false;  // what the basic one throws
-  void* found = nullptr;
-};
+constexpr const char* kBasic[] = {"_Znwm",  "_Znam",  "_ZnwmSt11align_val_t",  "_ZnamSt11align_val_t",
+                                  "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t"};
+enum Basic : unsigned { kNew, kNewArray, kNewAligned, kNewArrayAligned, kDelete, kDeleteArray, kDeleteAligned, kDeleteArrayAligned };
 
-constinit Operator operators[] = {
-    {"_Znam", "_Znwm"},
-    {"_ZnwmRKSt9nothrow_t", "_Znwm", true},
-    {"_ZnamRKSt9nothrow_t", "_Znam", true},
-    {"_ZnamSt11align_val_t", "_ZnwmSt11align_val_t"},
-    {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnwmSt11align_val_t", true},
-    {"_ZnamSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_t", true},
-    {"_ZdaPv", "_ZdlPv"},
-    {"_ZdlPvm", "_ZdlPv"},
-    {"_ZdlPvRKSt9nothrow_t", "_ZdlPv"},
-    {"_ZdaPvm", "_ZdaPv"},
-    {"_ZdaPvRKSt9nothrow_t", "_ZdaPv"},
-    {"_ZdaPvSt11align_val_t", "_ZdlPvSt11align_val_t"},
-    {"_ZdlPvmSt11align_val_t", "_ZdlPvSt11align_val_t"},
-    {"_ZdlPvSt11align_val_tRKSt9nothrow_t", "_ZdlPvSt11align_val_t"},
-    {"_ZdaPvmSt11align_val_t", "_ZdaPvSt11align_val_t"},
-    {"_ZdaPvSt11align_val_tRKSt9nothrow_t", "_ZdaPvSt11align_val_t"},
+/// What each derived operator calls, and what that one calls where it is itself derived.
+struct Row {
+  Basic calls, then = calls;
 };
-
-/// The C++ library's, and not that of an allocator behind us, which knows nothing of the program's. Without one the basic one itself.
-void* of_library(const Operator& o) noexcept {
-  void* const next = o.catches ? ::dlsym(RTLD_NEXT, o.name) : nullptr;
-  const bool is_of_library = next && place_of(next) == place_of(::dlsym(RTLD_DEFAULT, "__cxa_begin_catch"));
-  return is_of_library ? next : ::dlsym(RTLD_DEFAULT, o.basic);
-}
+constexpr Row kRows[kDerived] = {
+    {kNew}, {kNew}, {kNewArray, kNew}, {kNewAligned}, {kNewAligned}, {kNewArrayAligned, kNewAligned},
+    {kDelete}, {kDelete}, {kDelete}, {kDeleteArray, kDelete}, {kDeleteArray, kDelete},
+    {kDeleteAligned}, {kDeleteAligned}, {kDeleteAligned}, {kDeleteArrayAligned, kDeleteAligned}, {kDeleteArrayAligned, kDeleteAligned},
+};
 
 }  // namespace
 
@@ -79,21 +62,17 @@ void look_to_the_front() noexcept {
     return place != kNowhere && place < ours ? found : nullptr;
   };
   front.reallocates = reinterpret_cast<void* (*)(void*, std::size_t)>(in_front("realloc"));
-  bool has_operators = false;
-  for (const Operator& o : operators) has_operators |= in_front(o.basic) != nullptr;
-  if (!has_operators) return;
-  for (Operator& o : operators) o.found = of_library(o);
-  front.has_operators = true;
+  void* found[std::size(kBasic)];
+  for (unsigned i = 0; i < std::size(kBasic); ++i) found[i] = in_front(kBasic[i]);
+  for (unsigned i = 0; i < kDerived; ++i) front.basic[i] = found[kRows[i].calls] ? found[kRows[i].calls] : found[kRows[i].then];
 }
 
-void* new_by_program(Derived which, std::size_t size, std::uintptr_t second, std::uintptr_t third) {
-  using New = void* (*)(std::size_t, std::uintptr_t, std::uintptr_t);
-  return reinterpret_cast<New>(operators[static_cast<unsigned>(which)].found)(size, second, third);
+void* new_by_program(Derived which, std::size_t size, std::uintptr_t second) {
+  return reinterpret_cast<void* (*)(std::size_t, std::uintptr_t)>(front.basic[static_cast<unsigned>(which)])(size, second);
 }
 
-void delete_by_program(Derived which, void* p, std::uintptr_t second, std::uintptr_t third) {
-  using Delete = void (*)(void*, std::uintptr_t, std::uintptr_t);
-  reinterpret_cast<Delete>(operators[static_cast<unsigned>(which)].found)(p, second, third);
+void delete_by_program(Derived which, void* p, std::uintptr_t second) {
+  reinterpret_cast<void (*)(void*, std::uintptr_t)>(front.basic[static_cast<unsigned>(which)])(p, second);
 }
 
 }  // namespace mortise::abi

@@ -69,9 +69,9 @@ MORTISE_HOT Heap::Thread& thread() noexcept { return *thread_if_ready(); }
 /// Null, and errno set, without memory. (malloc.cpp)
 void* allocate_slow(std::size_t size, std::size_t align, bool zeroed) noexcept;
 
-/// What operator new does without memory: asks the program's new-handler to make room, then throws, or gives null.
-/// (new.cpp)
-void* new_failed(std::size_t size, std::size_t align, bool may_throw);
+/// What operator new does without memory: asks the program's new-handler to make room, then throws, or gives null. `caller` is the
+/// place that it was called from. (new.cpp)
+void* new_failed(std::size_t size, std::size_t align, bool may_throw, const void* caller);
 
 /// Tells the background purge that memory was freed. (idle.cpp)
 void note_release() noexcept;

@@ -78,11 +78,11 @@ namespace {
 /// A miss of operator new: what is to be done without memory is decided in new.cpp.
 template <bool kMayThrow> [[gnu::noinline]] void* new_slow(std::size_t size, std::size_t align, bool) {
   void* p = is_power_of_two(align) ? allocate_missed(size, align, false) : nullptr;
-  return p ? p : new_failed(size, align, kMayThrow);
+  return p ? p : new_failed(size, align, kMayThrow, mortise::call_site());
 }
 template <bool kMayThrow> void* new_slow_at(std::size_t size, std::size_t align, bool, const void* site) {
   void* p = is_power_of_two(align) ? allocate_slow_at(size, align, false, site) : nullptr;
-  return p ? p : new_failed(size, align, kMayThrow);
+  return p ? p : new_failed(size, align, kMayThrow, *static_cast<const void* const*>(site));
 }
 
 /// What to do on a miss: at the program's call of malloc or operator new, and within our own functions.
@@ -321,61 +321,61 @@ constexpr Request aligned(std::size_t n, align_val_t a) {
   return {.size = n, .align = static_cast<std::size_t>(a) < kMinAlign ? kMinAlign : static_cast<std::size_t>(a)};
 }
 constexpr std::size_t word(align_val_t a) { return static_cast<std::size_t>(a); }
-std::uintptr_t word(const nothrow_t& t) { return reinterpret_cast<std::uintptr_t>(&t); }
-MORTISE_HOT bool is_ours() { return __builtin_expect(!front.has_operators, true); }
+MORTISE_HOT bool is_ours(Derived which) { return __builtin_expect(!front.basic[static_cast<unsigned>(which)], true); }
 }  // namespace
 
 MORTISE_EXPORT void* operator new(std::size_t n) { return allocate_here<New<true>>({.size = n}); }
 // Those that the C++ library makes of others do as it does where the program has others of its own.
 MORTISE_EXPORT void* operator new[](std::size_t n) {
-  return is_ours() ? allocate_here<New<true>>({.size = n}) : new_by_program(new_array, n);
+  return is_ours(new_array) ? allocate_here<New<true>>({.size = n}) : new_by_program(new_array, n);
 }
-MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t& t) noexcept {
-  return is_ours() ? allocate_here<New<false>>({.size = n}) : new_by_program(new_nothrow, n, word(t));
+MORTISE_EXPORT void* operator new(std::size_t n, const nothrow_t&) noexcept {
+  return is_ours(new_nothrow) ? allocate_here<New<false>>({.size = n}) : nothrow_by_program(new_nothrow, n);
 }
-MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t& t) noexcept {
-  return is_ours() ? allocate_here<New<false>>({.size = n}) : new_by_program(new_array_nothrow, n, word(t));
+MORTISE_EXPORT void* operator new[](std::size_t n, const nothrow_t&) noexcept {
+  return is_ours(new_array_nothrow) ? allocate_here<New<false>>({.size = n}) : nothrow_by_program(new_array_nothrow, n);
 }
 MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a) { return allocate_here<New<true>>(aligned(n, a)); }
 MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a) {
-  return is_ours() ? allocate_here<New<true>>(aligned(n, a)) : new_by_program(new_array_aligned, n, word(a));
+  return is_ours(new_array_aligned) ? allocate_here<New<true>>(aligned(n, a)) : new_by_program(new_array_aligned, n, word(a));
 }
-MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t& t) noexcept {
-  return is_ours() ? allocate_here<New<false>>(aligned(n, a)) : new_by_program(new_aligned_nothrow, n, word(a), word(t));
+MORTISE_EXPORT void* operator new(std::size_t n, align_val_t a, const nothrow_t&) noexcept {
+  return is_ours(new_aligned_nothrow) ? allocate_here<New<false>>(aligned(n, a)) : nothrow_by_program(new_aligned_nothrow, n, word(a));
 }
-MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a, const nothrow_t& t) noexcept {
-  return is_ours() ? allocate_here<New<false>>(aligned(n, a)) : new_by_program(new_array_aligned_nothrow, n, word(a), word(t));
+MORTISE_EXPORT void* operator new[](std::size_t n, align_val_t a, const nothrow_t&) noexcept {
+  return is_ours(new_array_aligned_nothrow) ? allocate_here<New<false>>(aligned(n, a))
+                                            : nothrow_by_program(new_array_aligned_nothrow, n, word(a));
 }
 
 MORTISE_EXPORT void operator delete(void* p) noexcept { release(p); }
 MORTISE_EXPORT void operator delete[](void* p) noexcept {
-  is_ours() ? release(p) : delete_by_program(delete_array, p);
+  is_ours(delete_array) ? release(p) : delete_by_program(delete_array, p);
 }
-MORTISE_EXPORT void operator delete(void* p, const nothrow_t& t) noexcept {
-  is_ours() ? release(p) : delete_by_program(delete_nothrow, p, word(t));
+MORTISE_EXPORT void operator delete(void* p, const nothrow_t&) noexcept {
+  is_ours(delete_nothrow) ? release(p) : delete_by_program(delete_nothrow, p);
 }
-MORTISE_EXPORT void operator delete[](void* p, const nothrow_t& t) noexcept {
-  is_ours() ? release(p) : delete_by_program(delete_array_nothrow, p, word(t));
+MORTISE_EXPORT void operator delete[](void* p, const nothrow_t&) noexcept {
+  is_ours(delete_array_nothrow) ? release(p) : delete_by_program(delete_array_nothrow, p);
 }
 MORTISE_EXPORT void operator delete(void* p, std::size_t n) noexcept {
-  is_ours() ? release_as(p, n, 1) : delete_by_program(delete_sized, p, n);
+  is_ours(delete_sized) ? release_as(p, n, 1) : delete_by_program(delete_sized, p);
 }
 MORTISE_EXPORT void operator delete[](void* p, std::size_t n) noexcept {
-  is_ours() ? release_as(p, n, 1) : delete_by_program(delete_array_sized, p, n);
+  is_ours(delete_array_sized) ? release_as(p, n, 1) : delete_by_program(delete_array_sized, p);
 }
 MORTISE_EXPORT void operator delete(void* p, align_val_t a) noexcept { release_as(p, 0, word(a)); }
 MORTISE_EXPORT void operator delete[](void* p, align_val_t a) noexcept {
-  is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned, p, word(a));
+  is_ours(delete_array_aligned) ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned, p, word(a));
 }
-MORTISE_EXPORT void operator delete(void* p, align_val_t a, const nothrow_t& t) noexcept {
-  is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_aligned_nothrow, p, word(a), word(t));
+MORTISE_EXPORT void operator delete(void* p, align_val_t a, const nothrow_t&) noexcept {
+  is_ours(delete_aligned_nothrow) ? release_as(p, 0, word(a)) : delete_by_program(delete_aligned_nothrow, p, word(a));
 }
-MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t& t) noexcept {
-  is_ours() ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned_nothrow, p, word(a), word(t));
+MORTISE_EXPORT void operator delete[](void* p, align_val_t a, const nothrow_t&) noexcept {
+  is_ours(delete_array_aligned_nothrow) ? release_as(p, 0, word(a)) : delete_by_program(delete_array_aligned_nothrow, p, word(a));
 }
 MORTISE_EXPORT void operator delete(void* p, std::size_t n, align_val_t a) noexcept {
-  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_sized_aligned, p, word(a));
+  is_ours(delete_sized_aligned) ? release_as(p, n, word(a)) : delete_by_program(delete_sized_aligned, p, word(a));
 }
 MORTISE_EXPORT void operator delete[](void* p, std::size_t n, align_val_t a) noexcept {
-  is_ours() ? release_as(p, n, word(a)) : delete_by_program(delete_array_sized_aligned, p, word(a));
+  is_ours(delete_array_sized_aligned) ? release_as(p, n, word(a)) : delete_by_program(delete_array_sized_aligned, p, word(a));
 }

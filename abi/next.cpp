@@ -102,6 +102,16 @@ std::size_t next_usable_size(void* p) noexcept {
   return f ? f(p) : 0;
 }
 
+void* find_beside(const void* address, const char* name) noexcept {
+  Dl_info place;
+  auto* const opens = dlopen_after.get();
+  void* const object = opens && ::dladdr(address, &place) ? opens(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (!object) return nullptr;
+  void* const found = ::dlsym(object, name);
+  dlclose_after.get()(object);
+  return found;
+}
+
 Place malloc_in_front() noexcept {
   void* const allocates = ::dlsym(RTLD_DEFAULT, "malloc");
   Place found[2];
@@ -122,10 +132,12 @@ using namespace mortise::abi;
 
 extern "C" {
 MORTISE_EXPORT void* dlopen(const char* file, int mode) noexcept {
-  return dlopen_after.get()(file, mode & ~RTLD_DEEPBIND);
+  auto* const next = dlopen_after.get();  // a program that is linked statically has none
+  return next ? next(file, mode & ~RTLD_DEEPBIND) : nullptr;
 }
 MORTISE_EXPORT void* dlmopen(long ns, const char* file, int mode) noexcept {
-  return dlmopen_after.get()(ns, file, mode & ~RTLD_DEEPBIND);
+  auto* const next = dlmopen_after.get();
+  return next ? next(ns, file, mode & ~RTLD_DEEPBIND) : nullptr;
 }
 MORTISE_EXPORT int dlclose(void* library) noexcept {
   if constexpr (kReadsCalls<Heap> || mortise::Profiles<Heap>) {

@@ -37,8 +37,11 @@ mortise_export(mortise_core core)
 
 # mortise::NAME is the library of an allocator. mortise::NAME_override makes it the program's malloc for certain, also where the
 # program itself never calls malloc; _static does so without a shared library.
+# What operator new without memory calls is in the program also where its C++ library is an archive.
+set(throws "$<$<LINK_LANGUAGE:CXX>:-Wl,-u,_ZSt17__throw_bad_allocv>")
 get_property(allocators GLOBAL PROPERTY MORTISE_ALLOCATORS)
 foreach(name ${allocators})
+  target_link_options(mortise-${name} INTERFACE ${throws})
   mortise_export(mortise-${name} ${name})
   add_library(mortise-${name}_override INTERFACE)
   target_link_libraries(mortise-${name}_override INTERFACE -Wl,--push-state,--no-as-needed mortise-${name} -Wl,--pop-state)
@@ -49,6 +52,7 @@ foreach(name ${allocators})
     continue()
   endif()
   mortise_archive(mortise-${name}_static mortise-${name} --keep-global-symbols=${MORTISE_GENERATED}/exports.txt)
+  target_link_options(mortise-${name}_static INTERFACE ${throws})
   mortise_export(mortise-${name}_static ${name}_static)
   add_library(mortise-${name}_override_static INTERFACE)
   target_link_libraries(mortise-${name}_override_static INTERFACE $<LINK_LIBRARY:WHOLE_ARCHIVE,mortise::${name}_static>)

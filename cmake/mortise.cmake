@@ -15,12 +15,17 @@ set(MORTISE_LINK_FLAGS -nodefaultlibs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -W
 set(MORTISE_ABI_FILES malloc new start front next sandbox conf stats idle report trap snapshot resident profile)
 
 # Files without a path of malloc or free, nor of threads and forks (start): all of a library's code is resident in each program, so these
-# are compiled for size. mortise_small() says so to the folder whose targets are made of them.
+# are compiled for size. And the one that catches what a program's operator new throws. mortise_options() says so to the folder whose
+# targets are made of them.
 set(MORTISE_SMALL_FILES front next sandbox conf stats idle report trap snapshot resident profile)
 set(MORTISE_SMALL_FLAGS -Os)
-function(mortise_small)
-  list(TRANSFORM MORTISE_SMALL_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:${MORTISE_SMALL_FLAGS}>")
+set(MORTISE_CATCHING_FILES new)
+set(MORTISE_CATCHING_FLAGS -fexceptions)
+function(mortise_options)
+  list(TRANSFORM MORTISE_SMALL_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE small)
+  set_source_files_properties(${small} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:${MORTISE_SMALL_FLAGS}>")
+  list(TRANSFORM MORTISE_CATCHING_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE catching)
+  set_source_files_properties(${catching} PROPERTIES COMPILE_OPTIONS ${MORTISE_CATCHING_FLAGS})
 endfunction()
 
 add_library(mortise_inside INTERFACE)
@@ -53,14 +58,18 @@ function(mortise_kit file include sources generated)
   list(JOIN MORTISE_INSIDE_FLAGS "\", \"" inside)
   list(JOIN MORTISE_LINK_FLAGS "\", \"" link)
   list(JOIN MORTISE_ABI_FILES "\", \"" files)
-  list(JOIN MORTISE_SMALL_FLAGS "\", \"" small)
-  list(JOIN MORTISE_SMALL_FILES "\", \"" small_files)
+  foreach(kind SMALL CATCHING)
+    foreach(name ${MORTISE_${kind}_FILES})
+      list(APPEND options "\"${name}\": [\"${MORTISE_${kind}_FLAGS}\"]")
+    endforeach()
+  endforeach()
+  list(JOIN options ", " options)
   file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
 {"schema": "mortise.kit/1", "version": "@PROJECT_VERSION@", "compiler": "@CMAKE_CXX_COMPILER@",
  "include": "@include@", "sources": "@sources@", "generated": "@generated@",
  "compile": ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "@inside@"],
  "link": ["@link@"], "libraries": ["-lgcc_eh", "-lc", "-lgcc"], "files": ["@files@"],
- "small": ["@small@"], "small_files": ["@small_files@"]}
+ "options": {@options@}}
 ]])
 endfunction()
 mortise_kit(${CMAKE_BINARY_DIR}/share/mortise/kit.json ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} ${MORTISE_GENERATED})
@@ -77,7 +86,7 @@ function(mortise_allocator name)
   endif()
   set(facts MORTISE_HEADER="${ARG_HEADER}" MORTISE_ALLOCATOR=${ARG_CARD} MORTISE_FILE_NAME="${name}" MORTISE_VERSION="${PROJECT_VERSION}")
   list(TRANSFORM MORTISE_ABI_FILES REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/abi/\\1.cpp" OUTPUT_VARIABLE sources)
-  mortise_small()
+  mortise_options()
   add_library(mortise-${name} SHARED ${sources})
   add_dependencies(mortise-${name} mortise_generated)
   target_compile_definitions(mortise-${name} PRIVATE ${facts})
@@ -108,7 +117,7 @@ endfunction()
 # must lie untouched: stacks over Slab.
 function(mortise_annotated name)
   get_target_property(sources mortise-${name} SOURCES)
-  mortise_small()
+  mortise_options()
   add_library(mortise-${name}_annotated SHARED EXCLUDE_FROM_ALL ${sources})
   add_dependencies(mortise-${name}_annotated mortise_generated)
   get_target_property(facts mortise-${name} COMPILE_DEFINITIONS)

@@ -141,7 +141,7 @@ def cached(spec: Path) -> Path:
         for path in sorted(folder.rglob("*.*")):
             if path.suffix in (".hpp", ".cpp", ".inc", ".map"):
                 mark.update(path.read_bytes())
-    mark.update(json.dumps([parts.compiler, parts.compile, parts.small, parts.small_files, parts.link]).encode())
+    mark.update(json.dumps([parts.compiler, parts.compile, parts.options, parts.link]).encode())
     library = caches() / mark.hexdigest()[:20] / f"libmortise-{made.name}.so"
     try:
         if library.is_file():
@@ -266,12 +266,11 @@ def files_of(parts: kit.Kit, wanted: Wanted) -> list[str]:
 
 
 def compiling(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path, name: str = "") -> list[str]:
-    small = parts.small if name in parts.small_files else []
     special = ["-ffreestanding", "-fno-asynchronous-unwind-tables"] if wanted.freestanding else []
     compiler = wanted.compiler or parts.compiler
     first_error = "-ferror-limit=1" if "clang" in compiler else "-fmax-errors=1"
     file = f'-DMORTISE_FILE="{wanted.output.name}"'
-    return [compiler, *parts.compile, *small, *special, *wanted.flags, first_error, *facts(parts, made), file, *paths(parts, room)]
+    return [compiler, *parts.compile, *parts.options.get(name, []), *special, *wanted.flags, first_error, *facts(parts, made), file, *paths(parts, room)]
 
 
 def check(parts: kit.Kit, made: Composition, wanted: Wanted, room: Path) -> None:

@@ -20,8 +20,7 @@ class Kit:
     link: list[str]
     libraries: list[str]
     files: list[str]
-    small: list[str]  # more options for those of the files that are compiled for size
-    small_files: list[str]
+    options: dict[str, list[str]]  # more of them, for some of the files
 
 
 def kit() -> Kit:
@@ -36,7 +35,7 @@ def kit() -> Kit:
     for key, place in places.items():
         if not place.is_dir():
             raise WrongUse(f"'{path}' names the folder '{place}' for its {key}, which is not there: run 'make build'")
-    plain = {key: told[key] for key in ("version", "compiler", "compile", "link", "libraries", "files", "small", "small_files")}
+    plain = {key: told[key] for key in ("version", "compiler", "compile", "link", "libraries", "files", "options")}
     return Kit(**plain, **places)
 
 

@@ -1,6 +1,5 @@
 // A program with the two basic operators of its own, as the standard lets it: every other form comes to them, whoever has it.
-// own_operators: from an array of its own, which no free of anybody else's knows. own_operators roomy: no new fails, which with
-// another allocator behind ends the program: the C++ library's nothrow forms, which would catch that, are not to be found then.
+// own_operators: from an array of its own, which no free of anybody else's knows.
 #include <new>
 
 #include "life.hpp"
@@ -37,7 +36,7 @@ void operator delete(void* p) noexcept {
   of_others += p < array || p >= array + sizeof array;
 }
 
-int main(int count, char**) {
+int main() {
   using std::nothrow, std::align_val_t;
   delete unknown(new Object);  // says its size
   delete unknown(new (nothrow) Object);
@@ -49,8 +48,8 @@ int main(int count, char**) {
   ::operator delete[](unknown(::operator new[](40)));
   ::operator delete[](unknown(::operator new[](40)), std::size_t{40});
   ::operator delete[](unknown(::operator new[](40, nothrow)), nothrow);
-  const bool is_roomy = count > 1;
-  EXPECT((::operator new[](is_roomy ? 16 : 1 << 20, nothrow) != nullptr) == is_roomy);
+  EXPECT(::operator new(1 << 20, nothrow) == nullptr);
+  EXPECT(::operator new[](1 << 20, nothrow) == nullptr);
   printf("made %d, deleted %d, of others %d\n", made, deleted, of_others);
   constexpr align_val_t kAlign{64};
   for (int i = 0; i < 100; ++i) {  // these are not the program's

@@ -1,5 +1,6 @@
 """Should any of these fail, a program would crash, hang or swell on the allocator at some point of its life."""
 
+import ctypes
 import json
 import resource
 import sys
@@ -190,17 +191,37 @@ def test_blocks_that_grow_take_nobodys_place(name):
 @EVERY_NAME
 def test_a_programs_own_operators_serve_the_others_too(name):
     """A block of its own would come to our delete, or one of ours to its."""
-    assert run([program("life", "own_operators")], name).ok().out == "made 11, deleted 10, of others 0\nmade 11, deleted 10\n"
+    assert run([program("life", "own_operators")], name).ok().out == "made 12, deleted 10, of others 0\nmade 12, deleted 10\n"
 
 
 @pytest.mark.parametrize("other", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"])
 def test_nor_do_those_of_an_allocator_behind_us(other):
-    """Its sized delete knows nothing of the program's."""
+    """Its sized delete knows nothing of the program's, nor do its nothrow forms catch what the program's throws."""
     found = [str(path) for path in Path("/usr/lib").glob(f"*/{other}")]
     assert found or other != "libjemalloc.so.2", "it is installed with the programs"
     for behind in found:
-        out = run([program("life", "own_operators"), "roomy"], "hslab", preload=(behind,)).ok().out
+        out = run([program("life", "own_operators")], "hslab", preload=(behind,)).ok().out
         assert ", deleted 10, of others 0\n" in out, "it may have made some itself"
+        assert run([program("life", "own_arrays")], "hslab", preload=(behind,)).ok().out == "deleted 2\n"
+
+
+@EVERY_NAME
+def test_a_programs_own_arrays_are_no_matter_of_other_blocks(name):
+    """Of those whose operators are ours sizes are still checked, where they are."""
+    assert run([program("life", "own_arrays")], name).ok().out == "deleted 2\n"
+    done = run([program("life", "own_arrays"), "wrong"], name)
+    assert ("size_mismatch" in done.err) == (done.status != 0) == has_layer(name, "SizeCheck"), done.err
+
+
+PLUGGED = "import ctypes, sys; ctypes.CDLL(sys.argv[1], mode=int(sys.argv[2])).runs_out()"
+
+
+@EVERY_NAME
+@pytest.mark.parametrize("mode", [ctypes.RTLD_LOCAL, ctypes.RTLD_GLOBAL])
+def test_a_plug_in_of_a_program_in_c_catches_what_operator_new_throws(name, mode):
+    """The C++ library came with it, and nobody else sees that."""
+    run_out = [sys.executable, "-c", PLUGGED, PLUGINS / "libprogram-life-thrower.so", mode]
+    assert run(run_out, name).ok().out == run(run_out).ok().out
 
 
 DIRECTLY = """

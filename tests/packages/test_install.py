@@ -13,8 +13,10 @@ from support.allocators import ROOT
 
 OVERRIDDEN = {"malloc_hslab": "hslab", "malloc_hslab_override": "hslab", "malloc_hslab_override_static": "hslab",
               "malloc_tlsf_override_static": "tlsf", "malloc_hslab+affinity_override": "hslab+affinity", "wholly_static": "hslab",
-              "quiet_hslab_override": "hslab", "quiet_hslab_override_static": "hslab", "heaps_and_malloc": "hslab"}
-SAID = {"cpp": "1\n", "malloc": "done\n", "wholly": "done\n", "quiet": "", "heaps": "1\n", "pool": "1\n", "layers": ""}
+              "quiet_hslab_override": "hslab", "quiet_hslab_override_static": "hslab", "heaps_and_malloc": "hslab",
+              "fails_hslab_override": "hslab", "fails_hslab_override_static": "hslab"}
+SAID = {"cpp": "1\n", "malloc": "done\n", "wholly": "done\n", "quiet": "", "fails": "asked 3 times, null\n",
+        "heaps": "1\n", "pool": "1\n", "layers": ""}
 
 
 @pytest.fixture(scope="module")
