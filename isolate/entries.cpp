@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "actions.hpp"
+#include "attributes.hpp"
 #include "barrier.hpp"
 #include "cancel.hpp"
 #include "cond.hpp"

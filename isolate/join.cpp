@@ -132,15 +132,6 @@ int signal_thread_by_id(int process, int thread, int signal) noexcept {
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 
-int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
-  Thread* t = find_thread(handle);
-  if (!t) return ESRCH;
-  if (const int error = pthread_attr_init(out)) return error;
-  pthread_attr_setdetachstate(out, t->detached.load() ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
-  pthread_attr_setguardsize(out, t->stack.guard_bytes);
-  return pthread_attr_setstack(out, t->stack.low + t->stack.guard_bytes, t->stack.bytes - t->stack.guard_bytes);
-}
-
 int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept {
   const int pid = alive_pid(find_thread(handle));
   if (pid == 0) return ESRCH;

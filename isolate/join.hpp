@@ -22,7 +22,6 @@ int raise_signal(int signal) noexcept;
 int signal_thread_by_id(int process, int thread, int signal) noexcept;
 /// Whose `thread` is for the kernel, where the program says that it is the program's.
 int process_of_thread(int process, int thread) noexcept;
-int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept;
 int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept;
 int set_thread_name(pthread_t handle, const char* name) noexcept;
 int get_thread_name(pthread_t handle, char* out, std::size_t bytes) noexcept;

@@ -11,35 +11,20 @@ namespace {
 
 constexpr std::size_t kStackLeast = 64u << 10;
 
-std::size_t default_stack_bytes() noexcept {
-  pthread_attr_t defaults;
-  std::size_t bytes = 0;
-  if (pthread_getattr_default_np(&defaults) == 0) {
-    pthread_attr_getstacksize(&defaults, &bytes);
-    pthread_attr_destroy(&defaults);
-  }
-  return bytes ? bytes : 8u << 20;
-}
-
 }  // namespace
 
 bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   void* low = nullptr;
   std::size_t bytes = 0, guard = kPage;
-  if (attributes) {
-    pthread_attr_getguardsize(attributes, &guard);
-    // glibc computes the low end from a top that is null when the program set none.
-    const bool given =
-        pthread_attr_getstack(attributes, &low, &bytes) == 0 && reinterpret_cast<std::uintptr_t>(low) + bytes != 0;
-    if (given) {
-      if (t.stack.low && !t.stack.from_program)
-        give_pages(reinterpret_cast<std::uintptr_t>(t.stack.low), t.stack.bytes);
-      t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
-      return true;
-    }
-    pthread_attr_getstacksize(attributes, &bytes);
+  pthread_attr_getguardsize(attributes, &guard);
+  // glibc computes the low end from a top that is null when the program set none.
+  const bool given = pthread_attr_getstack(attributes, &low, &bytes) == 0 && reinterpret_cast<std::uintptr_t>(low) + bytes != 0;
+  if (given) {
+    if (t.stack.low && !t.stack.from_program) give_pages(reinterpret_cast<std::uintptr_t>(t.stack.low), t.stack.bytes);
+    t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
+    return true;
   }
-  if (bytes == 0) bytes = default_stack_bytes();
+  pthread_attr_getstacksize(attributes, &bytes);  // the default where they say none
   bytes = page_ceil(bytes < kStackLeast ? kStackLeast : bytes) + page_ceil(guard);
   const bool reusable = t.stack.low && !t.stack.from_program && t.stack.bytes == bytes;
   if (!reusable) {

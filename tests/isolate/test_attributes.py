@@ -1,0 +1,15 @@
+"""If these fail, a thread is not made as the program asked, or waits in another way than glibc's."""
+
+
+def test_attributes_and_defaults(program, same_both_ways):
+    assert "runs 0" in same_both_ways([program("attributes")]).out
+
+
+def test_a_handler_does_not_wake_a_thread_that_waits_for_a_condition(program, same_both_ways):
+    assert same_both_ways([program("no_wake_up")]).out == "Success, changed 1\n" * 2
+
+
+def test_locks_that_nobody_releases(program, isolated):
+    """Not compared: with ordinary threads a priority ceiling needs rights that the system may not give."""
+    answers = [line.split(": ")[1] for line in isolated([program("in_vain")]).out.splitlines()]
+    assert answers == ["Connection timed out"] * 3 + ["Invalid argument"]
