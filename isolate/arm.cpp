@@ -19,6 +19,7 @@
 #include "actions.hpp"
 #include "callers.hpp"
 #include "cancel.hpp"
+#include "command_line.hpp"
 #include "entries.hpp"
 #include "fault.hpp"
 #include "glibc.hpp"
@@ -124,6 +125,7 @@ State try_to_arm() noexcept {
     refuse("cannot share the program's memory: %s; run it with ordinary threads", wrong);
     return State::declined;
   }
+  keep_command_line();
   if (!replace_entries(reason)) {
     refuse("glibc %s: the entry of %s cannot be replaced; run it with ordinary threads", glibc.version, reason);
     return State::declined;
