@@ -62,6 +62,7 @@ const Replacement kEntries[] = {
     {"pthread_setname_np", AT(set_thread_name), false},
     {"pthread_getname_np", AT(get_thread_name), false},
     {"raise", AT(raise_signal), true},
+    {"kill", AT(signal_process), true},
     {"tgkill", AT(signal_thread_by_id), false},
     {"_exit", AT(end_process), true},
     {"getpid", AT(program_process), true},

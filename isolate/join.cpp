@@ -121,6 +121,15 @@ int raise_signal(int signal) noexcept {
   return -1;
 }
 
+int signal_process(pid_t process, int signal) noexcept {
+  if (process > 0 && is_thread() && find_thread_by_pid(process)) {
+    process = leader->pid.load();
+    if (is_leader()) stop_other_threads_before(signal);
+  }
+  const long result = raw_syscall(SYS_kill, process, signal);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
 int process_of_thread(int process, int thread) noexcept {
   return is_thread() && process == leader->pid.load() && find_thread_by_pid(thread) ? thread : process;
 }

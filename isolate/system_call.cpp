@@ -77,6 +77,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
   if (number == SYS_execveat)
     return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
+  if (number == SYS_kill) return signal_process(static_cast<pid_t>(a), static_cast<int>(b));
   if (number == SYS_tgkill) return signal_thread_by_id(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
   if (number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
   const char* const ring = number == SYS_io_uring_setup ? "io_uring" : number == SYS_io_setup ? "libaio context" : nullptr;

@@ -13,9 +13,3 @@ def test_locks_that_nobody_releases(program, isolated):
     """Not compared: with ordinary threads a priority ceiling needs rights that the system may not give."""
     answers = [line.split(": ")[1] for line in isolated([program("in_vain")]).out.splitlines()]
     assert answers == ["Connection timed out"] * 3 + ["Invalid argument"]
-
-
-def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
-    """The kernel shows nothing of shared memory: ps and pgrep would not know the program."""
-    out = same_both_ways([program("command_line"), "another", "", "two words"], env={"MARK": "there"}).out
-    assert out.count("changed  two words, environment 1") == 3
