@@ -88,6 +88,8 @@ const Replacement kEntries[] = {
     {"seteuid", AT(set_euid), true},
     {"setegid", AT(set_egid), true},
     {"setgroups", AT(set_groups), true},
+    {"setfsuid", AT(set_fsuid), false},
+    {"setfsgid", AT(set_fsgid), false},
     {"prctl", AT(control_process), false},
     {"setsid", AT(new_session), true},
     {"setpgid", AT(set_process_group), true},
@@ -136,6 +138,7 @@ const Replacement kEntries[] = {
     {"mlockall", AT(lock_all_memory), false},
     {"brk", AT(set_break), true},
     {"sbrk", AT(move_break), true},
+    {"pkey_alloc", AT(allocate_key), false},
     // the loader
     {"_dl_debug_state", AT(follow_loader), false},
     // timers

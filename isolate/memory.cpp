@@ -24,6 +24,7 @@
 #include "region.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
+#include "system_call.hpp"
 #include "thread.hpp"
 #include "windows.hpp"
 #include "wiped.hpp"
@@ -288,6 +289,8 @@ int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
   }
   return fail(result);
 }
+
+int allocate_key(unsigned flags, unsigned rights) noexcept { return static_cast<int>(system_call(SYS_pkey_alloc, flags, rights, 0, 0, 0, 0)); }
 
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
   count(&Counts::madvise);

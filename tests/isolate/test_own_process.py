@@ -18,3 +18,8 @@ def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
     """The kernel shows nothing of shared memory: ps and pgrep would not know the program."""
     out = same_both_ways([program("command_line"), "another", "", "two words"], env={"MARK": "there"}).out
     assert out.count("changed  two words, environment 1") == 3
+
+
+def test_a_thread_changes_its_user_by_itself(program, isolated):
+    """The kernel then forgets that its process ends with main's: it would outlive the program."""
+    assert isolated([program("own_rights")]).out == "cannot agree: 1\nends with the program: 4\n"
