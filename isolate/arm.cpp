@@ -35,6 +35,7 @@
 #include "region.hpp"
 #include "share.hpp"
 #include "signals.hpp"
+#include "stack.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
 #include "trap.hpp"
@@ -119,6 +120,7 @@ State try_to_arm() noexcept {
   if (const char* wrong = open_region()) return decline(wrong);
   if (!make_glibc_multithreaded()) return decline("no ordinary thread could be made");
   make_main_a_record();
+  look_at_own_stack();
   find_wiped();
   find_allocator();
   if (const char* wrong = share_memory()) {

@@ -13,3 +13,8 @@ def test_locks_that_nobody_releases(program, isolated):
     """Not compared: with ordinary threads a priority ceiling needs rights that the system may not give."""
     answers = [line.split(": ")[1] for line in isolated([program("in_vain")]).out.splitlines()]
     assert answers == ["Connection timed out"] * 3 + ["Invalid argument"]
+
+
+def test_code_on_stacks(program, same_both_ways):
+    """Nested functions of C, and procedures within procedures of Fortran."""
+    assert same_both_ways([program("nested")]).status == 0
