@@ -18,3 +18,9 @@ def test_locks_that_nobody_releases(program, isolated):
 def test_code_on_stacks(program, same_both_ways):
     """Nested functions of C, and procedures within procedures of Fortran."""
     assert same_both_ways([program("nested")]).status == 0
+
+
+def test_an_alternate_stack_is_unwound(program, same_both_ways):
+    """Where it lay above the thread's own, what was on both was left as it was."""
+    out = same_both_ways([program("unwound")]).out
+    assert out == "handler function thread cancelled 0\nhandler function thread cancelled 1\n" * 2
