@@ -19,6 +19,7 @@
 #include "actions.hpp"
 #include "callers.hpp"
 #include "cancel.hpp"
+#include "command_line.hpp"
 #include "entries.hpp"
 #include "fault.hpp"
 #include "glibc.hpp"
@@ -34,6 +35,7 @@
 #include "region.hpp"
 #include "share.hpp"
 #include "signals.hpp"
+#include "stack.hpp"
 #include "thread.hpp"
 #include "tls.hpp"
 #include "trap.hpp"
@@ -118,12 +120,14 @@ State try_to_arm() noexcept {
   if (const char* wrong = open_region()) return decline(wrong);
   if (!make_glibc_multithreaded()) return decline("no ordinary thread could be made");
   make_main_a_record();
+  look_at_own_stack();
   find_wiped();
   find_allocator();
   if (const char* wrong = share_memory()) {
     refuse("cannot share the program's memory: %s; run it with ordinary threads", wrong);
     return State::declined;
   }
+  keep_command_line();
   if (!replace_entries(reason)) {
     refuse("glibc %s: the entry of %s cannot be replaced; run it with ordinary threads", glibc.version, reason);
     return State::declined;

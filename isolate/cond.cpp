@@ -42,8 +42,10 @@ int wait_until(CondBytes& c, pthread_mutex_t* m, clockid_t clock, const timespec
   shared(c.waiters).fetch_add(kWaiter);
   const std::uint32_t seen = shared(c.sequence).load();
   if (const int error = unlock_mutex(m)) return leave(c), error;
-  // An interrupted sleep is a spurious wake-up: the caller looks at its condition, and a cancellation is acted upon.
-  const long slept = cancellable_wait(&c.sequence, seen, deadline, clock);
+  // A handler is no wake-up: glibc's callers are not used to it.
+  long slept;
+  do slept = cancellable_wait(&c.sequence, seen, deadline, clock);
+  while (slept == -EINTR);
   leave(c);
   const int locked = lock_mutex(m);
   if (slept != 0) pthread_testcancel();  // with the mutex held, as clean-up handlers expect; who took a signal must not take it away

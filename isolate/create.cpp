@@ -3,7 +3,7 @@
 // Creator                                        New thread (a process of the leader's)
 //   take record, stack, TLS block
 //   block signals, rseq off
-//   clone ------------------------------------->  adopt TLS; die with the leader; guard the stack
+//   clone ------------------------------------->  adopt TLS; die with the leader; guard the stack; take processors
 //   rseq on, restore signals                      restore signals, run start(argument)
 //                                                 destructors; ended = 1, wake joiners; exit
 //
@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 
 #include "actions.hpp"
+#include "attributes.hpp"
 #include "cancel.hpp"
 #include "end.hpp"
 #include "glibc.hpp"
@@ -79,33 +80,15 @@ void become(Thread& t) noexcept {
   if (raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);  // it died before the line above
   guard_stack(t);
   leave_terminal_signals_to_leader();
-  if (t.has_affinity) raw_syscall(SYS_sched_setaffinity, 0, sizeof t.affinity, as_long(&t.affinity));
 }
 
 int thread_main(void* record) {
   Thread& t = *static_cast<Thread*>(record);
   become(t);
+  const bool is_wanted = take_attributes(t);
   catch_up_rendezvous(t);
-  run_to_end(t);
+  if (is_wanted) run_to_end(t);
   finish_thread(t);
-}
-
-void read_attributes(Thread& t, const pthread_attr_t* attributes) noexcept {
-  int detach_state = PTHREAD_CREATE_JOINABLE;
-  t.has_affinity = false;
-  if (attributes) {
-    pthread_attr_getdetachstate(attributes, &detach_state);
-    sigset_t mask;
-    if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = blockable(*reinterpret_cast<std::uint64_t*>(&mask));
-    // Without an affinity of its own the attribute answers "every CPU there could be".
-    cpu_set_t cpus;
-    if (pthread_attr_getaffinity_np(attributes, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < CPU_SETSIZE) {
-      t.affinity = cpus;
-      t.has_affinity = true;
-    }
-  }
-  t.detached.store(detach_state == PTHREAD_CREATE_DETACHED);
-  t.gone.store(t.detached.load() ? std::uint32_t{kReleased} : 0u);
 }
 
 int start_process(Thread& t) noexcept {
@@ -119,9 +102,16 @@ int start_process(Thread& t) noexcept {
   rseq_on();
   if (pid < 0) return error;
   tid_field(t.tcb) = pid;  // libc's calls that name a thread read it: they may come before the thread runs
+  return 0;
+}
+
+/// From here on the record is the thread's; 0, or why it will not run.
+int hand_over(Thread& t) noexcept {
+  const int refused = await_attributes(t);
+  if (refused && !t.detached.load()) let_go(t, kReleased);  // nobody will join it
   let_go(t, kMade);
   helper_notice();
-  return 0;
+  return refused;
 }
 
 /// The runtime's own kernel threads, started by the first create: the program has one thread then, so nothing races, and
@@ -154,23 +144,25 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   t.is_served.store(false);
   t.passed.store(0);
   for (LockCall& call : t.lock_calls) call.key.store(0);
+  const Attributes wanted(attributes);
   // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer
   // others.
-  int error = start_companions() && make_stack(t, attributes) && make_tls(t) ? 0 : EAGAIN;
+  int error = start_companions() && make_stack(t, wanted.get()) && make_tls(t) ? 0 : EAGAIN, refused = 0;
   if (error == 0) {
     *out = handle_of(t);
     live_threads.fetch_add(1);
     const std::uint64_t own_mask = block_signals();
     t.mask = blockable(own_mask);  // libc blocks all by itself around some threads of its own
-    read_attributes(t, attributes);
+    read_attributes(t, wanted.get());
     t.applied.store(self->applied.load());
     t.creators = self->stack;
     error = start_process(t);
+    if (error == 0) refused = hand_over(t);
     restore_signals(own_mask);
     if (error != 0) live_threads.fetch_sub(1);
   }
   if (error != 0) t.in_use.store(false);
-  return error == ENOMEM ? EAGAIN : error;
+  return error == ENOMEM ? EAGAIN : error ? error : refused;
 }
 
 }  // namespace mortise::isolate

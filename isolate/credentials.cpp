@@ -3,8 +3,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <sys/prctl.h>
 
+#include "lock.hpp"
+#include "message.hpp"
 #include "orphans.hpp"
 #include "raw.hpp"
 #include "rendezvous.hpp"
@@ -15,16 +18,23 @@ namespace {
 
 struct Call {
   long number, a, b, c;
-  const Thread* caller;
-  long result;
+  const Thread* caller = nullptr;
+  long result = 0;
+  int refused = 0, granted = 0;  // of the others
 };
 
 void perform(void* argument) {
   Call& call = *static_cast<Call*>(argument);
-  const long result = raw_syscall(call.number, call.a, call.b, call.c);
+  const long result = change_credentials_here(call.number, call.a, call.b, call.c);
   if (self == call.caller) call.result = result;
-  // The kernel forgets "die with the leader" when ids change.
-  if (!is_leader()) raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  else shared(failed(result) ? call.refused : call.granted).fetch_add(1);
+}
+
+/// What glibc does, too: a program that has given up rights must not go on with a thread that still has them.
+void end_where_threads_differ(const Call& call) noexcept {
+  if ((failed(call.result) ? call.granted : call.refused) == 0) return;
+  say("a change of user or group failed in some threads only; the program cannot go on");
+  std::abort();
 }
 
 /// All threads have the same rights, so what one may all may. The caller comes last: with its new ids it could perhaps
@@ -34,6 +44,7 @@ int change(Call call) noexcept {
   if (a_thread && live_threads.load() > 1) {
     call.caller = self;
     everywhere(&perform, &call);
+    end_where_threads_differ(call);
   } else {
     call.result = raw_syscall(call.number, call.a, call.b, call.c);
   }
@@ -55,18 +66,28 @@ constexpr long kKeep = -1;
 
 }  // namespace
 
-int set_uid(uid_t id) noexcept { return change({SYS_setuid, id, 0, 0, nullptr, 0}); }
-int set_gid(gid_t id) noexcept { return change({SYS_setgid, id, 0, 0, nullptr, 0}); }
-int set_reuid(uid_t real, uid_t effective) noexcept { return change({SYS_setreuid, real, effective, 0, nullptr, 0}); }
-int set_regid(gid_t real, gid_t effective) noexcept { return change({SYS_setregid, real, effective, 0, nullptr, 0}); }
+long change_credentials_here(long number, long a, long b, long c) noexcept {
+  const long result = raw_syscall(number, a, b, c);
+  // The kernel forgets "die with the leader" when ids change.
+  if (is_thread() && !is_leader()) raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  return result;
+}
+
+int set_fsuid(uid_t id) noexcept { return static_cast<int>(change_credentials_here(SYS_setfsuid, id)); }
+int set_fsgid(gid_t id) noexcept { return static_cast<int>(change_credentials_here(SYS_setfsgid, id)); }
+
+int set_uid(uid_t id) noexcept { return change({SYS_setuid, id, 0, 0}); }
+int set_gid(gid_t id) noexcept { return change({SYS_setgid, id, 0, 0}); }
+int set_reuid(uid_t real, uid_t effective) noexcept { return change({SYS_setreuid, real, effective, 0}); }
+int set_regid(gid_t real, gid_t effective) noexcept { return change({SYS_setregid, real, effective, 0}); }
 int set_resuid(uid_t real, uid_t effective, uid_t saved) noexcept {
-  return change({SYS_setresuid, real, effective, saved, nullptr, 0});
+  return change({SYS_setresuid, real, effective, saved});
 }
 int set_resgid(gid_t real, gid_t effective, gid_t saved) noexcept {
-  return change({SYS_setresgid, real, effective, saved, nullptr, 0});
+  return change({SYS_setresgid, real, effective, saved});
 }
-int set_euid(uid_t id) noexcept { return change({SYS_setresuid, kKeep, id, kKeep, nullptr, 0}); }
-int set_egid(gid_t id) noexcept { return change({SYS_setresgid, kKeep, id, kKeep, nullptr, 0}); }
+int set_euid(uid_t id) noexcept { return change({SYS_setresuid, kKeep, id, kKeep}); }
+int set_egid(gid_t id) noexcept { return change({SYS_setresgid, kKeep, id, kKeep}); }
 int control_process(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept {
   const bool about_death = option == PR_SET_PDEATHSIG || option == PR_GET_PDEATHSIG;
   Control call{option, static_cast<long>(a), 0};
@@ -78,7 +99,7 @@ int control_process(int option, unsigned long a, unsigned long b, unsigned long 
 }
 
 int set_groups(std::size_t count, const gid_t* groups) noexcept {
-  return change({SYS_setgroups, static_cast<long>(count), as_long(groups), 0, nullptr, 0});
+  return change({SYS_setgroups, static_cast<long>(count), as_long(groups), 0});
 }
 
 }  // namespace mortise::isolate

@@ -7,6 +7,11 @@
 
 namespace mortise::isolate {
 
+/// One of the system calls that change them, for the calling thread alone, as programs make it by `syscall`.
+long change_credentials_here(long number, long a, long b = 0, long c = 0) noexcept;
+int set_fsuid(uid_t id) noexcept;
+int set_fsgid(gid_t id) noexcept;
+
 int set_uid(uid_t id) noexcept;
 int set_gid(gid_t id) noexcept;
 int set_reuid(uid_t real, uid_t effective) noexcept;

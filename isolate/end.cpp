@@ -63,11 +63,12 @@ void wait_where_main_was_cancelled() {
   for (;;) raw_syscall(SYS_exit_group, 0);
 }
 
-/// Whether the helper has still to reap it; what the program reaped itself (by __WALL), it never will.
+/// Whether the helper has still to reap it; what the program reaped itself (by __WALL), it never will. For one that has given itself another
+/// user's rights, and may not be ended, nobody waits.
 bool is_left(const Thread& t) noexcept {
   if (&t == leader || !t.in_use.load()) return false;
   const int pid = t.pid.load();
-  return pid < 0 || (pid > 0 && raw_syscall(SYS_kill, pid, 0) != -ESRCH);
+  return pid < 0 || (pid > 0 && !failed(raw_syscall(SYS_kill, pid, 0)));
 }
 
 /// Whether `signal`, sent to the calling thread, ends the program.

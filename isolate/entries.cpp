@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "actions.hpp"
+#include "attributes.hpp"
 #include "barrier.hpp"
 #include "cancel.hpp"
 #include "cond.hpp"
@@ -61,6 +62,7 @@ const Replacement kEntries[] = {
     {"pthread_setname_np", AT(set_thread_name), false},
     {"pthread_getname_np", AT(get_thread_name), false},
     {"raise", AT(raise_signal), true},
+    {"kill", AT(signal_process), true},
     {"tgkill", AT(signal_thread_by_id), false},
     {"_exit", AT(end_process), true},
     {"getpid", AT(program_process), true},
@@ -86,6 +88,8 @@ const Replacement kEntries[] = {
     {"seteuid", AT(set_euid), true},
     {"setegid", AT(set_egid), true},
     {"setgroups", AT(set_groups), true},
+    {"setfsuid", AT(set_fsuid), false},
+    {"setfsgid", AT(set_fsgid), false},
     {"prctl", AT(control_process), false},
     {"setsid", AT(new_session), true},
     {"setpgid", AT(set_process_group), true},
@@ -134,6 +138,7 @@ const Replacement kEntries[] = {
     {"mlockall", AT(lock_all_memory), false},
     {"brk", AT(set_break), true},
     {"sbrk", AT(move_break), true},
+    {"pkey_alloc", AT(allocate_key), false},
     // the loader
     {"_dl_debug_state", AT(follow_loader), false},
     // timers

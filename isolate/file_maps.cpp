@@ -82,12 +82,13 @@ long make(const Record& r) noexcept {
 
 /// From `low` on, past what the program has put there at addresses of its own choosing. The lock is held.
 std::uintptr_t free_place(std::uintptr_t low, std::size_t bytes) noexcept {
-  for (;;) {
+  while (low < kWindowHigh && bytes <= kWindowHigh - low) {
     const Record* const r = meets(low, low + bytes);
     const std::uintptr_t past = r ? r->high : end_of_shared_in(low, low + bytes);
     if (past == 0) return low;
     low = past + kPage;
   }
+  return 0;
 }
 
 bool is_elsewhere(const Record& r) noexcept { return r.owner != self || r.made != address_spaces.load(); }
@@ -163,7 +164,7 @@ long put(Record& r) noexcept {
   Quiet held(lock);
   if (!(r.flags & kFixed)) {
     const std::uintptr_t place = free_place(window_next, r.high);
-    if (r.high > kWindowHigh - place) return -ENOMEM;
+    if (!place) return -ENOMEM;
     r.high += place, r.low = place;
   }
   const bool replaces = !(r.flags & MAP_FIXED_NOREPLACE);
@@ -313,8 +314,7 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
 std::uintptr_t take_file_place(std::size_t bytes) noexcept {
   Quiet held(lock);
   const std::uintptr_t low = free_place(window_next, page_ceil(bytes));
-  if (bytes > kWindowHigh - low) return 0;
-  window_next = low + page_ceil(bytes) + kPage;
+  if (low) window_next = low + page_ceil(bytes) + kPage;
   return low;
 }
 

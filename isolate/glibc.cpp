@@ -38,6 +38,18 @@ bool find_robust_head(std::size_t& out) noexcept {
   return head != 0 && out < kDescriptorMax;
 }
 
+/// Of main it notes a stack from 0 to its end, which is found nowhere else in its descriptor.
+void find_stack() noexcept {
+  const auto* end = static_cast<const std::uintptr_t*>(dlsym(RTLD_DEFAULT, "__libc_stack_end"));
+  const auto* bytes = static_cast<const std::uint32_t*>(dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread"));
+  if (!end || !bytes || *end == 0 || *bytes >= kDescriptorMax) return;
+  const auto* words = reinterpret_cast<const std::uintptr_t*>(pthread_self());
+  std::size_t found = 0, times = 0;
+  for (std::size_t i = 1; i < *bytes / sizeof *words; ++i)
+    if (words[i] == *end && words[i - 1] == 0) found = i - 1, ++times;
+  if (times == 1) glibc.stack = found * sizeof *words;
+}
+
 void find_rseq() noexcept {
   const auto* offset = static_cast<const std::ptrdiff_t*>(dlsym(RTLD_DEFAULT, "__rseq_offset"));
   const auto* bytes = static_cast<const std::uint32_t*>(dlsym(RTLD_DEFAULT, "__rseq_size"));
@@ -63,6 +75,7 @@ bool recognise_glibc(const char*& reason) noexcept {
       !resolve("__call_tls_dtors", glibc.call_tls_destructors) || !resolve("__ctype_init", glibc.init_ctype) ||
       !resolve("__pthread_keys", glibc.keys))
     return false;
+  find_stack();
   find_rseq();
   return true;
 }

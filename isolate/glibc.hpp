@@ -16,6 +16,7 @@ struct Glibc {
   std::size_t tls_offset = 0;    // offset in a library's link_map of where its static thread-local storage lies; 0: not told
   std::size_t list = 0;          // offset of the link in glibc's lists of threads
   std::size_t robust_head = 0;   // offset of the head of the list of robust mutexes held
+  std::size_t stack = 0;         // offset of where the stack begins and how long it is; 0: not found
   std::ptrdiff_t rseq = 0;       // offset of the restartable-sequence area from the thread pointer
   std::uint32_t rseq_bytes = 0;  // 0: not registered by this glibc
   void* (*allocate_tls)(void*) = nullptr;

@@ -2,6 +2,7 @@
 // they are all there is.
 #include <cerrno>
 #include <dlfcn.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include "memory.hpp"
 #include "opens.hpp"
 #include "parents.hpp"
+#include "queues.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
 #include "signal_files.hpp"
@@ -78,6 +80,16 @@ MORTISE_ISOLATE_EXPORT int signalfd(int fd, const sigset_t* set, int flags) noex
 
 MORTISE_ISOLATE_EXPORT int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
   return control_epoll(epoll, operation, fd, event);
+}
+
+MORTISE_ISOLATE_EXPORT int mq_notify(mqd_t queue, const sigevent* event) noexcept {
+  if (armed() && is_thread() && !(event && event->sigev_notify == SIGEV_THREAD)) return notify_of_queue(queue, event);
+  return next<decltype(&mq_notify)>("mq_notify")(queue, event);
+}
+
+MORTISE_ISOLATE_EXPORT int mq_close(mqd_t queue) noexcept {
+  if (armed()) end_notice_of_queue(queue);
+  return next<decltype(&mq_close)>("mq_close")(queue);
 }
 
 /// liburing and libaio make their calls by themselves.

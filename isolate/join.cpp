@@ -121,6 +121,15 @@ int raise_signal(int signal) noexcept {
   return -1;
 }
 
+int signal_process(pid_t process, int signal) noexcept {
+  if (process > 0 && is_thread() && find_thread_by_pid(process)) {
+    process = leader->pid.load();
+    if (is_leader()) stop_other_threads_before(signal);
+  }
+  const long result = raw_syscall(SYS_kill, process, signal);
+  return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
 int process_of_thread(int process, int thread) noexcept {
   return is_thread() && process == leader->pid.load() && find_thread_by_pid(thread) ? thread : process;
 }
@@ -130,15 +139,6 @@ int signal_thread_by_id(int process, int thread, int signal) noexcept {
   if (owner == raw_getpid() && thread == raw_gettid()) stop_other_threads_before(signal);
   const long result = raw_syscall(SYS_tgkill, owner, thread, signal);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
-}
-
-int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
-  Thread* t = find_thread(handle);
-  if (!t) return ESRCH;
-  if (const int error = pthread_attr_init(out)) return error;
-  pthread_attr_setdetachstate(out, t->detached.load() ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
-  pthread_attr_setguardsize(out, t->stack.guard_bytes);
-  return pthread_attr_setstack(out, t->stack.low + t->stack.guard_bytes, t->stack.bytes - t->stack.guard_bytes);
 }
 
 int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept {

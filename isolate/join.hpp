@@ -18,11 +18,12 @@ int signal_thread(pthread_t handle, int signal) noexcept;
 int signal_thread_or_tell(pthread_t handle, int signal) noexcept;
 int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept;
 int raise_signal(int signal) noexcept;
+/// Replacement of kill. The number of a thread means the program, as for the kernel's own threads.
+int signal_process(pid_t process, int signal) noexcept;
 /// Replacement of tgkill.
 int signal_thread_by_id(int process, int thread, int signal) noexcept;
 /// Whose `thread` is for the kernel, where the program says that it is the program's.
 int process_of_thread(int process, int thread) noexcept;
-int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept;
 int thread_cpu_clock(pthread_t handle, clockid_t* out) noexcept;
 int set_thread_name(pthread_t handle, const char* name) noexcept;
 int get_thread_name(pthread_t handle, char* out, std::size_t bytes) noexcept;

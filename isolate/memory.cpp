@@ -24,6 +24,7 @@
 #include "region.hpp"
 #include "rendezvous.hpp"
 #include "share.hpp"
+#include "system_call.hpp"
 #include "thread.hpp"
 #include "windows.hpp"
 #include "wiped.hpp"
@@ -52,14 +53,27 @@ struct Fresh {
   std::size_t bytes;
   long file;
   const Thread* by;
+  bool is_missing;  // somewhere
 };
 void map_fresh(void* argument) noexcept {
-  const Fresh f = *static_cast<const Fresh*>(argument);
-  raw_syscall(SYS_mmap, static_cast<long>(f.low), static_cast<long>(f.bytes), PROT_READ | PROT_WRITE,
-              MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f.file, 0);
+  Fresh& f = *static_cast<Fresh*>(argument);
+  const long mapped = raw_syscall(SYS_mmap, static_cast<long>(f.low), static_cast<long>(f.bytes), PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f.file, 0);
+  if (failed(mapped)) return shared(f.is_missing).store(true);
   if (f.bytes > kArenaBytes / 2) raw_syscall(SYS_madvise, static_cast<long>(f.low), static_cast<long>(f.bytes), MADV_DONTDUMP);
   if (f.by == self && !in_region(f.low)) note_shared_range(f.low, f.low + f.bytes);
 }
+struct Unmapping {
+  std::uintptr_t low;
+  std::size_t bytes;
+  long result;  // the caller's, who is the last
+};
+void unmap_old(void* argument) noexcept {
+  auto& u = *static_cast<Unmapping*>(argument);
+  const long result = raw_syscall(SYS_munmap, static_cast<long>(u.low), static_cast<long>(u.bytes));
+  shared(u.result).store(result);
+}
+
 /// A file lies there, or shared memory from before the first create: punching would reach what is not the program's memory alone.
 bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
   if (has_mapped_file(low, low + bytes)) return true;
@@ -68,11 +82,17 @@ bool is_foreign(std::uintptr_t low, std::size_t bytes) noexcept {
 }
 void* replace_everywhere(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   if (!divide_lazy_file(low, low + bytes) || !make_room_to_cut(low, low + bytes)) return fail_map(ENOMEM);
-  Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes), self};
+  Fresh f{low, bytes, open_memory_file("mortise-fixed", bytes), self, false};
   if (failed(f.file)) return fail_map(ENOMEM);
   forget_files(low, bytes);
   everywhere(&map_fresh, &f);
   raw_syscall(SYS_close, f.file);
+  if (f.is_missing) {
+    Unmapping u{low, bytes, 0};
+    everywhere(&unmap_old, &u);
+    forget_shared_range(low, low + bytes);
+    return fail_map(ENOMEM);
+  }
   note_protection(low, low + bytes, PROT_READ | PROT_WRITE);
   protect_fresh(low, bytes, protection);
   return reinterpret_cast<void*>(low);
@@ -93,17 +113,6 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
     return place ? replace_everywhere(place, page_ceil(bytes), protection) : fail_map(ENOMEM);
   }
   return protect_taken(low, page_ceil(bytes), protection);
-}
-
-struct Unmapping {
-  std::uintptr_t low;
-  std::size_t bytes;
-  long result;  // the caller's, who is the last
-};
-void unmap_old(void* argument) noexcept {
-  auto& u = *static_cast<Unmapping*>(argument);
-  const long result = raw_syscall(SYS_munmap, static_cast<long>(u.low), static_cast<long>(u.bytes));
-  shared(u.result).store(result);
 }
 
 /// [at, the answer) is one mapping of a file, or one piece of memory.
@@ -281,6 +290,8 @@ int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
   return fail(result);
 }
 
+int allocate_key(unsigned flags, unsigned rights) noexcept { return static_cast<int>(system_call(SYS_pkey_alloc, flags, rights, 0, 0, 0, 0)); }
+
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
   count(&Counts::madvise);
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
@@ -295,9 +306,9 @@ int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
 void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
   constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
   const std::uintptr_t at = address_of(low);
-  if (at % kPage || new_bytes == 0 || (flags & ~kFlags) || (flags & kFlags && !(flags & MREMAP_MAYMOVE))) return fail_map(EINVAL);
   old_bytes = page_ceil(old_bytes);
   new_bytes = page_ceil(new_bytes);
+  if (at % kPage || new_bytes == 0 || (flags & ~kFlags) || (flags & kFlags && !(flags & MREMAP_MAYMOVE))) return fail_map(EINVAL);
   void* target = nullptr;
   if (flags & MREMAP_FIXED) {
     va_list rest;

@@ -122,6 +122,14 @@ int unlock_robust(MutexBytes& m) noexcept {
   return 0;
 }
 
+/// For a lock that nobody will release: the caller holds it, or its holder has ended. The kernel knows, a plain mutex does not tell.
+int wait_in_vain(Patience patience) noexcept {
+  static constexpr std::uint32_t kNever = 0;
+  while (futex_wait(&kNever, kNever, patience.deadline, patience.clock) != -ETIMEDOUT) {
+  }
+  return ETIMEDOUT;
+}
+
 int lock_inherit(MutexBytes& m, Patience patience) noexcept {
   const unsigned me = static_cast<unsigned>(owner_id());
   unsigned seen = 0;
@@ -133,6 +141,7 @@ int lock_inherit(MutexBytes& m, Patience patience) noexcept {
     long result;
     do result = raw_syscall(SYS_futex, as_long(&m.lock), op, 0, as_long(patience.deadline));
     while (result == -EINTR || result == -EAGAIN);
+    if (result == -EDEADLK || result == -ESRCH) return wait_in_vain(patience);
     if (failed(result)) return static_cast<int>(-result);
   }
   m.count = 1;
@@ -159,6 +168,7 @@ int lock_protect(MutexBytes& m, Patience patience) noexcept {
   unsigned seen = ceiling;
   if (!shared(word_of(m)).compare_exchange_strong(seen, ceiling | 1, std::memory_order_acquire)) {
     if (patience.none) return EBUSY;
+    if (patience.deadline && !valid(*patience.deadline)) return EINVAL;
     while (shared(word_of(m)).exchange(ceiling | 2, std::memory_order_acquire) != ceiling)
       if (futex_wait(&m.lock, ceiling | 2, patience.deadline, patience.clock) == -ETIMEDOUT) return ETIMEDOUT;
   }

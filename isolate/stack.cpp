@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include "maps.hpp"
+#include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
 
@@ -10,42 +12,47 @@ namespace mortise::isolate {
 namespace {
 
 constexpr std::size_t kStackLeast = 64u << 10;
+constinit bool are_executable = false;  // C's nested functions and Fortran's put code there
 
-std::size_t default_stack_bytes() noexcept {
-  pthread_attr_t defaults;
-  std::size_t bytes = 0;
-  if (pthread_getattr_default_np(&defaults) == 0) {
-    pthread_attr_getstacksize(&defaults, &bytes);
-    pthread_attr_destroy(&defaults);
-  }
-  return bytes ? bytes : 8u << 20;
+bool take_stack(Stack& s, std::size_t bytes) noexcept {
+  const std::uintptr_t low = take_pages(bytes);
+  s = {reinterpret_cast<std::byte*>(low), bytes, 0, false};
+  return low && (!are_executable || !failed(protect(low, bytes, PROT_READ | PROT_WRITE | PROT_EXEC)));
+}
+
+void give_stack(const Stack& s) noexcept {
+  if (!s.low || s.from_program) return;
+  const auto low = reinterpret_cast<std::uintptr_t>(s.low);
+  if (are_executable) unprotect(low, s.bytes);
+  give_pages(low, s.bytes);
 }
 
 }  // namespace
 
+void look_at_own_stack() noexcept {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  Maps maps;
+  for (Mapping m; maps.next(m);)
+    if (m.low <= here && here < m.high) are_executable = m.execute;
+}
+
 bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   void* low = nullptr;
   std::size_t bytes = 0, guard = kPage;
-  if (attributes) {
-    pthread_attr_getguardsize(attributes, &guard);
-    // glibc computes the low end from a top that is null when the program set none.
-    const bool given =
-        pthread_attr_getstack(attributes, &low, &bytes) == 0 && reinterpret_cast<std::uintptr_t>(low) + bytes != 0;
-    if (given) {
-      if (t.stack.low && !t.stack.from_program)
-        give_pages(reinterpret_cast<std::uintptr_t>(t.stack.low), t.stack.bytes);
-      t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
-      return true;
-    }
-    pthread_attr_getstacksize(attributes, &bytes);
+  pthread_attr_getguardsize(attributes, &guard);
+  // glibc computes the low end from a top that is null when the program set none.
+  const bool given = pthread_attr_getstack(attributes, &low, &bytes) == 0 && reinterpret_cast<std::uintptr_t>(low) + bytes != 0;
+  if (given) {
+    give_stack(t.stack);
+    t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
+    return true;
   }
-  if (bytes == 0) bytes = default_stack_bytes();
+  pthread_attr_getstacksize(attributes, &bytes);  // the default where they say none
   bytes = page_ceil(bytes < kStackLeast ? kStackLeast : bytes) + page_ceil(guard);
   const bool reusable = t.stack.low && !t.stack.from_program && t.stack.bytes == bytes;
   if (!reusable) {
-    if (t.stack.low && !t.stack.from_program) give_pages(reinterpret_cast<std::uintptr_t>(t.stack.low), t.stack.bytes);
-    t.stack = {reinterpret_cast<std::byte*>(take_pages(bytes)), bytes, 0, false};
-    if (!t.stack.low) return false;
+    give_stack(t.stack);
+    if (!take_stack(t.stack, bytes)) return false;
   }
   t.stack.guard_bytes = page_ceil(guard);
   return true;

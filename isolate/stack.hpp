@@ -8,6 +8,9 @@
 
 namespace mortise::isolate {
 
+/// In main, before the first thread: whether stacks of this program are executable.
+void look_at_own_stack() noexcept;
+
 /// Gives `t` a stack as the attributes ask: the program's own, the one the record had before, or a new one.
 bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept;
 

@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "callers.hpp"
+#include "credentials.hpp"
 #include "end.hpp"
 #include "exec.hpp"
 #include "fork.hpp"
@@ -60,6 +61,23 @@ bool is_fork(long number, long a, long b, long c, long d, long e, Child& child) 
   return w.stack == 0 && !(w.flags & (kNotAlone | kOnlyThere));
 }
 
+/// What this would make, of one address space.
+const char* bound_object(long number) noexcept {
+  return number == SYS_io_uring_setup ? "io_uring" : number == SYS_io_setup ? "libaio context" : number == SYS_pkey_alloc ? "protection key" : nullptr;
+}
+
+bool changes_credentials(long number) noexcept {
+  for (const long one : {SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid, SYS_setfsgid})
+    if (number == one) return true;
+  return false;
+}
+
+/// What is left to the kernel.
+long make_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
+  if (number == SYS_fcntl) return control_file_raw(static_cast<int>(a), static_cast<int>(b), c);
+  return changes_credentials(number) ? change_credentials_here(number, a, b, c) : raw_syscall(number, a, b, c, d, e, f);
+}
+
 }  // namespace
 
 long system_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
@@ -77,14 +95,13 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_execve) return execute(pointer<const char>(a), pointer<char* const>(b), pointer<char* const>(c));
   if (number == SYS_execveat)
     return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
+  if (number == SYS_kill) return signal_process(static_cast<pid_t>(a), static_cast<int>(b));
   if (number == SYS_tgkill) return signal_thread_by_id(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
   if (number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
-  const char* const ring = number == SYS_io_uring_setup ? "io_uring" : number == SYS_io_setup ? "libaio context" : nullptr;
-  if (ring && denies_kernel_object(ring)) return errno = ENOSYS, -1;
+  if (const char* const object = bound_object(number); object && denies_kernel_object(object)) return errno = ENOSYS, -1;
   if (number == SYS_userfaultfd) refuse_kernel_object("userfaultfd");
   if (number == SYS_getpid) return program_process();
-  const bool may_lock = number == SYS_fcntl;
-  const long result = may_lock ? control_file_raw(static_cast<int>(a), static_cast<int>(b), c) : raw_syscall(number, a, b, c, d, e, f);
+  const long result = make_call(number, a, b, c, d, e, f);
   if (!failed(result)) return result;
   errno = static_cast<int>(-result);
   return -1;

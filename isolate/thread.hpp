@@ -63,8 +63,11 @@ struct Thread {
   Stack stack;
   Stack creators;             // whose guard its address space has, too
   std::uint64_t mask = 0;     // signal mask to start with
-  bool has_affinity = false;  // from the attributes
+  bool has_affinity = false, has_scheduling = false;  // from the attributes
   cpu_set_t affinity{};
+  int policy = 0;
+  sched_param scheduling{};
+  std::atomic<std::uint32_t> refused{0};  // what the kernel said to these two
   std::atomic<std::uint64_t> announced{0};  // signals it waits for in sigwait
   std::atomic<std::uint64_t> awaits{0};     // the same, until it is passed one
   std::atomic<bool> is_served{false};       // it has been

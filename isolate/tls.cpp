@@ -38,6 +38,14 @@ constinit Lock lock;
 
 std::byte* bytes_of(void* tcb) noexcept { return static_cast<std::byte*>(tcb); }
 
+/// What unwinding from an alternate stack is measured by, and how much libc puts on a small one.
+void note_stack(const Thread& t) noexcept {
+  if (!glibc.stack) return;
+  auto* const noted = reinterpret_cast<std::uintptr_t*>(bytes_of(t.tcb) + glibc.stack);
+  noted[0] = reinterpret_cast<std::uintptr_t>(t.stack.low);
+  noted[1] = t.stack.bytes;
+}
+
 }  // namespace
 
 int& tid_field(void* tcb) noexcept { return *reinterpret_cast<int*>(bytes_of(tcb) + glibc.tid); }
@@ -68,6 +76,7 @@ bool make_tls(Thread& t) noexcept {
   head->stack_guard = mine->stack_guard;
   head->pointer_guard = mine->pointer_guard;
   empty_robust_list(t.tcb);
+  note_stack(t);
   // In no list of glibc's, but linked to itself: a forked child takes its own descriptor out of whatever list it is in.
   auto** link = reinterpret_cast<void**>(bytes_of(t.tcb) + glibc.list);
   link[0] = link[1] = link;

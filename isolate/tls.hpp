@@ -5,7 +5,7 @@
 
 namespace mortise::isolate {
 
-/// Gives `t` a fresh TLS block and descriptor in shared memory, freeing the one the record had before. False: no
+/// Gives `t`, which has its stack, a fresh TLS block and descriptor in shared memory, freeing the one the record had before. False: no
 /// memory.
 bool make_tls(Thread& t) noexcept;
 

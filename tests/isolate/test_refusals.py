@@ -26,7 +26,7 @@ def test_told_in_one_line(program, isolated, way):
     assert done.status == UNSUPPORTED
 
 
-@pytest.mark.parametrize("way, what", [("io_uring", "io_uring"), ("libaio", "libaio context")])
+@pytest.mark.parametrize("way, what", [("io_uring", "io_uring"), ("libaio", "libaio context"), ("key", "protection key")])
 def test_what_a_program_may_do_without(program, isolated, way, what):
     """It has another way where the system has none."""
     done = isolated([program("cannot"), way])

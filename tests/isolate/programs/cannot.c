@@ -39,6 +39,10 @@ static void* work(void* unused) {
     const long made = way[1] == 'o' ? syscall(SYS_io_uring_setup, 4, NULL) : syscall(SYS_io_setup, 1, &context);
     printf("%s %d %d\n", way, made < 0, errno == ENOSYS);
   }
+  if (!strcmp(way, "key")) {
+    const int made = pkey_alloc(0, 0);
+    printf("%s %d %d\n", way, made < 0, errno == ENOSYS);
+  }
   if (!strcmp(way, "userfaultfd")) printf("userfaultfd %d\n", syscall(SYS_userfaultfd, 1) >= 0);
   if (!strcmp(way, "device")) {
     mmap(NULL, 4096, PROT_READ, MAP_SHARED, posix_openpt(O_RDWR), 0);

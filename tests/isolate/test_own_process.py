@@ -1,0 +1,25 @@
+"""If these fail, what the kernel keeps or refuses for one process shows in a program whose threads are processes."""
+
+
+def test_memory_that_there_cannot_be(program, same_both_ways):
+    """What no address space has room for was given, and all files mapped later had no place."""
+    assert same_both_ways([program("impossible")]).status == 0
+
+
+def test_notices_of_message_queues(program, same_both_ways):
+    same_both_ways([program("queue_notice")])
+
+
+def test_the_number_of_a_thread_means_the_program(program, same_both_ways):
+    assert "by main 2" in same_both_ways([program("killed_by_number")]).out
+
+
+def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
+    """The kernel shows nothing of shared memory: ps and pgrep would not know the program."""
+    out = same_both_ways([program("command_line"), "another", "", "two words"], env={"MARK": "there"}).out
+    assert out.count("changed  two words, environment 1") == 3
+
+
+def test_a_thread_changes_its_user_by_itself(program, isolated):
+    """The kernel then forgets that its process ends with main's: it would outlive the program."""
+    assert isolated([program("own_rights")]).out == "cannot agree: 1\nends with the program: 4\n"
