@@ -14,9 +14,9 @@ from support.allocators import ROOT
 OVERRIDDEN = {"malloc_hslab": "hslab", "malloc_hslab_override": "hslab", "malloc_hslab_override_static": "hslab",
               "malloc_tlsf_override_static": "tlsf", "malloc_hslab+affinity_override": "hslab+affinity", "wholly_static": "hslab",
               "quiet_hslab_override": "hslab", "quiet_hslab_override_static": "hslab", "heaps_and_malloc": "hslab",
-              "fails_hslab_override": "hslab", "fails_hslab_override_static": "hslab"}
+              "fails_hslab_override": "hslab", "fails_hslab_override_static": "hslab", "opens_static": "hslab"}
 SAID = {"cpp": "1\n", "malloc": "done\n", "wholly": "done\n", "quiet": "", "fails": "asked 3 times, null\n",
-        "heaps": "1\n", "pool": "1\n", "layers": ""}
+        "opens": "told\n", "heaps": "1\n", "pool": "1\n", "layers": ""}
 
 
 @pytest.fixture(scope="module")
