@@ -24,7 +24,7 @@ namespace mortise::abi {
 class ForkGate {
  public:
   void lock() noexcept {
-    const std::uint64_t signals = block_signals();
+    const std::uint64_t signals = block_signals(~(kNeverBlocked | kByHand));
     const bool has_streams = lock_streams();
     lock_.lock();
     signals_ = signals;
@@ -44,6 +44,9 @@ class ForkGate {
   }
 
  private:
+  /// A handler that has interrupted a miss and forks waits for itself all the same: whoever sees that can end the program.
+  static constexpr std::uint64_t kByHand = bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP) | bit(SIGQUIT);
+
 #ifdef __GLIBC__
   /// Where there is one thread glibc leaves it alone, and so do we: the fork may be that of a handler which has interrupted its holder.
   static bool lock_streams() noexcept {
