@@ -290,6 +290,12 @@ def test_nothing_inside_asks_for_memory(mortise_home):
     assert not any(name.startswith(("_ZSt", "__cxa_throw", "_Unwind")) for name in needed)
 
 
+@pytest.mark.parametrize("program", ["own_operators", "own_arrays"])
+def test_a_programs_own_operators_serve_those_that_are_made_of_them(program):
+    facts, processes = timed(ROOT / "build/tests/life" / program)
+    assert facts["exit_status"] == 0 and calls(processes, "malloc") > 0
+
+
 def test_operators_of_cpp_are_timed_as_the_program_called_them(tmp_path):
     (tmp_path / "operators.cpp").write_text(OPERATORS)
     subprocess.run(["c++", "-O0", "-g", "-std=c++17", str(tmp_path / "operators.cpp"), "-o", str(tmp_path / "operators")], check=True)
