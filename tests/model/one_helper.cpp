@@ -293,6 +293,7 @@ struct SentAway : Program {
     helper.keep_away();
     while (!helper.is_gone()) cpu_relax();
     touched = 3;
+    require(!helper.is_there(), "one has come though none is wanted");
     helper.come_again();
   }
   void finish() { nobody_is_there(); }  // what work is left waits for the next release

@@ -173,7 +173,7 @@ SEEDS = {
     "whether a helper is being started is looked at behind its place": (
         HELPER, [("const bool is_started = state_.load(Order::seq_cst) == kIsStarted;", "const bool there = is_there(), is_started = state_.load(Order::seq_cst) == kIsStarted;"),
                  ("return !is_there() && !is_started;", "return !there && !is_started;")], "race", "one_helper.KeptAway"),
-    "a helper is claimed though none is wanted": (HELPER, [("if (!is_kept_away()) return true;", "return true;")], "race", "one_helper.KeptAway"),
+    "a helper is claimed though none is wanted": (HELPER, [("if (!is_kept_away()) return true;", "return true;")], "none is wanted", "one_helper.KeptAway"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 
