@@ -16,6 +16,7 @@
 extern "C" {
 void _IO_list_lock() noexcept;
 void _IO_list_unlock() noexcept;
+void _IO_list_resetlock() noexcept;
 }
 #endif
 
@@ -24,8 +25,8 @@ namespace mortise::abi {
 class ForkGate {
  public:
   void lock() noexcept {
+    const bool has_streams = lock_streams();  // first: a handler may free whom its holder waits for
     const std::uint64_t signals = block_signals(~(kNeverBlocked | kByHand));
-    const bool has_streams = lock_streams();
     lock_.lock();
     signals_ = signals;
     has_streams_ = has_streams;
@@ -37,9 +38,10 @@ class ForkGate {
     if (has_streams) unlock_streams();
     set_signals(signals);
   }
-  /// In the child. There glibc has made its lock new before our handlers run.
+  /// In the child. There glibc has made its lock new before our handlers run, unless the first thread came amid the fork.
   void reset() noexcept {
     lock_.reset();
+    if (has_streams_) reset_streams();
     set_signals(signals_);
   }
 
@@ -55,9 +57,11 @@ class ForkGate {
     return true;
   }
   static void unlock_streams() noexcept { _IO_list_unlock(); }
+  static void reset_streams() noexcept { _IO_list_resetlock(); }
 #else
   static bool lock_streams() noexcept { return false; }
   static void unlock_streams() noexcept {}
+  static void reset_streams() noexcept {}
 #endif
 
   FutexLock lock_{};

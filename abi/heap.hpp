@@ -89,6 +89,7 @@ class KeptAway {
 
  private:
   const bool counts_;
+  bool was_there_ = false;
 };
 void reset_idle_after_fork() noexcept;
 /// This process is the one whose memory this is, as at start. (idle.cpp)

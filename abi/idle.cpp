@@ -45,7 +45,8 @@ constexpr std::uint32_t kManyMisses = 4096;      // so many may have left much i
 constexpr std::uint64_t kRefusedMs = 1000;       // so long nobody asks for a thread that was refused
 constexpr std::uint64_t kReliefMs = 5000;        // a thread offers its place that often
 constexpr std::uint64_t kYieldEveryMs = 100;     // above the soft limit caches are emptied that often at most
-constexpr unsigned kTriesMax = 1000;             // milliseconds for which a thread is waited for that is to go
+constexpr std::int64_t kTryNanoseconds = 50'000; // from one look to the next whether a thread has gone that is to go
+constexpr unsigned kTriesMax = 20'000;           // looks: for a second in all
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
@@ -88,10 +89,11 @@ enum Call : std::uint32_t { kNames = 1, kSleeps = 2, kGivesBack = 4, kRestarts =
   return true;
 }
 
-void sleep_ms(std::int64_t ms) noexcept {
+void sleep(std::int64_t nanoseconds) noexcept {
   std::uint32_t never = 0;
-  os::futex_wait(&never, 0, ms * 1'000'000);
+  os::futex_wait(&never, 0, nanoseconds);
 }
+void sleep_ms(std::int64_t ms) noexcept { sleep(ms * 1'000'000); }
 /// Or until it is to go.
 void doze(std::int64_t nanoseconds) noexcept { os::futex_wait(&helper.away_word(), 0, nanoseconds); }
 void wait_half(std::int64_t delay_ms) noexcept { doze((delay_ms > 0 ? delay_ms / 2 + 1 : 50) * 1'000'000); }
@@ -267,8 +269,9 @@ class SignalsBlocked {
 
 /// False when there is none, nor will be for a while.
 [[maybe_unused]] MORTISE_COLD bool start(void (*entry)() noexcept) noexcept {
+  if (!kMayClone || os::may_be_isolated() || helper.is_kept_away()) return false;
   if (const std::uint64_t then = asks_again_ms.load(Order::relaxed); then && os::now_ms() < then) return false;
-  if (!kMayClone || os::may_be_isolated() || !is_in_own_memory() || helper.is_kept_away()) return false;
+  if (!is_in_own_memory()) return false;
   const SignalsBlocked blocked;
   if (!helper.claim()) return true;
   if (const unsigned i = helper.free_place(); i != OneHelper::kNoPlace) {
@@ -330,11 +333,12 @@ KeptAway::KeptAway() noexcept : counts_(kMayClone && !helper.is_kept_away_for_go
   if (!counts_) return;
   helper.keep_away();
   const std::uint32_t threads[] = {helper.word(0).load(Order::relaxed), helper.word(1).load(Order::relaxed)};
+  was_there_ = threads[0] || threads[1];
   unsigned tries = kTriesMax;
   const auto wait_while = [&tries](auto&& is_there) {
     for (; tries && is_there(); --tries) {
       os::futex_wake(&helper.away_word(), OneHelper::kPlaces);
-      wait_for_start();
+      sleep(kTryNanoseconds);
     }
   };
   wait_while([] { return !helper.is_gone(); });
@@ -347,7 +351,7 @@ void KeptAway::for_good() noexcept {
 KeptAway::~KeptAway() {
   if (!counts_) return;
   helper.come_again();
-  if (settings.refill_ahead) refill_ahead();
+  if (was_there_ && settings.refill_ahead && !helper.is_kept_away_for_good()) refill_ahead();
 }
 
 bool idle_thread_runs() noexcept { return helper.is_there(); }

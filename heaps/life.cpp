@@ -9,7 +9,6 @@
 
 #include <new>
 
-#include "abi/fork_gate.hpp"
 #include "abi/heap.hpp"
 #include "heaps/heap.hpp"
 #include "mortise/mortise.h"
@@ -41,23 +40,18 @@ template <class F> void each(F&& f) noexcept {
   for (mo_heap* h = registry.first; h; h = h->next) f(h);
 }
 
-constinit abi::ForkGate fork_gate{};
-
 // Ours run outside of the store's own: they were registered later.
 void before_fork() noexcept {
-  fork_gate.lock();
   registry.lock.lock();
   each([](mo_heap* h) { on_stack(h, [](auto& stack) { lock_below(stack); }); });
 }
 void after_fork_in_parent() noexcept {
   each([](mo_heap* h) { on_stack(h, [](auto& stack) { unlock_below(stack); }); });
   registry.lock.unlock();
-  fork_gate.unlock();
 }
 void after_fork_in_child() noexcept {
   each([](mo_heap* h) { on_stack(h, [](auto& stack) { reset_below(stack); }); });
   registry.lock.reset();
-  fork_gate.reset();
 }
 
 bool prepare() noexcept {
