@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <iterator>
-
 namespace mortise::abi {
 
 constinit Front front{};
@@ -36,7 +34,8 @@ int place_of(const void* address) noexcept {
   return s.found;
 }
 
-constexpr const char* kBasic[] = {"_Znwm",  "_Znam",  "_ZnwmSt11align_val_t",  "_ZnamSt11align_val_t",
+constexpr unsigned kBasics = 8;
+constexpr const char* kBasic[kBasics] = {"_Znwm",  "_Znam",  "_ZnwmSt11align_val_t",  "_ZnamSt11align_val_t",
                                   "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t"};
 enum Basic : unsigned { kNew, kNewArray, kNewAligned, kNewArrayAligned, kDelete, kDeleteArray, kDeleteAligned, kDeleteArrayAligned };
 
@@ -62,8 +61,8 @@ void look_to_the_front() noexcept {
     return place != kNowhere && place < ours ? found : nullptr;
   };
   front.reallocates = reinterpret_cast<void* (*)(void*, std::size_t)>(in_front("realloc"));
-  void* found[std::size(kBasic)];
-  for (unsigned i = 0; i < std::size(kBasic); ++i) found[i] = in_front(kBasic[i]);
+  void* found[kBasics];
+  for (unsigned i = 0; i < kBasics; ++i) found[i] = in_front(kBasic[i]);
   for (unsigned i = 0; i < kDerived; ++i) front.basic[i] = found[kRows[i].calls] ? found[kRows[i].calls] : found[kRows[i].then];
 }
 
