@@ -169,10 +169,10 @@ SEEDS = {
         HELPER, [("state_.load(Order::acquire);  // pairs", "state_.load(Order::relaxed);  // pairs")], "race", "one_helper"),
     "a helper that leaves is not told of": (HELPER, [("any |= word.load(Order::acquire) != 0;", "word.load(Order::acquire);")], "race", "one_helper"),
     "who wants no helper does not see that one is being started": (
-        HELPER, [("return !is_there() && !is_started;", "return !is_there();")], "race", "one_helper.KeptAway"),
+        HELPER, [("return !is_there() && !is_started;", "return !is_there();")], "race|none is wanted", "one_helper.KeptAway"),
     "whether a helper is being started is looked at behind its place": (
         HELPER, [("const bool is_started = state_.load(Order::seq_cst) == kIsStarted;", "const bool there = is_there(), is_started = state_.load(Order::seq_cst) == kIsStarted;"),
-                 ("return !is_there() && !is_started;", "return !there && !is_started;")], "race", "one_helper.KeptAway"),
+                 ("return !is_there() && !is_started;", "return !there && !is_started;")], "race|none is wanted", "one_helper.KeptAway"),
     "a helper is claimed though none is wanted": (HELPER, [("if (!is_kept_away()) return true;", "return true;")], "none is wanted", "one_helper.KeptAway"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
