@@ -36,7 +36,7 @@ int place_of(const void* address) noexcept {
 
 constexpr unsigned kBasics = 8;
 constexpr const char* kBasic[kBasics] = {"_Znwm",  "_Znam",  "_ZnwmSt11align_val_t",  "_ZnamSt11align_val_t",
-                                  "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t"};
+                                         "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t"};
 enum Basic : unsigned { kNew, kNewArray, kNewAligned, kNewArrayAligned, kDelete, kDeleteArray, kDeleteAligned, kDeleteArrayAligned };
 
 /// What each derived operator calls, and what that one calls where it is itself derived.
