@@ -74,9 +74,9 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
   /// take while they wait.
   static constexpr bool is_small(unsigned c) noexcept { return kSlots[c] == os::kMagazineSlots; }
 
-  /// So many blocks of a class and their slots fit into the second-level cache, with a quarter of it for what the program does beside.
+  /// So many blocks of a class and their slots are near: one and a half times the second-level cache, which finds most of them.
   static unsigned fit_near(unsigned c, std::size_t near_bytes) noexcept {
-    return static_cast<unsigned>(near_bytes / 4 * 3 / (Classes::size_of(c) + sizeof(std::byte*)));
+    return static_cast<unsigned>(near_bytes / 2 * 3 / (Classes::size_of(c) + sizeof(std::byte*)));
   }
 
   unsigned may_hold(unsigned c, unsigned now, unsigned share, std::size_t near_bytes) noexcept {
