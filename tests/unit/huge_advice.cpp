@@ -53,6 +53,8 @@ template <class Huge> std::string advice_of_block(std::size_t bytes) {
 TEST(HugeAdvice, ABlockOfTwoHugePagesAsksInASmallHeap) {
   EXPECT_EQ(advice_of_block<huge::After<16_MiB>>(4_MiB), "hg");
   EXPECT_EQ(advice_of_block<huge::After<16_MiB>>(4_MiB - 64_KiB), "");
+  EXPECT_EQ(advice_of_block<huge::ForBlocks>(4_MiB), "hg");
+  EXPECT_EQ(advice_of_block<huge::ForBlocks>(4_MiB - 64_KiB), "");
   EXPECT_EQ(advice_of_block<huge::Never>(4_MiB), "");
 }
 
@@ -77,6 +79,18 @@ TEST(HugeAdvice, WhereOnlyABlockAskedNothingElseDoes) {
   Stage<Small> another;
   another.as(0, [](Small& h, auto& t) {
     EXPECT_EQ(advice_at(h.allocate(t, {.size = 64_KiB, .align = 4_MiB}).ptr), "") << "what is needed for the alignment is no block";
+  });
+}
+
+TEST(HugeAdvice, ForBlocksTheRestOfALargeHeapAsksForNone) {
+  using ForBlocks = Stack<Layers<SpanCache<purge::Never, huge::ForBlocks>, PageIndex, MmapHeap<>>>;
+  Stage<ForBlocks> stage;
+  stage.as(0, [](ForBlocks& h, auto& t) {
+    for (int i = 0; i < 32; ++i) EXPECT_EQ(advice_at(h.allocate(t, {.size = 1_MiB}).ptr), "");
+    EXPECT_EQ(advice_at(h.allocate(t, {.size = 8_MiB}).end() - 1), "hg") << "what the heap has grown by for it";
+    std::byte* last = nullptr;
+    for (int i = 0; i < 8; ++i) last = h.allocate(t, {.size = 1_MiB}).ptr;
+    EXPECT_EQ(advice_at(last), "") << "but for what was left of its last huge page";
   });
 }
 

@@ -26,7 +26,7 @@ using WfslabLayers = Layers<
     Aligned,                                          // alignment beyond 16: a class that has it
     WaitFreeSlab<classes::Geometric<8, 64_KiB>>,      // a slot a thread; frees go home by one atomic addition
     SpanReserve<>,                                    // spans at hand for everybody
-    SpanCache<purge::Never, huge::Never>,             // grow: free spans, merged, under a lock
+    SpanCache<purge::Never, huge::ForBlocks>,         // grow: free spans, merged, under a lock
     PageIndex,                                        // pointer -> span
     LimitedTo<>,                                      // ENOMEM at the limit that was set, if any
     MmapHeap<>>;

@@ -6,6 +6,8 @@
 // given back came again every ten seconds. Under the lock of whoever owns the spans. O(mappings), in the kernel, when something changes.
 #pragma once
 
+#include <type_traits>
+
 #include "mortise/core/core.hpp"
 #include "mortise/os/pages.hpp"
 #include "mortise/policy/huge.hpp"
@@ -26,7 +28,7 @@ template <HugePolicy Huge, Indexed Below> class HugeAdvice {
   /// weighs one heap against others.
   bool asks_for(std::size_t block_bytes) const noexcept {
     if constexpr (requires { Huge::from_bytes(); }) return false;
-    else return block_bytes >= kBlockBytes && Huge::kFromBytes != huge::Never::kFromBytes && pages_ == HugePages::automatic;
+    else return block_bytes >= kBlockBytes && !std::is_same_v<Huge, huge::Never> && pages_ == HugePages::automatic;
   }
   /// Whether the pages of so large a block stay where they are when it grows. Moved to another place within 2 MiB they are small pages, and
   /// so is what they leave behind; to copy the bytes into a huge page costs less, until they are many. Nor do a few pages move otherwise:

@@ -25,6 +25,13 @@ struct Never {
   static constexpr std::size_t kFromBytes = ~std::size_t{0};
 };
 
+/// Blocks of two huge pages and more, each for itself. What the heap grows by otherwise does not, however large it is: where most of what a
+/// span holds is never touched, a huge page would bring it in.
+struct ForBlocks {
+  static constexpr const char* kName = "ForBlocks";
+  static constexpr std::size_t kFromBytes = Never::kFromBytes;
+};
+
 /// What a large heap grows by. A step of 2 MiB is then a small part of the whole, and the heap is large enough for first touches
 /// and TLB misses to matter.
 /// A block of two huge pages asks before that, for itself.
