@@ -16,7 +16,8 @@ constexpr unsigned kLimit = 20, kFew = 254;  // of the magazine that asks
 constexpr int kMiss = 10;                      // blocks
 constexpr unsigned kNear = 100'000;
 
-void go(Swing& s, int blocks, int way, int miss = kMiss) {
+void go(Swing& s, int blocks, int way, int miss = kMiss, unsigned limit = kLimit) {
+  s.miss_at(limit);
   for (; blocks > 0; blocks -= miss) s.count(way * std::min(blocks, miss));
 }
 void swing(Swing& s, int blocks, int times = 1, int miss = kMiss) {
@@ -100,13 +101,22 @@ TEST(Swing, HoldsAllOfOneThatReturned) {
   EXPECT_EQ(s.returning(kLimit, kFew, kNear), 0u) << "it may return further";
   s.count(kMiss);
   EXPECT_EQ(s.returning(kLimit, kFew, kNear), kLimit + 600 + 150);
-  go(s, 600, 1), go(s, 600, -1);
+  go(s, 600, -1, kMiss, 770), go(s, 600, 1, kMiss, 770), s.count(-kMiss);
   EXPECT_EQ(s.returning(770, kFew, kNear), 770 + 600 + 150u);
   go(s, 30, 1), go(s, 30, -1), s.count(kMiss);
   EXPECT_EQ(s.returning(1520, kFew, kNear), 1520u) << "what it has learnt stays";
   s.forget();
   go_home(s, true);
   EXPECT_EQ(s.returning(kLimit, kFew, kNear), 0u);
+}
+
+TEST(Swing, WhatTheMagazineGrewByAmidASwingCountsOnce) {
+  Swing s{};
+  go_home(s, true);
+  go(s, 600, 1), go(s, 600, -1);
+  go(s, 300, 1), go(s, 300, 1, kMiss, 600);  // it has grown, and is still empty: all of them missed
+  s.count(-kMiss);
+  EXPECT_EQ(s.returning(600, kFew, kNear), kLimit + 600 + 150);
 }
 
 TEST(Swing, HoldsNothingOfOneThatReturnedInNoOrder) {
@@ -187,6 +197,7 @@ TEST(Swing, HoldsLittleForAProgramThatWalksAtRandom) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const bool takes = random >> 63;
     if (takes ? in == 0 : in == limit) {
+      s.miss_at(limit);
       limit = std::min(2 * limit, std::max(limit, s.returning(limit, kFew, kNear)));
       const unsigned batch = std::min(limit / 2, 127u);
       s.count(takes ? static_cast<int>(batch) : -static_cast<int>(batch));

@@ -63,6 +63,7 @@ template <SizeMap Classes, std::size_t kBytesPerClass> struct CoreSet {
   /// What one whose limit is `now` may hold next: twice as much, up to what its class may hold and `most`. The second-level cache has
   /// `near_bytes`.
   unsigned wider(unsigned c, unsigned now, unsigned share, std::size_t near_bytes, unsigned most) noexcept {
+    swing[c].miss_at(now);
     const unsigned wish = now ? 2 * now : first_limit(c, share), may = may_hold(c, now, share, near_bytes);
     return wish < may && wish < most ? wish : may < most ? may : most;
   }

@@ -24,6 +24,8 @@ class Swing {
   static constexpr unsigned kShare = 24;        ///< a magazine may hold such a part of any swing
   static constexpr unsigned kSteady = 16;       ///< so many in a row that are alike are no accident
 
+  /// The limit of the magazine that has missed, before it grows for that.
+  void miss_at(unsigned limit) noexcept { limit_.store(limit, Order::relaxed); }
   /// Counts the blocks of a miss.
   [[gnu::noinline]] void count(std::int32_t moved) noexcept {
     std::int32_t now = now_.load(Order::relaxed);
@@ -31,6 +33,9 @@ class Swing {
       compare(magnitude(now), magnitude(earlier_.load(Order::relaxed)), magnitude(moved));
       earlier_.store(before_.load(Order::relaxed), Order::relaxed);
       before_.store(now, Order::relaxed);
+      hit_earlier_.store(hit_before_.load(Order::relaxed), Order::relaxed);
+      hit_before_.store(hit_now_.load(Order::relaxed), Order::relaxed);
+      hit_now_.store(limit_.load(Order::relaxed), Order::relaxed);
       now = 0;
     }
     if (magnitude(now) < kMost) now += moved;
@@ -64,9 +69,10 @@ class Swing {
     const unsigned before = magnitude(before_.load(Order::relaxed)), earlier = magnitude(earlier_.load(Order::relaxed));
     const unsigned both = before < earlier ? before : earlier;
     unsigned most = returning_.load(Order::relaxed);
-    if (both >= least && both >= limit / 2 && limit + both + both / 4 > most) {
-      most = limit + both + both / 4;
-      returning_.store(most, Order::relaxed);
+    if (both >= least && both >= limit / 2) {
+      const unsigned there = before + hit_before_.load(Order::relaxed), back = earlier + hit_earlier_.load(Order::relaxed);
+      const unsigned all = (there < back ? there : back) + both / 4;
+      if (all > most) returning_.store(most = all, Order::relaxed);
     }
     return most - most / 5 > near ? 0 : most;  // without the quarter
   }
@@ -77,6 +83,7 @@ class Swing {
     alike_.store(0, Order::relaxed);
     returning_.store(0, Order::relaxed);
     order_.store(0, Order::relaxed);
+    for (auto* hit : {&hit_now_, &hit_before_, &hit_earlier_}) hit->store(0, Order::relaxed);
   }
 
  private:
@@ -103,6 +110,8 @@ class Swing {
   }
 
   Atomic<std::int32_t> now_, before_, earlier_;
+  Atomic<std::uint32_t> hit_now_, hit_before_, hit_earlier_;  ///< blocks that each went before it began to miss: what the magazine held
+  Atomic<std::uint32_t> limit_;
   Atomic<std::int32_t> order_;  ///< of late more batches went home in order, or (below 0) in none
   Atomic<std::uint32_t> alike_, returning_;
 };
