@@ -5,6 +5,7 @@
 #include "attributes.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <sched.h>
 
 #include "lock.hpp"
@@ -16,9 +17,13 @@ namespace {
 
 constexpr std::uint32_t kNotYet = ~0u;
 
-/// Without an affinity of its own the attribute answers "every CPU there could be".
-bool get_affinity(const pthread_attr_t* attributes, cpu_set_t& cpus) noexcept {
-  return pthread_attr_getaffinity_np(attributes, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < CPU_SETSIZE;
+/// Without an affinity of its own the attribute answers "every CPU there could be", to the last byte that it is asked for; behind a
+/// set of its own there are zeros.
+bool get_affinity(const pthread_attr_t* attributes, Thread& t) noexcept {
+  std::uint64_t cpus[2 * kProcessorsMost / 64];
+  if (pthread_attr_getaffinity_np(attributes, sizeof cpus, reinterpret_cast<cpu_set_t*>(cpus)) != 0) return false;
+  std::memcpy(t.affinity, cpus, sizeof t.affinity);
+  return cpus[sizeof cpus / sizeof cpus[0] - 1] != ~0ul;
 }
 
 bool get_scheduling(const pthread_attr_t* attributes, int& policy, sched_param& parameters) noexcept {
@@ -32,7 +37,7 @@ bool is_asked_for(const Thread& t) noexcept { return t.has_affinity || t.has_sch
 
 long ask_kernel(const Thread& t) noexcept {
   long result = 0;
-  if (t.has_affinity) result = raw_syscall(SYS_sched_setaffinity, 0, sizeof t.affinity, as_long(&t.affinity));
+  if (t.has_affinity) result = raw_syscall(SYS_sched_setaffinity, 0, sizeof t.affinity, as_long(t.affinity));
   if (!failed(result) && t.has_scheduling) result = raw_syscall(SYS_sched_setscheduler, 0, t.policy, as_long(&t.scheduling));
   return result;
 }
@@ -51,7 +56,7 @@ void read_attributes(Thread& t, const pthread_attr_t* attributes) noexcept {
   pthread_attr_getdetachstate(attributes, &detach_state);
   sigset_t mask;
   if (pthread_attr_getsigmask_np(attributes, &mask) == 0) t.mask = blockable(*reinterpret_cast<std::uint64_t*>(&mask));
-  t.has_affinity = get_affinity(attributes, t.affinity);
+  t.has_affinity = get_affinity(attributes, t);
   t.has_scheduling = get_scheduling(attributes, t.policy, t.scheduling);
   t.refused.store(is_asked_for(t) ? kNotYet : 0);
   t.detached.store(detach_state == PTHREAD_CREATE_DETACHED);

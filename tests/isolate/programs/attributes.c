@@ -69,7 +69,7 @@ static void refused(const char* what, pthread_attr_t* attributes) {
 
 int main(void) {
   pthread_attr_t attributes;
-  cpu_set_t cpus, one;
+  cpu_set_t cpus, one, any;
   thrd_t c11;
   make("first", NULL);
   set_defaults(16384, 1 << 20, SIGUSR1);
@@ -85,6 +85,15 @@ int main(void) {
     if (CPU_ISSET(i, &cpus)) CPU_SET(i, &one);
   pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
   make("pinned", &attributes);
+  sched_setaffinity(0, sizeof one, &one);
+  memset(&any, 0xff, sizeof any);
+  pthread_attr_setaffinity_np(&attributes, sizeof any, &any);
+  make("any processor", &attributes);
+  sched_setaffinity(0, sizeof cpus, &cpus);
+  cpu_set_t many[2] = {one};
+  CPU_SET(0, &many[1]);  // another that no machine with fewer has
+  pthread_attr_setaffinity_np(&attributes, sizeof many, many);
+  make("a large set", &attributes);
   CPU_ZERO(&one);
   CPU_SET(CPU_SETSIZE - 1, &one);
   pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
