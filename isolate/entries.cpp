@@ -25,6 +25,7 @@
 #include "patch.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
+#include "remap.hpp"
 #include "rwlock.hpp"
 #include "segments.hpp"
 #include "semaphore.hpp"
