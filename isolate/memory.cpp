@@ -23,6 +23,7 @@
 #include "region.hpp"
 #include "remap.hpp"
 #include "rendezvous.hpp"
+#include "room.hpp"
 #include "share.hpp"
 #include "system_call.hpp"
 #include "thread.hpp"
@@ -117,6 +118,7 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
 
 /// [at, the answer) is one mapping of a file, or one piece of memory.
 std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
+  if (const std::uintptr_t edge = in_region(at) ? kRegionHigh : kRegionLow; at < edge && edge < end) end = edge;
   end = piece_end(at, end);
   return in_region(at) ? end : shared_range_end(at, end);
 }
@@ -226,6 +228,12 @@ void* map_memory_for(bool allocator, void* where, std::size_t bytes, int protect
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
   if (anonymous_private && protection == PROT_NONE && allocator)
     protection = PROT_READ | PROT_WRITE, flags |= MAP_NORESERVE;  // it is not touched before it is opened
+  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+    if (!has_addresses(address_of(where), bytes)) return fail_map(ENOMEM);
+    if (address_of(where) % kPage) return fail_map(EINVAL);
+  }
+  if ((flags & MAP_ANONYMOUS) && !(flags & MAP_NORESERVE) && (!anonymous_private || (protection & PROT_WRITE)) && is_too_much(bytes))
+    return fail_map(ENOMEM);
   if (anonymous_private && (flags & MAP_HUGETLB)) return map_huge(where, bytes, protection, flags);
   if ((flags & MAP_ANONYMOUS) && (flags & MAP_HUGETLB))
     if (const long size = ask_for_huge_pages(bytes, protection, flags); failed(size)) return fail_map(static_cast<int>(-size));
@@ -237,6 +245,7 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
   bytes = page_ceil(bytes);
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   if (!fixed && !(flags & MAP_32BIT)) return map_anonymous(bytes, protection, flags);
+  if (in_region(at) && bytes > kRegionHigh - at) return fail_map(ENOMEM);
   const bool replaces = fixed && !(flags & MAP_FIXED_NOREPLACE);
   if (fixed && lies_among_files(at)) {  // which others may have left there, or map there next: no window of shared memory
     if (!replaces && (is_shared(at) || is_foreign(at, bytes))) return fail_map(EEXIST);
@@ -255,9 +264,9 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {
   count(&Counts::munmap);
-  if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
+  if (!has_addresses(address_of(low), bytes) || address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
-  long result = end > address_of(low) ? 0 : -EINVAL;
+  long result = 0;
   for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
     next = next_piece(at, end);
     result = unmap_piece(at, next - at);
@@ -269,7 +278,7 @@ int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
   count(&Counts::mprotect);
   if (address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
-  long result = end >= address_of(low) ? 0 : -ENOMEM;
+  long result = bytes == 0 || has_addresses(address_of(low), bytes) ? 0 : -ENOMEM;
   for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
     next = next_piece(at, end);
     result = protect_piece(at, next - at, protection);

@@ -11,6 +11,7 @@
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
+#include "room.hpp"
 #include "share.hpp"
 
 namespace mortise::isolate {
@@ -48,6 +49,8 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
     target = va_arg(rest, void*);
     va_end(rest);
   }
+  const std::uintptr_t to = address_of(target);
+  if (target && (to % kPage || !has_addresses(to, new_bytes) || (at < to + new_bytes && to < at + old_bytes))) return fail_map(EINVAL);
   if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
   if (!in_region(at) && !find_shared_range(at)) {
     const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
@@ -61,6 +64,7 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
     return low;
   }
   const int protection = protection_of(at);
+  if (new_bytes > old_bytes && (protection & PROT_WRITE) && is_too_much(new_bytes - old_bytes)) return fail_map(ENOMEM);
   if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) {
     protect_fresh(at + old_bytes, new_bytes - old_bytes, protection);
     return low;

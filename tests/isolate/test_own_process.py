@@ -6,6 +6,11 @@ def test_memory_that_there_cannot_be(program, same_both_ways):
     assert same_both_ways([program("impossible")]).status == 0
 
 
+def test_memory_that_the_kernel_would_refuse(program, same_both_ways):
+    """The runtime gave it without asking, and lengths beyond the end of addresses took all memory above along."""
+    assert same_both_ways([program("too_much")]).status == 0
+
+
 def test_notices_of_message_queues(program, same_both_ways):
     same_both_ways([program("queue_notice")])
 
