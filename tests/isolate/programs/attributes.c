@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <threads.h>
@@ -52,6 +53,15 @@ static void set_defaults(size_t guard, size_t stack, int masked) {
   pthread_attr_setstacksize(&attributes, stack);
   pthread_attr_setsigmask_np(&attributes, &mask);
   pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+static void with_stack(const char* what, size_t stack, size_t guard) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack), pthread_attr_setguardsize(&attributes, guard);
+  printf("%s: %s\n", what, strerror(pthread_create(&thread, &attributes, look, "?")));
   pthread_attr_destroy(&attributes);
 }
 
@@ -108,5 +118,9 @@ int main(void) {
   make("real-time", &attributes);  // or not permitted
   pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
   refused("no such priority", &attributes);
+  with_stack("no such stack", SIZE_MAX, 4096);
+  with_stack("no such guard", 1 << 20, SIZE_MAX - 4095);
+  with_stack("no room for the stack", SIZE_MAX - 8191, 4096);
+  with_stack("more than the machine has", 1ul << 45, 4096);
   make("after all", NULL);
 }
