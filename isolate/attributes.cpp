@@ -29,8 +29,12 @@ bool get_affinity(const pthread_attr_t* attributes, Thread& t) noexcept {
 bool get_scheduling(const pthread_attr_t* attributes, int& policy, sched_param& parameters) noexcept {
   int inherits = PTHREAD_INHERIT_SCHED;
   pthread_attr_getinheritsched(attributes, &inherits);
-  return inherits == PTHREAD_EXPLICIT_SCHED && pthread_attr_getschedpolicy(attributes, &policy) == 0 &&
-         pthread_attr_getschedparam(attributes, &parameters) == 0;
+  if (inherits != PTHREAD_EXPLICIT_SCHED || pthread_attr_getschedpolicy(attributes, &policy) != 0 ||
+      pthread_attr_getschedparam(attributes, &parameters) != 0)
+    return false;
+  const bool needs_priority = policy == SCHED_FIFO || policy == SCHED_RR;
+  if (needs_priority && parameters.sched_priority == 0) raw_syscall(SYS_sched_getparam, 0, as_long(&parameters));  // as glibc: the creator's
+  return true;
 }
 
 bool is_asked_for(const Thread& t) noexcept { return t.has_affinity || t.has_scheduling; }
@@ -86,13 +90,16 @@ int thread_attributes(pthread_t handle, pthread_attr_t* out) noexcept {
   pthread_attr_setdetachstate(out, t->detached.load() ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
   pthread_attr_setguardsize(out, t->stack.guard_bytes);
   pthread_attr_setstack(out, t->stack.low + t->stack.guard_bytes, t->stack.bytes - t->stack.guard_bytes);
-  if (t->has_scheduling) {
-    pthread_attr_setinheritsched(out, PTHREAD_EXPLICIT_SCHED);
-    pthread_attr_setschedpolicy(out, t->policy);
-    pthread_attr_setschedparam(out, &t->scheduling);
+  int policy = t->policy;
+  sched_param scheduling = t->scheduling;
+  const bool is_known = pthread_getschedparam(handle, &policy, &scheduling) == 0 || t->has_scheduling;
+  if (t->has_scheduling) pthread_attr_setinheritsched(out, PTHREAD_EXPLICIT_SCHED);
+  if (is_known) {
+    pthread_attr_setschedpolicy(out, policy);
+    pthread_attr_setschedparam(out, &scheduling);
   }
   cpu_set_t cpus{};
-  const int pid = t->ended.load() ? 0 : t->pid.load();  // its processors now, which another thread may have changed
+  const int pid = t->ended.load() ? 0 : t->pid.load();  // its processors now, which as its policy another thread may have changed
   if (pid <= 0 || failed(raw_syscall(SYS_sched_getaffinity, pid, sizeof cpus, as_long(&cpus)))) return 0;
   const int error = pthread_attr_setaffinity_np(out, sizeof cpus, &cpus);
   if (error != 0) pthread_attr_destroy(out);
