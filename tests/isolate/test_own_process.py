@@ -25,6 +25,11 @@ def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
     assert out.count("changed  two words, environment 1") == 3
 
 
+def test_what_the_program_marks_its_memory_with(program, same_both_ways):
+    """A password agent could be dumped and traced by its other threads' processes."""
+    assert "thread: dumpable 0" in same_both_ways([program("marks")]).out
+
+
 def test_a_thread_changes_its_user_by_itself(program, isolated):
     """The kernel then forgets that its process ends with main's: it would outlive the program."""
     assert isolated([program("own_rights")]).out == "cannot agree: 1\nends with the program: 4\n"
