@@ -130,11 +130,13 @@ int raise_signal(int signal) noexcept {
 }
 
 int signal_process(pid_t process, int signal) noexcept {
-  if (process > 0 && is_thread() && find_thread_by_pid(process)) {
+  const bool is_program = process > 0 && is_thread() && find_thread_by_pid(process);
+  if (is_program) {
     process = leader->pid.load();
     if (is_leader()) stop_other_threads_before(signal);
   }
   const long result = raw_syscall(SYS_kill, process, signal);
+  if (is_program && !is_leader() && !failed(result)) await_end_by(signal);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 
