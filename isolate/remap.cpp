@@ -1,10 +1,11 @@
-// remap.cpp: memory of the region grows in place where what follows is free; what must move is copied.
+// remap.cpp: memory of the region grows in place where what follows is free; what must move is copied, and nothing else.
 #include "remap.hpp"
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include "file_maps.hpp"
 #include "memory.hpp"
@@ -16,6 +17,8 @@
 
 namespace mortise::isolate {
 namespace {
+
+constexpr std::size_t kBlock = 4u << 20;
 
 std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -32,6 +35,33 @@ void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes
   void* const fresh = move_file(at, old_bytes, new_bytes, target);
   if (fresh != MAP_FAILED && old_bytes > 0 && !(flags & MREMAP_DONTUNMAP)) unmap_memory(low, old_bytes);
   return fresh;
+}
+
+/// mincore does not tell of what has been swapped out.
+bool is_swap_in_use() noexcept {
+  struct sysinfo machine{};
+  return failed(raw_syscall(SYS_sysinfo, as_long(&machine))) || machine.freeswap != machine.totalswap;
+}
+
+/// What exists of one block, at most kBlock: to read the rest would bring it in.
+void copy_existing(std::byte* to, std::uintptr_t from, std::size_t bytes) noexcept {
+  unsigned char exists[kBlock / kPage];
+  if (failed(raw_syscall(SYS_mincore, static_cast<long>(from), static_cast<long>(bytes), as_long(exists)))) std::memset(exists, 1, sizeof exists);
+  for (std::size_t at = 0; at < bytes; at += kPage)
+    if (exists[at / kPage] & 1) std::memcpy(to + at, reinterpret_cast<const void*>(from + at), kPage);
+}
+
+/// Takes the contents away block by block: a large one must not take its memory twice, nor one that is reserved take it for the first time.
+void move_contents(std::byte* to, std::uintptr_t from, std::size_t bytes, std::size_t all_bytes) noexcept {
+  const bool is_memory = !has_mapped_file(from, from + all_bytes) && (in_region(from) || find_shared_range(from).high >= from + all_bytes);
+  if (!is_memory) return void(std::memcpy(to, reinterpret_cast<const void*>(from), bytes));
+  const bool is_all_told = !is_swap_in_use();
+  for (std::size_t at = 0, part; at < bytes; at += part) {
+    part = bytes - at < kBlock ? bytes - at : kBlock;
+    if (is_all_told) copy_existing(to + at, from + at, part);
+    else std::memcpy(to + at, reinterpret_cast<const void*>(from + at), part);
+    punch(from + at, part);
+  }
 }
 
 }  // namespace
@@ -57,7 +87,7 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
                                    static_cast<long>(new_bytes), flags, as_long(target));
     return failed(moved) ? fail_map(static_cast<int>(-moved)) : reinterpret_cast<void*>(moved);
   }
-  if ((flags & MREMAP_DONTUNMAP) && old_bytes != new_bytes) return fail_map(EINVAL);
+  if (old_bytes == 0 || ((flags & MREMAP_DONTUNMAP) && old_bytes != new_bytes)) return fail_map(EINVAL);
   const bool moves = target || (flags & MREMAP_DONTUNMAP);
   if (!moves && new_bytes <= old_bytes) {
     if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
@@ -71,11 +101,11 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
   }
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* fresh =
-      target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+      target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0)
              : map_private(nullptr, new_bytes, PROT_READ | PROT_WRITE, 0);
   if (fresh == MAP_FAILED) return MAP_FAILED;
   unprotect(at, old_bytes);  // it may be what cannot be read
-  std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
+  move_contents(static_cast<std::byte*>(fresh), at, old_bytes < new_bytes ? old_bytes : new_bytes, old_bytes);
   if (flags & MREMAP_DONTUNMAP) punch(at, old_bytes);
   else unmap_memory(low, old_bytes);
   protect_fresh(address_of(fresh), new_bytes, protection);

@@ -11,6 +11,10 @@ def test_memory_that_the_kernel_would_refuse(program, same_both_ways):
     assert same_both_ways([program("too_much")]).status == 0
 
 
+def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both_ways):
+    assert same_both_ways([program("sparse_move")]).out.count("same 1, little after 1") == 3
+
+
 def test_notices_of_message_queues(program, same_both_ways):
     same_both_ways([program("queue_notice")])
 
