@@ -12,6 +12,7 @@
 #include "end.hpp"
 #include "glibc.hpp"
 #include "one_process.hpp"
+#include "parents.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
 #include "region.hpp"
@@ -129,15 +130,27 @@ int raise_signal(int signal) noexcept {
   return -1;
 }
 
-int signal_process(pid_t process, int signal) noexcept {
+int send_to_process(pid_t process, int signal, const siginfo_t* info) noexcept {
   const bool is_program = process > 0 && is_thread() && find_thread_by_pid(process);
   if (is_program) {
     process = leader->pid.load();
     if (is_leader()) stop_other_threads_before(signal);
   }
-  const long result = raw_syscall(SYS_kill, process, signal);
+  const long result = info ? raw_syscall(SYS_rt_sigqueueinfo, process, signal, as_long(info)) : raw_syscall(SYS_kill, process, signal);
   if (is_program && !is_leader() && !failed(result)) await_end_by(signal);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
+int signal_process(pid_t process, int signal) noexcept { return send_to_process(process, signal, nullptr); }
+
+int queue_signal_to_process(pid_t process, int signal, sigval value) noexcept {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = program_process();
+  info.si_uid = getuid();
+  info.si_value = value;
+  return send_to_process(process, signal, &info);
 }
 
 int process_of_thread(int process, int thread) noexcept {

@@ -20,7 +20,7 @@ def test_notices_of_message_queues(program, same_both_ways):
 
 
 def test_the_number_of_a_thread_means_the_program(program, same_both_ways):
-    assert "by main 2" in same_both_ways([program("killed_by_number")]).out
+    assert "by main 4" in same_both_ways([program("killed_by_number")]).out
 
 
 def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
