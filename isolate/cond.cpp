@@ -15,6 +15,7 @@
 #include "lock.hpp"
 #include "mutex.hpp"
 #include "raw.hpp"
+#include "unwound.h"
 
 namespace mortise::isolate {
 namespace {
@@ -36,16 +37,38 @@ void leave(CondBytes& c) noexcept {
   if (before / kWaiter == 1 && (before & kDestroying)) futex_wake(&c.waiters, kEveryone);
 }
 
+struct Wait {
+  CondBytes& c;
+  pthread_mutex_t* m;
+  std::uint32_t seen;
+  clockid_t clock;
+  const timespec* deadline;
+};
+
+/// A handler is no wake-up: glibc's callers are not used to it.
+long sleep(void* argument) noexcept {
+  const Wait& w = *static_cast<Wait*>(argument);
+  long slept;
+  do slept = cancellable_wait(&w.c.sequence, w.seen, w.deadline, w.clock);
+  while (slept == -EINTR);
+  return slept;
+}
+
+/// A handler has left the thread: clean-up functions expect the mutex held, and a signal is for another.
+void unwind(void* argument) noexcept {
+  const Wait& w = *static_cast<Wait*>(argument);
+  if (shared(w.c.sequence).load() != w.seen) futex_wake(&w.c.sequence, 1);
+  leave(w.c);
+  lock_mutex(w.m);
+}
+
 int wait_until(CondBytes& c, pthread_mutex_t* m, clockid_t clock, const timespec* deadline) {
   if (deadline && !valid(*deadline)) return EINVAL;
   pthread_testcancel();
   shared(c.waiters).fetch_add(kWaiter);
-  const std::uint32_t seen = shared(c.sequence).load();
+  Wait wait{c, m, shared(c.sequence).load(), clock, deadline};
   if (const int error = unlock_mutex(m)) return leave(c), error;
-  // A handler is no wake-up: glibc's callers are not used to it.
-  long slept;
-  do slept = cancellable_wait(&c.sequence, seen, deadline, clock);
-  while (slept == -EINTR);
+  const long slept = mortise_isolate_call_unwound(&sleep, &unwind, &wait);
   leave(c);
   const int locked = lock_mutex(m);
   if (slept != 0) pthread_testcancel();  // with the mutex held, as clean-up handlers expect; who took a signal must not take it away

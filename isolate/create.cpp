@@ -147,7 +147,8 @@ int create_thread(pthread_t* out, const pthread_attr_t* attributes, void* (*star
   const Attributes wanted(attributes);
   // Before signals are blocked: memory may have to be asked for in a rendezvous, which needs this thread to answer
   // others.
-  int error = start_companions() && make_stack(t, wanted.get()) && make_tls(t) ? 0 : EAGAIN, refused = 0;
+  int error = start_companions() ? make_stack(t, wanted.get()) : EAGAIN, refused = 0;
+  if (error == 0 && !make_tls(t)) error = EAGAIN;
   if (error == 0) {
     *out = handle_of(t);
     live_threads.fetch_add(1);

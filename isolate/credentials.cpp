@@ -13,6 +13,10 @@
 #include "rendezvous.hpp"
 #include "thread.hpp"
 
+#ifndef PR_SET_MDWE  // since Linux 6.3
+#define PR_SET_MDWE 65
+#endif
+
 namespace mortise::isolate {
 namespace {
 
@@ -52,7 +56,7 @@ int change(Call call) noexcept {
 }
 
 struct Control {
-  long option, argument, result;
+  long option, argument, b, c, d, result = 0;
 };
 
 /// The kernel's mark of a thread's process is the runtime's; the program means its own, which is the leader's.
@@ -60,6 +64,17 @@ void control_leader(void* argument) {
   if (!is_leader()) return;
   Control& c = *static_cast<Control*>(argument);
   c.result = raw_syscall(SYS_prctl, c.option, c.argument);
+}
+
+/// Marks of an address space, and who may trace it. All threads answer alike; the caller, who has the say, is the last.
+bool is_of_memory(int option) noexcept {
+  return option == PR_SET_DUMPABLE || option == PR_SET_THP_DISABLE || option == PR_SET_PTRACER || option == PR_SET_MDWE;
+}
+
+void control(void* argument) noexcept {
+  Control& c = *static_cast<Control*>(argument);
+  const long result = raw_syscall(SYS_prctl, c.option, c.argument, c.b, c.c, c.d);
+  shared(c.result).store(result);
 }
 
 constexpr long kKeep = -1;
@@ -90,11 +105,12 @@ int set_euid(uid_t id) noexcept { return change({SYS_setresuid, kKeep, id, kKeep
 int set_egid(gid_t id) noexcept { return change({SYS_setresgid, kKeep, id, kKeep}); }
 int control_process(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept {
   const bool about_death = option == PR_SET_PDEATHSIG || option == PR_GET_PDEATHSIG;
-  Control call{option, static_cast<long>(a), 0};
+  Control call{option, static_cast<long>(a), static_cast<long>(b), static_cast<long>(c), static_cast<long>(d)};
   if (option == PR_SET_CHILD_SUBREAPER && is_thread()) call.result = wish_to_take_in(a != 0);
   else if (option == PR_GET_CHILD_SUBREAPER && is_thread()) call.result = ask_to_take_in(reinterpret_cast<int*>(a));
   else if (about_death && is_thread() && !is_leader()) everywhere(&control_leader, &call);
-  else call.result = raw_syscall(SYS_prctl, option, call.argument, static_cast<long>(b), static_cast<long>(c), static_cast<long>(d));
+  else if (is_of_memory(option) && is_thread()) everywhere(&control, &call);
+  else control(&call);
   return failed(call.result) ? (errno = static_cast<int>(-call.result), -1) : static_cast<int>(call.result);
 }
 

@@ -126,6 +126,19 @@ void stop_other_threads_before(int signal) noexcept {
   if (is_thread() && is_leader() && is_fatal(signal)) stop_other_threads();
 }
 
+void await_end_by(int signal) noexcept {
+  if (!is_fatal(signal) || leader->pid.load() == 1) return;
+  const std::uint64_t others = kProgramSignals & ~(1ull << (signal - 1));  // where main does not let it in, it may be passed on to this thread
+  std::uint64_t mask = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&others), as_long(&mask), sizeof mask);
+  static constexpr timespec kMoment{0, 10'000'000};
+  for (int i = 0; i < 100 || signal == SIGKILL; ++i) {
+    if (raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);
+    raw_syscall(SYS_nanosleep, as_long(&kMoment), 0);
+  }
+  restore_signals(mask);
+}
+
 void end_program(int status) noexcept {
   if (self && is_leader() && raw_getpid() == self->pid.load()) {
     stop_other_threads();

@@ -31,6 +31,10 @@ void stop_other_threads() noexcept;
 /// its parent knows of it, and hold ports and record locks until then.
 void stop_other_threads_before(int signal) noexcept;
 
+/// In another thread, after it has sent main `signal`: does not come back where that ends the program, as the kernel does not for its own
+/// threads. Where nobody would have it just then, it comes back after a second.
+void await_end_by(int signal) noexcept;
+
 /// Waits until the helper has reaped the threads that ended by themselves: one that was joined may still be leaving, and
 /// shares the descriptors until then. Only in the leader's process, not in the helper.
 void wait_for_ended_threads() noexcept;

@@ -25,6 +25,7 @@
 #include "patch.hpp"
 #include "record_locks.hpp"
 #include "region.hpp"
+#include "remap.hpp"
 #include "rwlock.hpp"
 #include "segments.hpp"
 #include "semaphore.hpp"
@@ -63,6 +64,7 @@ const Replacement kEntries[] = {
     {"pthread_getname_np", AT(get_thread_name), false},
     {"raise", AT(raise_signal), true},
     {"kill", AT(signal_process), true},
+    {"sigqueue", AT(queue_signal_to_process), false},
     {"tgkill", AT(signal_thread_by_id), false},
     {"_exit", AT(end_process), true},
     {"getpid", AT(program_process), true},

@@ -12,9 +12,11 @@
 #include "end.hpp"
 #include "glibc.hpp"
 #include "one_process.hpp"
+#include "parents.hpp"
 #include "proc.hpp"
 #include "raw.hpp"
 #include "region.hpp"
+#include "rendezvous.hpp"
 #include "signals.hpp"
 #include "stack.hpp"
 #include "thread.hpp"
@@ -45,11 +47,18 @@ int join(pthread_t handle, void** result, clockid_t clock, const timespec* deadl
 
 int alive_pid(const Thread* t) noexcept { return t && t->ended.load() == 0 ? t->pid.load() : 0; }
 
-/// Opens the file that holds the thread's name: for each thread a process of its own.
-int open_name(const Thread& t, int mode) noexcept {
-  char path[32];
-  format_path(path, "/proc/", t.pid.load(), "/comm");
-  return static_cast<int>(raw_syscall(SYS_open, as_long(path), mode | O_CLOEXEC));
+/// Of another process the kernel only tells the name.
+struct Naming {
+  const Thread* of;
+  char name[kNameBytes];
+  long result = -ENOENT;  // where it has ended, as glibc
+};
+void take_name(void* argument) {
+  Naming& n = *static_cast<Naming*>(argument);
+  if (self != n.of) return;
+  char name[kNameBytes];  // the kernel reads memory that this thread has
+  std::memcpy(name, n.name, sizeof name);
+  n.result = raw_syscall(SYS_prctl, PR_SET_NAME, as_long(name));
 }
 
 }  // namespace
@@ -121,13 +130,27 @@ int raise_signal(int signal) noexcept {
   return -1;
 }
 
-int signal_process(pid_t process, int signal) noexcept {
-  if (process > 0 && is_thread() && find_thread_by_pid(process)) {
+int send_to_process(pid_t process, int signal, const siginfo_t* info) noexcept {
+  const bool is_program = process > 0 && is_thread() && find_thread_by_pid(process);
+  if (is_program) {
     process = leader->pid.load();
     if (is_leader()) stop_other_threads_before(signal);
   }
-  const long result = raw_syscall(SYS_kill, process, signal);
+  const long result = info ? raw_syscall(SYS_rt_sigqueueinfo, process, signal, as_long(info)) : raw_syscall(SYS_kill, process, signal);
+  if (is_program && !is_leader() && !failed(result)) await_end_by(signal);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
+int signal_process(pid_t process, int signal) noexcept { return send_to_process(process, signal, nullptr); }
+
+int queue_signal_to_process(pid_t process, int signal, sigval value) noexcept {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = program_process();
+  info.si_uid = getuid();
+  info.si_value = value;
+  return send_to_process(process, signal, &info);
 }
 
 int process_of_thread(int process, int thread) noexcept {
@@ -154,19 +177,20 @@ int set_thread_name(pthread_t handle, const char* name) noexcept {
   if (bytes >= kNameBytes) return ERANGE;
   Thread* t = find_thread(handle);
   if (!t) return ESRCH;
-  if (t == self) return static_cast<int>(-raw_syscall(SYS_prctl, PR_SET_NAME, as_long(name)));
-  const int fd = open_name(*t, O_RDWR);
-  if (fd < 0) return -fd;
-  const long put = raw_syscall(SYS_write, fd, as_long(name), static_cast<long>(bytes));
-  raw_syscall(SYS_close, fd);
-  return failed(put) ? static_cast<int>(-put) : 0;
+  Naming wanted{t, {}};
+  std::memcpy(wanted.name, name, bytes);
+  if (t == self || !is_thread()) take_name(&wanted);
+  else if (alive_pid(t)) everywhere(&take_name, &wanted);
+  return static_cast<int>(-wanted.result);
 }
 
 int get_thread_name(pthread_t handle, char* out, std::size_t bytes) noexcept {
   if (bytes < kNameBytes) return ERANGE;
   Thread* t = find_thread(handle);
   if (!t) return ESRCH;
-  const int fd = open_name(*t, O_RDONLY);
+  char path[32];
+  format_path(path, "/proc/", t->pid.load(), "/comm");  // for each thread a process of its own
+  const auto fd = static_cast<int>(raw_syscall(SYS_open, as_long(path), O_RDONLY | O_CLOEXEC));
   if (fd < 0) return -fd;
   const long got = raw_syscall(SYS_read, fd, as_long(out), static_cast<long>(bytes));
   raw_syscall(SYS_close, fd);

@@ -20,6 +20,10 @@ int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept;
 int raise_signal(int signal) noexcept;
 /// Replacement of kill. The number of a thread means the program, as for the kernel's own threads.
 int signal_process(pid_t process, int signal) noexcept;
+/// Replacement of sigqueue.
+int queue_signal_to_process(pid_t process, int signal, sigval value) noexcept;
+/// What both come down to; with `info` it is queued.
+int send_to_process(pid_t process, int signal, const siginfo_t* info) noexcept;
 /// Replacement of tgkill.
 int signal_thread_by_id(int process, int thread, int signal) noexcept;
 /// Whose `thread` is for the kernel, where the program says that it is the program's.

@@ -8,7 +8,6 @@
 #include "memory.hpp"
 
 #include <cerrno>
-#include <cstdarg>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -22,7 +21,9 @@
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
+#include "remap.hpp"
 #include "rendezvous.hpp"
+#include "room.hpp"
 #include "share.hpp"
 #include "system_call.hpp"
 #include "thread.hpp"
@@ -117,6 +118,7 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
 
 /// [at, the answer) is one mapping of a file, or one piece of memory.
 std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
+  if (const std::uintptr_t edge = in_region(at) ? kRegionHigh : kRegionLow; at < edge && edge < end) end = edge;
   end = piece_end(at, end);
   return in_region(at) ? end : shared_range_end(at, end);
 }
@@ -175,19 +177,6 @@ long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcep
   return changed == kNoFile ? protect(at, bytes, protection) : changed;
 }
 
-/// mremap of what begins in a file's mapping.
-void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int flags, void* target) noexcept {
-  void* const low = reinterpret_cast<void*>(at);
-  if (!target && old_bytes > 0 && new_bytes <= old_bytes) {
-    if (new_bytes < old_bytes) unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes);
-    return low;
-  }
-  if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
-  void* const fresh = move_file(at, old_bytes, new_bytes, target);
-  if (fresh != MAP_FAILED && old_bytes > 0 && !(flags & MREMAP_DONTUNMAP)) unmap_memory(low, old_bytes);
-  return fresh;
-}
-
 /// MAP_FIXED over memory that is already shared: allocators commit and decommit so.
 void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
   if (in_region(low)) claim_pages(low, bytes);
@@ -239,6 +228,12 @@ void* map_memory_for(bool allocator, void* where, std::size_t bytes, int protect
   const bool anonymous_private = (flags & MAP_ANONYMOUS) && type == MAP_PRIVATE;
   if (anonymous_private && protection == PROT_NONE && allocator)
     protection = PROT_READ | PROT_WRITE, flags |= MAP_NORESERVE;  // it is not touched before it is opened
+  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+    if (!has_addresses(address_of(where), bytes)) return fail_map(ENOMEM);
+    if (address_of(where) % kPage) return fail_map(EINVAL);
+  }
+  if ((flags & MAP_ANONYMOUS) && !(flags & MAP_NORESERVE) && (!anonymous_private || (protection & PROT_WRITE)) && is_too_much(bytes))
+    return fail_map(ENOMEM);
   if (anonymous_private && (flags & MAP_HUGETLB)) return map_huge(where, bytes, protection, flags);
   if ((flags & MAP_ANONYMOUS) && (flags & MAP_HUGETLB))
     if (const long size = ask_for_huge_pages(bytes, protection, flags); failed(size)) return fail_map(static_cast<int>(-size));
@@ -250,6 +245,7 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
   bytes = page_ceil(bytes);
   const bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   if (!fixed && !(flags & MAP_32BIT)) return map_anonymous(bytes, protection, flags);
+  if (in_region(at) && bytes > kRegionHigh - at) return fail_map(ENOMEM);
   const bool replaces = fixed && !(flags & MAP_FIXED_NOREPLACE);
   if (fixed && lies_among_files(at)) {  // which others may have left there, or map there next: no window of shared memory
     if (!replaces && (is_shared(at) || is_foreign(at, bytes))) return fail_map(EEXIST);
@@ -268,9 +264,9 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {
   count(&Counts::munmap);
-  if (bytes == 0 || address_of(low) % kPage) return errno = EINVAL, -1;
+  if (!has_addresses(address_of(low), bytes) || address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
-  long result = end > address_of(low) ? 0 : -EINVAL;
+  long result = 0;
   for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
     next = next_piece(at, end);
     result = unmap_piece(at, next - at);
@@ -282,7 +278,7 @@ int protect_memory(void* low, std::size_t bytes, int protection) noexcept {
   count(&Counts::mprotect);
   if (address_of(low) % kPage) return errno = EINVAL, -1;
   const std::uintptr_t end = address_of(low) + page_ceil(bytes);
-  long result = end >= address_of(low) ? 0 : -ENOMEM;
+  long result = bytes == 0 || has_addresses(address_of(low), bytes) ? 0 : -ENOMEM;
   for (std::uintptr_t at = address_of(low), next; at < end && !failed(result); at = next) {
     next = next_piece(at, end);
     result = protect_piece(at, next - at, protection);
@@ -301,50 +297,6 @@ int advise_memory(void* low, std::size_t bytes, int advice) noexcept {
     result = advise_piece(at, next - at, advice);
   }
   return fail(result);
-}
-
-void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
-  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-  const std::uintptr_t at = address_of(low);
-  old_bytes = page_ceil(old_bytes);
-  new_bytes = page_ceil(new_bytes);
-  if (at % kPage || new_bytes == 0 || (flags & ~kFlags) || (flags & kFlags && !(flags & MREMAP_MAYMOVE))) return fail_map(EINVAL);
-  void* target = nullptr;
-  if (flags & MREMAP_FIXED) {
-    va_list rest;
-    va_start(rest, flags);
-    target = va_arg(rest, void*);
-    va_end(rest);
-  }
-  if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
-  if (!is_shared(at)) {
-    const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
-                                   static_cast<long>(new_bytes), flags, as_long(target));
-    return failed(moved) ? fail_map(static_cast<int>(-moved)) : reinterpret_cast<void*>(moved);
-  }
-  if ((flags & MREMAP_DONTUNMAP) && old_bytes != new_bytes) return fail_map(EINVAL);
-  const bool moves = target || (flags & MREMAP_DONTUNMAP);
-  if (!moves && new_bytes <= old_bytes) {
-    if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
-    return low;
-  }
-  const int protection = protection_of(at);
-  if (!moves && in_region(at) && take_pages_at(at + old_bytes, new_bytes - old_bytes)) {
-    protect_fresh(at + old_bytes, new_bytes - old_bytes, protection);
-    return low;
-  }
-  if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
-  void* fresh =
-      target ? map_memory(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
-             : map_anonymous(new_bytes, PROT_READ | PROT_WRITE, 0);
-  if (fresh == MAP_FAILED) return MAP_FAILED;
-  unprotect(at, old_bytes);  // it may be what cannot be read
-  std::memcpy(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
-  if (flags & MREMAP_DONTUNMAP) drop_contents(at, old_bytes);
-  else unmap_memory(low, old_bytes);
-  protect_fresh(address_of(fresh), new_bytes, protection);
-  if (flags & MREMAP_DONTUNMAP) protect_fresh(at, old_bytes, protection);
-  return fresh;
 }
 
 int set_break(void*) noexcept { return errno = ENOMEM, -1; }

@@ -18,7 +18,6 @@ int protect_memory(void* low, std::size_t bytes, int protection) noexcept;
 /// Replacement of pkey_alloc: what a key protects, it protects in one address space, so there are none.
 int allocate_key(unsigned flags, unsigned rights) noexcept;
 int advise_memory(void* low, std::size_t bytes, int advice) noexcept;
-void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept;
 int set_break(void* end) noexcept;
 void* move_break(std::intptr_t by) noexcept;
 

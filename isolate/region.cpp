@@ -156,6 +156,16 @@ std::uint32_t page_in_arena(std::uintptr_t address) noexcept {
   return static_cast<std::uint32_t>((address - kRegionLow) % kArenaBytes / kPage);
 }
 
+/// Neighbours in two arenas may have become one range for the program.
+template <class Act>
+void in_each_arena(std::uintptr_t low, std::size_t bytes, Act act) noexcept {
+  for (const std::uintptr_t end = low + page_ceil(bytes); low < end && in_region(low);) {
+    const std::size_t rest = kArenaBytes - (low - kRegionLow) % kArenaBytes, part = end - low < rest ? end - low : rest;
+    act(low, part);
+    low += part;
+  }
+}
+
 /// Brings the first pages of a range in at once: one call instead of a fault for each, and a fault in a file's memory looks
 /// at its neighbours each time besides. No more than the kernel itself brings in around a fault in a file.
 void bring_in(std::uintptr_t low, std::size_t bytes) noexcept {
@@ -177,6 +187,35 @@ MapCache<>::Mapping take_kept(Arena& arena, std::size_t bytes) noexcept {
 bool take_free(Arena& arena, std::uint32_t pages, std::uint32_t& first) noexcept {
   Brief held(arena.lock);
   return arena.take(pages, first);
+}
+
+void give_to_arena(std::uintptr_t low, std::size_t bytes) noexcept {
+  Arena& arena = arena_of(low);
+  const Extent e{page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)};
+  MapCache<>::Mapping out{low, bytes};
+  {
+    Brief held(arena.lock);
+    while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
+    const std::uint32_t i = arena.search(e.first);
+    const bool is_partly_free = e.end() > arena.fresh || (i < arena.count && arena.free[i].first < e.end());
+    if (is_partly_free) {
+      punch(low, bytes);
+      return arena.give_used(e);
+    }
+    if (cache_wanted()) out = arena.kept.put(out);
+  }
+  if (!out) return;
+  // The kernel's work is done without the lock; nobody can be given the range before it is free.
+  punch(out.low, out.bytes);
+  Brief held(arena.lock);
+  arena.give({page_in_arena(out.low), static_cast<std::uint32_t>(out.bytes / kPage)});
+}
+
+void claim_in_arena(std::uintptr_t low, std::size_t bytes) noexcept {
+  Arena& arena = arena_of(low);
+  Brief held(arena.lock);
+  while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
+  arena.claim({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
 }
 
 /// After mlockall(MCL_FUTURE) whatever is mapped is brought in at once, and told by that.
@@ -265,36 +304,8 @@ bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
   return arena.take_at(page_in_arena(low), static_cast<std::uint32_t>(page_ceil(bytes) / kPage));
 }
 
-void give_pages(std::uintptr_t low, std::size_t bytes) noexcept {
-  Arena& arena = arena_of(low);
-  bytes = page_ceil(bytes);
-  const Extent e{page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)};
-  MapCache<>::Mapping out{low, bytes};
-  {
-    Brief held(arena.lock);
-    while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
-    const std::uint32_t i = arena.search(e.first);
-    const bool is_partly_free = e.end() > arena.fresh || (i < arena.count && arena.free[i].first < e.end());
-    if (is_partly_free) {
-      punch(low, bytes);
-      return arena.give_used(e);
-    }
-    if (cache_wanted()) out = arena.kept.put(out);
-  }
-  if (!out) return;
-  // The kernel's work is done without the lock; nobody can be given the range before it is free.
-  punch(out.low, out.bytes);
-  Brief held(arena.lock);
-  arena.give({page_in_arena(out.low), static_cast<std::uint32_t>(out.bytes / kPage)});
-}
-
-void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept {
-  Arena& arena = arena_of(low);
-  bytes = page_ceil(bytes);
-  Brief held(arena.lock);
-  while (const auto kept = arena.kept.take_touching(low, bytes)) give_up(arena, kept.low, kept.bytes);
-  arena.claim({page_in_arena(low), static_cast<std::uint32_t>(bytes / kPage)});
-}
+void give_pages(std::uintptr_t low, std::size_t bytes) noexcept { in_each_arena(low, bytes, &give_to_arena); }
+void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept { in_each_arena(low, bytes, &claim_in_arena); }
 
 std::uintptr_t arena_low(int index) noexcept { return kRegionLow + static_cast<std::uintptr_t>(index) * kArenaBytes; }
 std::uintptr_t arena_touched_end(int index) noexcept { return arena_low(index) + arenas[index].fresh * kPage; }

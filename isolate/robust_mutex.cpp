@@ -53,8 +53,8 @@ int relock(MutexBytes& m, Patience patience) noexcept {
     ++m.count;
     return 0;
   }
-  if (patience.none) return EBUSY;
   if ((m.kind & kTypeMask) == kErrorCheck) return EDEADLK;
+  if (patience.none) return EBUSY;
   return -1;  // a plain mutex waits for itself, as asked
 }
 

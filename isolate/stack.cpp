@@ -1,12 +1,14 @@
 // stack.cpp: one stack a thread record, kept with the record and reused by the next thread that takes it.
 #include "stack.hpp"
 
+#include <cerrno>
 #include <sys/mman.h>
 
 #include "maps.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
+#include "room.hpp"
 
 namespace mortise::isolate {
 namespace {
@@ -36,7 +38,7 @@ void look_at_own_stack() noexcept {
     if (m.low <= here && here < m.high) are_executable = m.execute;
 }
 
-bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
+int make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   void* low = nullptr;
   std::size_t bytes = 0, guard = kPage;
   pthread_attr_getguardsize(attributes, &guard);
@@ -45,17 +47,19 @@ bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   if (given) {
     give_stack(t.stack);
     t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
-    return true;
+    return 0;
   }
   pthread_attr_getstacksize(attributes, &bytes);  // the default where they say none
-  bytes = page_ceil(bytes < kStackLeast ? kStackLeast : bytes) + page_ceil(guard);
+  bytes = bytes < kStackLeast ? kStackLeast : bytes & ~63ul;  // as glibc aligns it
+  if (page_ceil(guard) < guard || bytes + page_ceil(guard) < bytes) return EINVAL;
+  bytes = page_ceil(bytes) + page_ceil(guard);
   const bool reusable = t.stack.low && !t.stack.from_program && t.stack.bytes == bytes;
   if (!reusable) {
     give_stack(t.stack);
-    if (!take_stack(t.stack, bytes)) return false;
+    if (is_too_much(bytes) || !take_stack(t.stack, bytes)) return EAGAIN;
   }
   t.stack.guard_bytes = page_ceil(guard);
-  return true;
+  return 0;
 }
 
 void drop_deep_stack(const Thread& t) noexcept {

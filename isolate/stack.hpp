@@ -11,8 +11,8 @@ namespace mortise::isolate {
 /// In main, before the first thread: whether stacks of this program are executable.
 void look_at_own_stack() noexcept;
 
-/// Gives `t` a stack as the attributes ask: the program's own, the one the record had before, or a new one.
-bool make_stack(Thread& t, const pthread_attr_t* attributes) noexcept;
+/// Gives `t` a stack as the attributes ask: the program's own, the one the record had before, or a new one. 0 or an error.
+int make_stack(Thread& t, const pthread_attr_t* attributes) noexcept;
 
 /// In the new thread: makes the lowest pages inaccessible, in its own address space only, and those of its creator's stack accessible.
 void guard_stack(const Thread& t) noexcept;

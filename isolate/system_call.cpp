@@ -96,6 +96,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
   if (number == SYS_execveat)
     return execute_at(static_cast<int>(a), pointer<const char>(b), pointer<char* const>(c), pointer<char* const>(d), static_cast<int>(e));
   if (number == SYS_kill) return signal_process(static_cast<pid_t>(a), static_cast<int>(b));
+  if (number == SYS_rt_sigqueueinfo && c) return send_to_process(static_cast<pid_t>(a), static_cast<int>(b), pointer<const siginfo_t>(c));
   if (number == SYS_tgkill) return signal_thread_by_id(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
   if (number == SYS_rt_tgsigqueueinfo) a = process_of_thread(static_cast<int>(a), static_cast<int>(b));
   if (const char* const object = bound_object(number); object && denies_kernel_object(object)) return errno = ENOSYS, -1;

@@ -44,6 +44,8 @@ struct LockCall {
 };
 inline constexpr int kLockCalls = 4;
 
+inline constexpr int kProcessorsMost = 8192;  // of any kernel; libc's cpu_set_t has room for 1024
+
 struct Thread {
   std::atomic<bool> in_use{false};
   int index = 0;
@@ -64,7 +66,7 @@ struct Thread {
   Stack creators;             // whose guard its address space has, too
   std::uint64_t mask = 0;     // signal mask to start with
   bool has_affinity = false, has_scheduling = false;  // from the attributes
-  cpu_set_t affinity{};
+  std::uint64_t affinity[kProcessorsMost / 64]{};
   int policy = 0;
   sched_param scheduling{};
   std::atomic<std::uint32_t> refused{0};  // what the kernel said to these two

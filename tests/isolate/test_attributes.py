@@ -5,6 +5,15 @@ def test_attributes_and_defaults(program, same_both_ways):
     assert "runs 0" in same_both_ways([program("attributes")]).out
 
 
+def test_scheduling_that_is_not_all_in_the_attributes(program, same_both_ways):
+    assert same_both_ways([program("priorities")]).out.count("Resource deadlock avoided") == 2
+
+
+def test_threads_name_each_other(program, same_both_ways):
+    """The kernel lets only a process itself change its name."""
+    assert same_both_ways([program("names")]).out.count("Success") == 4
+
+
 def test_a_handler_does_not_wake_a_thread_that_waits_for_a_condition(program, same_both_ways):
     assert same_both_ways([program("no_wake_up")]).out == "Success, changed 1\n" * 2
 

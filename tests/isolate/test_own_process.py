@@ -6,18 +6,32 @@ def test_memory_that_there_cannot_be(program, same_both_ways):
     assert same_both_ways([program("impossible")]).status == 0
 
 
+def test_memory_that_the_kernel_would_refuse(program, same_both_ways):
+    """The runtime gave it without asking, and lengths beyond the end of addresses took all memory above along."""
+    assert same_both_ways([program("too_much")]).status == 0
+
+
+def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both_ways):
+    assert same_both_ways([program("sparse_move")]).out.count("same 1, little after 1") == 3
+
+
 def test_notices_of_message_queues(program, same_both_ways):
     same_both_ways([program("queue_notice")])
 
 
 def test_the_number_of_a_thread_means_the_program(program, same_both_ways):
-    assert "by main 2" in same_both_ways([program("killed_by_number")]).out
+    assert "by main 4" in same_both_ways([program("killed_by_number")]).out
 
 
 def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
     """The kernel shows nothing of shared memory: ps and pgrep would not know the program."""
     out = same_both_ways([program("command_line"), "another", "", "two words"], env={"MARK": "there"}).out
     assert out.count("changed  two words, environment 1") == 3
+
+
+def test_what_the_program_marks_its_memory_with(program, same_both_ways):
+    """A password agent could be dumped and traced by its other threads' processes."""
+    assert "thread: dumpable 0" in same_both_ways([program("marks")]).out
 
 
 def test_a_thread_changes_its_user_by_itself(program, isolated):

@@ -78,6 +78,10 @@ def test_a_handler_may_leave_a_thread_whose_function_has_not_begun(program, same
     assert same_both_ways([program("leaves_in_handler")]).out == "left: 50\n"
 
 
+def test_a_handler_may_leave_a_thread_that_waits_for_a_condition(program, same_both_ways):
+    assert same_both_ways([program("exits_amid_wait")]).out.endswith("destroyed 0\n")
+
+
 def test_a_thread_looks_whether_a_signal_has_come(program, same_both_ways):
     """It lies in main's process, where the thread's own system call sees none."""
     assert same_both_ways([program("polled_signals")]).out == "seen: 200 of 200\n"

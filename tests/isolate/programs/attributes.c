@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <threads.h>
@@ -55,6 +56,15 @@ static void set_defaults(size_t guard, size_t stack, int masked) {
   pthread_attr_destroy(&attributes);
 }
 
+static void with_stack(const char* what, size_t stack, size_t guard) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack), pthread_attr_setguardsize(&attributes, guard);
+  printf("%s: %s\n", what, strerror(pthread_create(&thread, &attributes, look, "?")));
+  pthread_attr_destroy(&attributes);
+}
+
 /// More of them than there may be threads: each leaves room for the next.
 static void refused(const char* what, pthread_attr_t* attributes) {
   pthread_t thread;
@@ -69,7 +79,7 @@ static void refused(const char* what, pthread_attr_t* attributes) {
 
 int main(void) {
   pthread_attr_t attributes;
-  cpu_set_t cpus, one;
+  cpu_set_t cpus, one, any;
   thrd_t c11;
   make("first", NULL);
   set_defaults(16384, 1 << 20, SIGUSR1);
@@ -85,6 +95,15 @@ int main(void) {
     if (CPU_ISSET(i, &cpus)) CPU_SET(i, &one);
   pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
   make("pinned", &attributes);
+  sched_setaffinity(0, sizeof one, &one);
+  memset(&any, 0xff, sizeof any);
+  pthread_attr_setaffinity_np(&attributes, sizeof any, &any);
+  make("any processor", &attributes);
+  sched_setaffinity(0, sizeof cpus, &cpus);
+  cpu_set_t many[2] = {one};
+  CPU_SET(0, &many[1]);  // another that no machine with fewer has
+  pthread_attr_setaffinity_np(&attributes, sizeof many, many);
+  make("a large set", &attributes);
   CPU_ZERO(&one);
   CPU_SET(CPU_SETSIZE - 1, &one);
   pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
@@ -99,5 +118,9 @@ int main(void) {
   make("real-time", &attributes);  // or not permitted
   pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
   refused("no such priority", &attributes);
+  with_stack("no such stack", SIZE_MAX, 4096);
+  with_stack("no such guard", 1 << 20, SIZE_MAX - 4095);
+  with_stack("no room for the stack", SIZE_MAX - 8191, 4096);
+  with_stack("more than the machine has", 1ul << 45, 4096);
   make("after all", NULL);
 }

@@ -1,4 +1,4 @@
-// A thread's number in kill means the program: who lets the signal in handles it.
+// A thread's number in kill and sigqueue means the program: who lets the signal in handles it.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -29,5 +29,8 @@ int main(void) {
   sem_wait(&ready);
   printf("%d\n", kill(number, SIGUSR1));
   printf("%ld\n", syscall(SYS_kill, number, SIGUSR1));
+  siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+  printf("%d\n", sigqueue(number, SIGUSR1, (union sigval){1}));
+  printf("%ld\n", syscall(SYS_rt_sigqueueinfo, number, SIGUSR1, &info));
   printf("%d, handled by main %d\n", kill(number, 0), handled);
 }
