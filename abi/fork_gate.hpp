@@ -1,13 +1,20 @@
-// What a fork goes through before its handlers take the heap's locks, and leaves when they are open again.
+// What a fork goes through with the locks that its handlers take, and leaves when they are open again.
 //
 // Signals wait: one that came amid the fork, as that of a child which ends at once, would find the locks in its own thread's hands, and a
-// handler may fork. And glibc's lock of the list of open streams comes first. Its own fork takes it after our handlers, but whoever has it
-// may wait for the lock of a stream (fflush(nullptr)), and whoever has that one for malloc (getline).
+// handler may fork. But who waits for another thread lets its own signals come: whoever stops all threads by signals (a garbage collector)
+// may have stopped the other one amid a malloc already, and lets it go on only when this one has stopped as well. So nothing is held by who
+// waits for long: all locks are had within a moment, or none, and then signals come before the next attempt.
+//
+// And glibc's lock of the list of open streams comes first. Its own fork takes it after our handlers, but whoever has it may wait for the
+// lock of a stream (fflush(nullptr)), and whoever has that one for malloc (getline). It cannot be tried: signals come meanwhile.
+//
+// Where we were opened when the program ran already, handlers of its own run within ours: for them signals and streams are as it left them.
 #pragma once
 
 #include <cstdint>
 
 #include "abi/signals.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 #ifdef __GLIBC__
@@ -24,14 +31,16 @@ namespace mortise::abi {
 
 class ForkGate {
  public:
-  void lock() noexcept {
-    const bool has_streams = lock_streams();  // first: a handler may free whom its holder waits for
-    const std::uint64_t signals = block_signals(~(kNeverBlocked | kByHand));
-    lock_.lock();
-    signals_ = signals;
-    has_streams_ = has_streams;
+  /// Once, before a fork.
+  void come_late() noexcept { is_late_ = true; }
+
+  /// `hold_all` takes the heap's locks by hold(), `let_all_go` gives them back, those that it has.
+  template <class HoldAll, class LetAllGo> void lock(HoldAll hold_all, LetAllGo let_all_go) noexcept {
+    if (is_late_) return hold_all();
+    for (unsigned naps = kNapsMin; !lock_within(naps, hold_all, let_all_go);) naps = naps < kNapsMax ? naps * 2 : kNapsMax;
   }
   void unlock() noexcept {
+    if (is_late_) return;
     const std::uint64_t signals = signals_;
     const bool has_streams = has_streams_;
     lock_.unlock();
@@ -40,6 +49,7 @@ class ForkGate {
   }
   /// In the child. There glibc has made its lock new before our handlers run, unless the first thread came amid the fork.
   void reset() noexcept {
+    if (is_late_) return;
     lock_.reset();
     if (has_streams_) reset_streams();
     set_signals(signals_);
@@ -48,6 +58,27 @@ class ForkGate {
  private:
   /// A handler that has interrupted a miss and forks waits for itself all the same: whoever sees that can end the program.
   static constexpr std::uint64_t kByHand = bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP) | bit(SIGQUIT);
+  /// Longer from time to time: on a busy machine whoever has a lock may be off its core for a while.
+  static constexpr unsigned kNapsMin = 4, kNapsMax = 256;
+
+  template <class HoldAll, class LetAllGo> bool lock_within(unsigned naps, HoldAll hold_all, LetAllGo let_all_go) noexcept {
+    const bool has_streams = lock_streams();
+    const std::uint64_t signals = block_signals(~(kNeverBlocked | kByHand));
+    if (lock_.lock_within(naps)) {
+      const ForkAttempt attempt(naps);
+      hold_all();
+      if (!attempt.has_failed()) {
+        signals_ = signals;
+        has_streams_ = has_streams;
+        return true;
+      }
+      let_all_go();
+      lock_.unlock();
+    }
+    if (has_streams) unlock_streams();
+    set_signals(signals);
+    return false;
+  }
 
 #ifdef __GLIBC__
   /// Where there is one thread glibc leaves it alone, and so do we: the fork may be that of a handler which has interrupted its holder.
@@ -66,7 +97,7 @@ class ForkGate {
 
   FutexLock lock_{};
   std::uint64_t signals_ = 0;
-  bool has_streams_ = false;
+  bool has_streams_ = false, is_late_ = false;
 };
 
 }  // namespace mortise::abi

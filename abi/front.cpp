@@ -1,38 +1,13 @@
 // Looking for what stands in front of ours, once: before the program begins, since to look things up waits for whoever loads a library.
 #include "abi/front.hpp"
 
-#include <dlfcn.h>
-#include <link.h>
+#include "abi/search_order.hpp"
 
 namespace mortise::abi {
 
 constinit Front front{};
 
 namespace {
-
-constexpr int kNowhere = -1;
-
-struct Search {
-  std::uintptr_t address;
-  int at = 0, found = kNowhere;
-};
-
-int look_into(dl_phdr_info* object, std::size_t, void* search) noexcept {
-  auto& s = *static_cast<Search*>(search);
-  for (int i = 0; i < object->dlpi_phnum; ++i) {
-    const auto& part = object->dlpi_phdr[i];
-    if (part.p_type == PT_LOAD && s.address - (object->dlpi_addr + part.p_vaddr) < part.p_memsz) s.found = s.at;
-  }
-  ++s.at;
-  return s.found != kNowhere;
-}
-
-/// The place in the order of search of the object that holds an address; kNowhere for null, and for what no object holds.
-int place_of(const void* address) noexcept {
-  Search s{reinterpret_cast<std::uintptr_t>(address)};
-  if (address) ::dl_iterate_phdr(&look_into, &s);
-  return s.found;
-}
 
 constexpr unsigned kBasics = 8;
 constexpr const char* kBasic[kBasics] = {"_Znwm",  "_Znam",  "_ZnwmSt11align_val_t",  "_ZnamSt11align_val_t",
@@ -52,8 +27,8 @@ constexpr Row kRows[kDerived] = {
 }  // namespace
 
 void look_to_the_front() noexcept {
-  const int ours = place_of(&front), libc = place_of(::dlsym(RTLD_DEFAULT, "__libc_start_main"));
-  if (libc != kNowhere && ours > libc) return;  // opened by dlopen: we serve nobody by name
+  const int ours = place_of(&front);
+  if (is_behind_libc(ours)) return;
   // Of a program that is not position-independent it may be a jump to ours: taken for the program's, which comes to ours without a size.
   const auto in_front = [ours](const char* name) noexcept {
     void* const found = ::dlsym(RTLD_DEFAULT, name);

@@ -19,10 +19,12 @@
 #include "abi/heap.hpp"
 #include "abi/hits.hpp"
 #include "abi/next.hpp"
+#include "abi/search_order.hpp"
 #include "abi/signals.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/control_group.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 extern "C" [[gnu::weak]] void __asan_init() noexcept;
@@ -161,9 +163,7 @@ void watch_thread() noexcept {
 constinit ForkGate fork_gate{};
 
 void before_fork() noexcept {
-  fork_gate.lock();
-  spare_lock.lock();
-  lock_below(heap);
+  fork_gate.lock([] { hold(spare_lock), lock_below(heap); }, [] { unlock_below(heap), let_go(spare_lock); });
 }
 void after_fork_in_parent() noexcept {
   unlock_below(heap);
@@ -333,6 +333,7 @@ void warn_of_address_sanitizer() noexcept {
 #else
   if (!::environ) ::environ = environment;  // an allocator in front of ours that we ask for a block reads its settings then
 #endif
+  if (is_behind_libc(place_of(&heap))) fork_gate.come_late();
   start();
   own_memory();
   has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;

@@ -20,6 +20,7 @@
 #include "mortise/os/facts.hpp"
 #include "mortise/shape/limited_to.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -141,8 +142,8 @@ template <Indexed Store> class SpanLease {
   /// What counts towards the limit, heaps within included.
   std::size_t taken_bytes() noexcept { return taken_.load(Order::relaxed); }
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
+  void lock_all() noexcept { hold(lock_); }
+  void unlock_all() noexcept { let_go(lock_); }
   void reset_after_fork() noexcept { lock_.reset(); }
 
   /// What is leased counts as large blocks, from which a backbone above takes its slabs.

@@ -20,6 +20,7 @@
 #include "affinity/options.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/policy/chooser.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise::affinity {
@@ -67,12 +68,12 @@ class Observer {
   void dump(os::Output& out) noexcept;
 
   void lock_all() noexcept {
-    lock_.lock();
+    hold(lock_);
     if (&hold_profile) hold_profile();
   }
   void unlock_all() noexcept {
     if (&release_profile) release_profile();
-    lock_.unlock();
+    let_go(lock_);
   }
   void reset_after_fork() noexcept {
     if (&restart_profile) restart_profile();

@@ -5,12 +5,15 @@
 #include <cstdlib>
 #include <new>
 
+#include "abi/front.hpp"
 #include "mortise/core/inline.hpp"
+#include "mortise/os/console.hpp"
 
 #include "cli/latency/next.hpp"
 #include "cli/latency/timing.hpp"
 
 using namespace mortise::latency;
+using mortise::abi::Derived;
 
 #define SITE __builtin_return_address(0)
 
@@ -31,95 +34,105 @@ MORTISE_HOT void release(void* block, const void* site) noexcept {
   slow_free(block, site);
 }
 
-/// The operator of the same name behind us, the C++ library's or the allocator's.
-template <class... A> auto* operator_behind(const char* name) noexcept {
-  const auto theirs = reinterpret_cast<void* (*)(A...)>(dlsym(RTLD_NEXT, name));
-  if (!theirs) abort();
-  return theirs;
+/// What was loaded together with whoever holds this address, often seen by nobody else: a plug-in, and the C++ library that came with it.
+void* find_beside(const void* address, const char* name) noexcept {
+  Dl_info place, its, ours;
+  void* const object = dladdr(address, &place) ? dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (!object) return nullptr;
+  void* const found = dlsym(object, name);
+  dlclose(object);
+  return found && dladdr(found, &its) && dladdr(&front, &ours) && its.dli_fbase != ours.dli_fbase ? found : nullptr;
+}
+
+/// The operator of the same name behind us, the C++ library's or the allocator's. Null where there is none that the caller would come to.
+template <class... A> auto* operator_behind(const char* name, const void* site) noexcept {
+  void* const theirs = dlsym(RTLD_NEXT, name);
+  return reinterpret_cast<void* (*)(A...)>(theirs ? theirs : find_beside(site, name));
 }
 
 /// It calls malloc again, which fails again, and then does what it must.
-template <class... A> MORTISE_COLD void* failed(const char* name, A... arguments) { return operator_behind<A...>(name)(arguments...); }
-
-bool is_in_front(const char* name) noexcept {
-  Dl_info its, ours;
-  const void* const found = dlsym(RTLD_DEFAULT, name);
-  return found && dladdr(found, &its) && dladdr(&front, &ours) && its.dli_fbase != ours.dli_fbase;
+template <class... A> MORTISE_COLD void* failed(const char* name, const void* site, A... arguments) {
+  if (auto* const theirs = operator_behind<A...>(name, site)) return theirs(arguments...);
+  mortise::os::Line<> line;
+  line.text("mortise latency: operator new found no memory and no C++ library to throw std::bad_alloc").flush();
+  abort();
 }
 
-/// Whether the program has operators of its own: then those that are made of others come down to them, as without us.
-bool has_own_operators() noexcept {
-  static constinit int known = 0;  // 1: no, 2: yes
-  int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (is == 0) {
-    is = 1;
-    constexpr const char* kBasic[] = {"_Znwm",  "_Znam",  "_ZnwmSt11align_val_t",  "_ZnamSt11align_val_t",
-                                      "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t"};
-    for (const char* const basic : kBasic)
-      if (is_in_front(basic)) is = 2;
-    __atomic_store_n(&known, is, __ATOMIC_RELAXED);
+/// Whether the program has a basic operator of its own for one that is made of it: then that comes down to the program's, as without us.
+bool is_in_front(Derived which) noexcept {
+  static constinit bool is_known = false;
+  if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) [[unlikely]] {
+    mortise::abi::look_to_the_front();
+    __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
   }
-  return is == 2;
+  return mortise::abi::front.basic[static_cast<unsigned>(which)];
 }
 
-/// One that is made of others is the one behind us where those are not ours.
-template <class Ours, class... A> void* derived(const char* name, Ours&& ours, A... arguments) {
-  return has_own_operators() ? operator_behind<A...>(name)(arguments...) : ours();
+std::uintptr_t second(const std::nothrow_t*) noexcept { return 0; }
+std::uintptr_t second(std::align_val_t align, const std::nothrow_t*) noexcept { return static_cast<std::uintptr_t>(align); }
+
+/// A nothrow form's way where ours does not serve.
+template <class... A> MORTISE_COLD void* made_behind(Derived which, const char* name, const void* site, std::size_t size, A... arguments) {
+  if (auto* const theirs = operator_behind<std::size_t, A...>(name, site)) return theirs(size, arguments...);
+  return is_in_front(which) ? mortise::abi::new_by_program(which, size, second(arguments...)) : nullptr;
 }
 
 }  // namespace
 
 MORTISE_EXPORT void* operator new(std::size_t size) {
   void* const block = allocate(size, SITE);
-  return block ? block : failed("_Znwm", size);
+  return block ? block : failed("_Znwm", SITE, size);
 }
 MORTISE_EXPORT void* operator new(std::size_t size, std::align_val_t align) {
   void* const block = allocate(size, align, SITE);
-  return block ? block : failed("_ZnwmSt11align_val_t", size, align);
+  return block ? block : failed("_ZnwmSt11align_val_t", SITE, size, align);
 }
 MORTISE_EXPORT void operator delete(void* p) noexcept { release(p, SITE); }
 MORTISE_EXPORT void operator delete(void* p, std::align_val_t) noexcept { release(p, SITE); }
 
 MORTISE_EXPORT void* operator new[](std::size_t size) {
-  const void* const site = SITE;
-  return derived("_Znam", [=] {
-    void* const block = allocate(size, site);
-    return block ? block : failed("_Znam", size);
-  }, size);
+  if (is_in_front(Derived::new_array)) return mortise::abi::new_by_program(Derived::new_array, size);
+  void* const block = allocate(size, SITE);
+  return block ? block : failed("_Znam", SITE, size);
 }
 MORTISE_EXPORT void* operator new[](std::size_t size, std::align_val_t align) {
-  const void* const site = SITE;
-  return derived("_ZnamSt11align_val_t", [=] {
-    void* const block = allocate(size, align, site);
-    return block ? block : failed("_ZnamSt11align_val_t", size, align);
-  }, size, align);
+  if (is_in_front(Derived::new_array_aligned))
+    return mortise::abi::new_by_program(Derived::new_array_aligned, size, static_cast<std::uintptr_t>(align));
+  void* const block = allocate(size, align, SITE);
+  return block ? block : failed("_ZnamSt11align_val_t", SITE, size, align);
 }
 
-#define NOTHROW_NEW(letter, brackets)                                                                                                     \
+// The nothrow form behind us asks a new-handler, and catches what that or the program's own operator throws.
+#define NOTHROW_NEW(letter, brackets, array)                                                                                             \
   MORTISE_EXPORT void* operator new brackets(std::size_t size, const std::nothrow_t& nothrow) noexcept {                                 \
-    const void* const site = SITE;                                                                                                       \
-    return derived("_Z" letter "mRKSt9nothrow_t", [=] { return allocate(size, site); }, size, &nothrow);                                 \
+    constexpr auto kWhich = Derived::new##array##_nothrow;                                                                               \
+    if (!is_in_front(kWhich))                                                                                                            \
+      if (void* const block = allocate(size, SITE)) return block;                                                                        \
+    return made_behind(kWhich, "_Z" letter "mRKSt9nothrow_t", SITE, size, &nothrow);                                                     \
   }                                                                                                                                      \
   MORTISE_EXPORT void* operator new brackets(std::size_t size, std::align_val_t align, const std::nothrow_t& nothrow) noexcept {         \
-    const void* const site = SITE;                                                                                                       \
-    return derived("_Z" letter "mSt11align_val_tRKSt9nothrow_t", [=] { return allocate(size, align, site); }, size, align, &nothrow);    \
+    constexpr auto kWhich = Derived::new##array##_aligned_nothrow;                                                                       \
+    if (!is_in_front(kWhich))                                                                                                            \
+      if (void* const block = allocate(size, align, SITE)) return block;                                                                 \
+    return made_behind(kWhich, "_Z" letter "mSt11align_val_tRKSt9nothrow_t", SITE, size, align, &nothrow);                               \
   }
-#define DELETE(name, brackets, parameters, ...)                                                                                          \
-  MORTISE_EXPORT void operator delete brackets parameters noexcept {                                                                     \
-    const void* const site = SITE;                                                                                                       \
-    derived(name, [=]() -> void* { return release(p, site), nullptr; }, __VA_ARGS__);                                                    \
+#define DELETE(which, brackets, second, ...)                                                                                             \
+  MORTISE_EXPORT void operator delete brackets(void* p __VA_OPT__(, ) __VA_ARGS__) noexcept {                                            \
+    if (is_in_front(Derived::which)) return mortise::abi::delete_by_program(Derived::which, p, second);                                  \
+    release(p, SITE);                                                                                                                    \
   }
+#define ALIGN static_cast<std::uintptr_t>(align)
 
-NOTHROW_NEW("nw", )
-NOTHROW_NEW("na", [])
+NOTHROW_NEW("nw", , )
+NOTHROW_NEW("na", [], _array)
 
-DELETE("_ZdaPv", [], (void* p), p)
-DELETE("_ZdlPvm", , (void* p, std::size_t n), p, n)
-DELETE("_ZdaPvm", [], (void* p, std::size_t n), p, n)
-DELETE("_ZdlPvRKSt9nothrow_t", , (void* p, const std::nothrow_t& t), p, &t)
-DELETE("_ZdaPvRKSt9nothrow_t", [], (void* p, const std::nothrow_t& t), p, &t)
-DELETE("_ZdaPvSt11align_val_t", [], (void* p, std::align_val_t a), p, a)
-DELETE("_ZdlPvmSt11align_val_t", , (void* p, std::size_t n, std::align_val_t a), p, n, a)
-DELETE("_ZdaPvmSt11align_val_t", [], (void* p, std::size_t n, std::align_val_t a), p, n, a)
-DELETE("_ZdlPvSt11align_val_tRKSt9nothrow_t", , (void* p, std::align_val_t a, const std::nothrow_t& t), p, a, &t)
-DELETE("_ZdaPvSt11align_val_tRKSt9nothrow_t", [], (void* p, std::align_val_t a, const std::nothrow_t& t), p, a, &t)
+DELETE(delete_array, [], 0)
+DELETE(delete_sized, , 0, std::size_t)
+DELETE(delete_array_sized, [], 0, std::size_t)
+DELETE(delete_nothrow, , 0, const std::nothrow_t&)
+DELETE(delete_array_nothrow, [], 0, const std::nothrow_t&)
+DELETE(delete_array_aligned, [], ALIGN, std::align_val_t align)
+DELETE(delete_sized_aligned, , ALIGN, std::size_t, std::align_val_t align)
+DELETE(delete_array_sized_aligned, [], ALIGN, std::size_t, std::align_val_t align)
+DELETE(delete_aligned_nothrow, , ALIGN, std::align_val_t align, const std::nothrow_t&)
+DELETE(delete_array_aligned_nothrow, [], ALIGN, std::align_val_t align, const std::nothrow_t&)

@@ -6,6 +6,7 @@
 #include "mortise/sync/combining_lock.hpp"
 #include "mortise/sync/delegation.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/free_link.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/lock_free_bin.hpp"

@@ -65,7 +65,7 @@ def compile_latency(target: Path) -> Path:
     """The latency layer, as cli/latency/CMakeLists.txt builds it."""
     flags = ["-std=c++20", "-O2", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-builtin",
              "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-stack-protector", "-nodefaultlibs", "-Wl,--no-undefined"]  # fmt: skip
-    sources = sorted(str(path) for path in (ROOT / "cli/latency").glob("*.cpp"))
+    sources = sorted(str(path) for path in [*(ROOT / "cli/latency").glob("*.cpp"), ROOT / "abi/front.cpp"])
     include = [f"-I{ROOT}", f"-I{ROOT / 'include'}"]
     subprocess.run(["c++", *flags, *include, *sources, "-o", str(target), "-lc", "-lgcc"], check=True)
     return target

@@ -120,6 +120,26 @@ int main(int argc, char**) {
   if (new (std::nothrow) char[static_cast<std::size_t>(argc) << 62] != nullptr) return 2;
 }
 """
+# A program whose own C++ library has no more than it uses, and a plug-in that brings one, too.
+NARROW = """
+#include <dlfcn.h>
+struct Object { int words[9]; };
+Object* volatile object;
+int main(int, char** argv) {
+  object = new Object;
+  delete object;
+  void* const plug_in = dlopen(argv[1], RTLD_NOW);
+  return plug_in ? reinterpret_cast<int (*)()>(dlsym(plug_in, "run"))() : 1;
+}
+"""
+ARRAYS = """
+#include <new>
+extern "C" int run() {
+  delete[] new char[100];
+  delete[] new (std::nothrow) char[100];
+  return 0;
+}
+"""
 # Asks for memory while the layer looks for its allocator, and at the end resizes and frees what it got.
 EARLY = """
 #define _GNU_SOURCE
@@ -290,10 +310,29 @@ def test_nothing_inside_asks_for_memory(mortise_home):
     assert not any(name.startswith(("_ZSt", "__cxa_throw", "_Unwind")) for name in needed)
 
 
+def behind_the_layer(home, *words):
+    return subprocess.run(words, check=True, capture_output=True, env=os.environ | {"LD_PRELOAD": str(home / "libexec/mortise-latency.so")})
+
+
 @pytest.mark.parametrize("program", ["own_operators", "own_arrays"])
 def test_a_programs_own_operators_serve_those_that_are_made_of_them(program):
     facts, processes = timed(ROOT / "build/tests/life" / program)
     assert facts["exit_status"] == 0 and calls(processes, "malloc") > 0
+
+
+def test_a_plug_in_has_operators_that_the_program_has_not(mortise_home, tmp_path):
+    """The program has basic ones in front of the layer's, and behind it there is nobody."""
+    for code, name, flags in ((NARROW, "narrow", ["-rdynamic"]), (ARRAYS, "arrays.so", ["-shared", "-fPIC"])):
+        (tmp_path / f"{name}.cpp").write_text(code)
+        words = ["c++", "-O0", "-std=c++17", "-static-libstdc++", *flags, str(tmp_path / f"{name}.cpp"), "-o", str(tmp_path / name)]
+        subprocess.run(words, check=True)
+    behind_the_layer(mortise_home, tmp_path / "narrow", tmp_path / "arrays.so")
+
+
+def test_a_plug_in_of_a_program_in_c_catches_what_operator_new_throws(mortise_home):
+    words = [sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]).runs_out()", ROOT / "build/tests/life/libprogram-life-thrower.so"]
+    alone = subprocess.run(words, check=True, capture_output=True)
+    assert behind_the_layer(mortise_home, *words).stdout == alone.stdout
 
 
 def test_operators_of_cpp_are_timed_as_the_program_called_them(tmp_path):

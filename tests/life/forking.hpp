@@ -1,6 +1,7 @@
 // Forks while others hold what fork itself needs: of this program's other threads, and of the thread that forks.
 #pragma once
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -61,6 +62,98 @@ class ForkAmidFlush {
 
   FILE* stream_ = nullptr;
   std::atomic<int> flusher_{0}, forker_{0};
+};
+
+/// Stops a thread that allocates and one that forks by signals, again and again, as garbage collectors do: each waits in the handler until
+/// both are there. Who stopped first may hold a lock that fork takes.
+class ForkAmidStop {
+ public:
+  static void run() {
+    struct sigaction action = {};
+    action.sa_handler = stop;
+    action.sa_flags = SA_RESTART;
+    EXPECT(sigaction(SIGUSR1, &action, nullptr) == 0);
+    pthread_t threads[2];
+    EXPECT(pthread_create(&threads[0], nullptr, allocate, nullptr) == 0);
+    EXPECT(pthread_create(&threads[1], nullptr, fork_on, nullptr) == 0);
+    for (unsigned round = 0; round < 2000; ++round) {
+      goes_on_ = false;
+      for (const pthread_t thread : threads) EXPECT(pthread_kill(thread, SIGUSR1) == 0);
+      while (stopped_ != 2) usleep(50);
+      goes_on_ = true;
+      while (stopped_ != 0) usleep(50);
+    }
+    is_over_ = true;
+    for (const pthread_t thread : threads) EXPECT(pthread_join(thread, nullptr) == 0);
+  }
+
+ private:
+  static void stop(int) {
+    const int before = errno;
+    ++stopped_;
+    while (!goes_on_) usleep(50);
+    --stopped_;
+    errno = before;
+  }
+  static void* allocate(void*) {
+    for (Churn churn(1, 100'000); !is_over_;) churn.step();
+    return nullptr;
+  }
+  static void* fork_on(void*) {
+    while (!is_over_) {
+      const pid_t child = fork();
+      EXPECT(child >= 0);
+      if (child == 0) _exit(0);
+      int status = 0;
+      EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    }
+    return nullptr;
+  }
+
+  static inline std::atomic<bool> goes_on_{false}, is_over_{false};
+  static inline std::atomic<int> stopped_{0};
+};
+
+/// A library that comes by dlopen registers its fork handlers after the program's, which run within them: the one before a fork waits for a
+/// thread that opens a stream, the one in the child says which signals it blocks.
+class ForkWithOwnHandlers {
+ public:
+  static void run(const char* library) {
+    EXPECT(pthread_atfork(wait_for_opener, nullptr, block) == 0);
+    EXPECT(dlopen(library, RTLD_NOW));
+    EXPECT(pthread_create(&opener_, nullptr, open_stream, nullptr) == 0);
+    const pid_t child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+      sigset_t now;
+      EXPECT(sigprocmask(SIG_BLOCK, nullptr, &now) == 0 && sigismember(&now, SIGUSR2) == 1);
+      _exit(0);
+    }
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  }
+
+ private:
+  static void wait_for_opener() {
+    is_forking_ = true;
+    EXPECT(pthread_join(opener_, nullptr) == 0);
+  }
+  static void block() {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    EXPECT(sigprocmask(SIG_BLOCK, &one, nullptr) == 0);
+  }
+  static void* open_stream(void*) {
+    while (!is_forking_) usleep(50);
+    FILE* const stream = fopen("/dev/null", "w");
+    EXPECT(stream);
+    fclose(stream);
+    return nullptr;
+  }
+
+  static inline pthread_t opener_;
+  static inline std::atomic<bool> is_forking_{false};
 };
 
 /// Each child sends its parent a signal at once, which may arrive while the parent's fork is at its handlers; its own handler forks, too.

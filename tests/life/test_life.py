@@ -28,9 +28,10 @@ def test_forks_while_threads_allocate(name, rseq):
 
 
 @EVERY_WAY
-@pytest.mark.parametrize("what", ["amid_flush", "amid_fork"])
+@pytest.mark.parametrize("what", ["amid_flush", "amid_fork", "amid_stop"])
 def test_a_fork_does_not_wait_with_the_heap_in_its_hands(name, rseq, what):
-    """For the list of streams, whose holder waits for a stream, whose holder for malloc. Or for itself, where its own handler forks as well."""
+    """For the list of streams, whose holder waits for a stream, whose holder for malloc. Or for itself, where its own handler forks as well. Nor,
+    with signals blocked, for who was stopped by one in malloc and goes on when this thread has stopped."""
     run([program("life", "forking"), what], name, rseq=rseq).ok()
 
 
@@ -262,6 +263,12 @@ def test_memory_is_locked_or_calls_are_refused(name, what):
 @EVERY_WAY
 def test_opened_late_beside_libcs_malloc(name, rseq):
     assert run([program("life", "late"), library(name)], rseq=rseq).ok().out == "ok\n"
+
+
+@EVERY_NAME
+def test_opened_late_it_keeps_out_of_the_programs_own_fork_handlers(name):
+    """They were registered before, and so run with its locks taken: but streams and signals are theirs."""
+    run([program("life", "forking"), "late", library(name)]).ok()
 
 
 @EVERY_WAY

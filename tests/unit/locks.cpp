@@ -10,6 +10,7 @@
 #include "mortise/sync/cc_synch_lock.hpp"
 #include "mortise/sync/combining_lock.hpp"
 #include "mortise/sync/flat_combining_lock.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/mcs_lock.hpp"
 #include "mortise/sync/spin_lock.hpp"
@@ -67,6 +68,55 @@ TYPED_TEST(Locks, AreOpenAfterAReset) {
   lock.reset();  // as in the child of a fork
   lock.lock();
   lock.unlock();
+}
+
+template <class L> class TimedLocks : public ::testing::Test {};
+using TimedKinds = ::testing::Types<FutexLock, FlatCombiningLock<>>;
+TYPED_TEST_SUITE(TimedLocks, TimedKinds, Names);
+
+TYPED_TEST(TimedLocks, AreGivenUp) {
+  TypeParam lock;
+  EXPECT_TRUE(lock.lock_within(0));
+  EXPECT_FALSE(lock.lock_within(0));
+  EXPECT_FALSE(lock.lock_within(2));
+  lock.unlock();
+  EXPECT_TRUE(lock.lock_within(2));
+  lock.unlock();
+}
+
+/// Threads that give up leave nobody behind who sleeps.
+TYPED_TEST(TimedLocks, AreGivenUpBesideOthers) {
+  TypeParam lock;
+  std::size_t count = 0, given_up = 0;  // plain on purpose
+  std::vector<std::thread> threads;
+  for (unsigned naps : {0u, 1u, 2u})
+    threads.emplace_back([&, naps] {
+      for (int n = 0; n < 20'000; ++n) {
+        const bool is_held = lock.lock_within(naps);
+        if (!is_held) lock.lock();
+        ++(is_held ? count : given_up);
+        lock.unlock();
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(count + given_up, 60'000u);
+}
+
+/// As a stack would: three locks in order, of which somebody else has one.
+TEST(ForkAttempt, HoldsAllOrNone) {
+  for (std::size_t others = 0; others <= 3; ++others) {
+    FutexLock locks[3], beside;
+    if (others < 3) locks[others].lock();
+    {
+      const ForkAttempt attempt(1);
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(hold(locks[i]), i < others);
+      EXPECT_EQ(attempt.has_failed(), others < 3);
+      std::thread([&] { EXPECT_TRUE(hold(beside)), let_go(beside); }).join();  // it makes no attempt
+      for (std::size_t i = 3; i-- > 0;) let_go(locks[i]);
+      EXPECT_FALSE(attempt.has_failed());
+    }
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(locks[i].try_lock(), i != others);
+  }
 }
 
 }  // namespace

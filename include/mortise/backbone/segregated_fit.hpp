@@ -23,6 +23,7 @@
 #include "mortise/data/list.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/lock_free_bin.hpp"
 #include "mortise/sync/locked_bin.hpp"
@@ -110,16 +111,16 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8>, Bin Sync = LockFree
 
     void lock_all() noexcept {
       for (auto& k : classes_) {
-        k.lock.lock();
+        hold(k.lock);
         if constexpr (kIsLocked) k.bin.close();
       }
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
-      for (auto& k : classes_) {
-        if constexpr (kIsLocked) k.bin.open();
-        k.lock.unlock();
+      for (unsigned c = Classes::kCount + 1; c-- > 0;) {
+        if constexpr (kIsLocked) classes_[c].bin.open();
+        let_go(classes_[c].lock);
       }
     }
     void reset_after_fork() noexcept {

@@ -27,6 +27,7 @@
 #include "mortise/policy/fit.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -114,12 +115,12 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
     }
 
     void lock_all() noexcept {
-      for (auto& k : classes_) k.lock.lock();
+      for (auto& k : classes_) hold(k.lock);
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
-      for (unsigned c = Classes::kCount + 1; c-- > 0;) classes_[c].lock.unlock();
+      for (unsigned c = Classes::kCount + 1; c-- > 0;) let_go(classes_[c].lock);
     }
     void reset_after_fork() noexcept {
       for (auto& k : classes_) k.lock.reset();

@@ -21,6 +21,7 @@
 #include "mortise/policy/distribution.hpp"
 #include "mortise/source/shared_heap.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/unsynchronised.hpp"
 
@@ -107,12 +108,12 @@ template <fit::ChunkFit Fit = fit::BestFit, DistributionRule Distribution = by_t
     }
 
     void lock_all() noexcept {
-      for (SubHeap& h : heaps_) h.lock.lock();
+      for (SubHeap& h : heaps_) hold(h.lock);
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
-      for (SubHeap& h : heaps_) h.lock.unlock();
+      for (unsigned i = Below::kSlotCount; i-- > 0;) let_go(heaps_[i].lock);
     }
     void reset_after_fork() noexcept {
       for (SubHeap& h : heaps_) h.lock.reset();

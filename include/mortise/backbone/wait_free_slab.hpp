@@ -32,6 +32,7 @@
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -152,14 +153,8 @@ template <PlainSizeMap SizeClassesT = classes::Geometric<8, 64_KiB>, unsigned kT
       return trim_below(this->below, t.below);
     }
     bool reserve(Thread& t, Reserve r) noexcept { return this->below.reserve(t.below, r); }
-    void lock_all() noexcept {
-      guests_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      guests_.unlock();
-    }
+    void lock_all() noexcept { hold(guests_), lock_below(this->below); }
+    void unlock_all() noexcept { unlock_below(this->below), let_go(guests_); }
     void reset_after_fork() noexcept {
       guests_.reset();
       reset_below(this->below);

@@ -12,6 +12,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/policy/coloured.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -67,12 +68,12 @@ template <unsigned kSlots = 256, std::size_t kBytesMax = 512_KiB, Lock Sync = Fu
     }
 
     void lock_all() noexcept {
-      for (auto& k : classes_) k.lock.lock();
+      for (auto& k : classes_) hold(k.lock);
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
-      for (unsigned c = Classes::kCount + 1; c-- > 0;) classes_[c].lock.unlock();
+      for (unsigned c = Classes::kCount + 1; c-- > 0;) let_go(classes_[c].lock);
     }
     void reset_after_fork() noexcept {
       for (auto& k : classes_) k.lock.reset();

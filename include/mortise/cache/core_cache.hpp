@@ -37,6 +37,7 @@
 #include "mortise/policy/coloured.hpp"
 #include "mortise/policy/distribution.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -159,14 +160,8 @@ template <std::size_t kBytesPerClass = 64_KiB, SeparatingRule Distribution = by_
       for (unsigned i = 0; i < used_.load(Order::relaxed); ++i) show(i, closed(), Order::release);
     }
 
-    void lock_all() noexcept {
-      lock_.lock();
-      lock_below(this->below);
-    }
-    void unlock_all() noexcept {
-      unlock_below(this->below);
-      lock_.unlock();
-    }
+    void lock_all() noexcept { hold(lock_), lock_below(this->below); }
+    void unlock_all() noexcept { unlock_below(this->below), let_go(lock_); }
     void reset_after_fork() noexcept {
       lock_.reset();
       // A set that a thread of the parent was draining opens again: that thread is not here to do it.

@@ -6,6 +6,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -148,8 +149,8 @@ template <std::size_t kBytesMax = 128> class BySizeClass {
   }
   void gave(const CallSite&, CallChoice&, void*, std::size_t) noexcept {}
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
+  void lock_all() noexcept { hold(lock_); }
+  void unlock_all() noexcept { let_go(lock_); }
   void reset_after_fork() noexcept { lock_.reset(); }
 
  private:

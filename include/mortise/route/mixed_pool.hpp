@@ -96,7 +96,8 @@ template <std::size_t kSegmentBytes> class MixedPool {
   void unlock_all() noexcept { heap_.unlock_all(); }
   void reset_after_fork() noexcept { heap_.reset_after_fork(); }
 
-  MixedPool* next = nullptr;  ///< the owner's list of all
+  MixedPool* next = nullptr;         ///< the owner's list of all
+  MixedPool* held_before = nullptr;  ///< and of those that it holds
 
  private:
   /// What signal handlers have released meanwhile.

@@ -30,6 +30,7 @@
 #include "mortise/os/window.hpp"
 #include "mortise/policy/distribution.hpp"
 #include "mortise/shape/page_index.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -164,13 +165,13 @@ struct PerNode {
     void close() noexcept { each([](Below& h) { h.close(); }); }
 
     void lock_all() noexcept {
-      lock_.lock();
+      hold(lock_);
       each([](Below& h) { h.lock_all(); });
     }
     void unlock_all() noexcept {
       for (unsigned i = count_; i-- > 0;) heaps_[i]->unlock_all();
       this->below.unlock_all();
-      lock_.unlock();
+      let_go(lock_);
     }
     void reset_after_fork() noexcept {
       lock_.reset();

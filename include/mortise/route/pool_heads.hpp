@@ -14,6 +14,7 @@
 #include "mortise/data/meta_arena.hpp"
 #include "mortise/route/mixed_pool.hpp"
 #include "mortise/route/pool_range.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -154,18 +155,23 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   std::size_t dirty_bytes() const noexcept { return ground_.range.dirty_bytes(); }
 
   void lock_all() noexcept {
-    mixed_lock_.lock();
-    for (Mixed* m = mixed_; m; m = m->next) m->lock_all();
-    ground_.lock.lock();
+    if (hold(mixed_lock_))
+      for (Mixed* m = mixed_; m; m = m->next) {
+        m->lock_all();
+        m->held_before = held_;
+        held_ = m;
+      }
+    hold(ground_.lock);
   }
   void unlock_all() noexcept {
-    ground_.lock.unlock();
-    for (Mixed* m = mixed_; m; m = m->next) m->unlock_all();
-    mixed_lock_.unlock();
+    let_go(ground_.lock);
+    for (; held_; held_ = held_->held_before) held_->unlock_all();
+    let_go(mixed_lock_);
   }
   void reset_after_fork() noexcept {
     ground_.lock.reset();
     for (Mixed* m = mixed_; m; m = m->next) m->reset_after_fork();
+    held_ = nullptr;
     mixed_lock_.reset();
   }
 
@@ -294,6 +300,7 @@ template <std::size_t kSegmentBytes> class PoolHeads {
   PoolGround<kSegmentBytes> ground_;
   FutexLock mixed_lock_;  ///< which mixed pools there are; taken before any of their locks, and before the ground's
   Mixed* mixed_ = nullptr;
+  Mixed* held_ = nullptr;  ///< by lock_all, the last one first
   Preset<4_KiB> page_bytes_;
   PoolHead** idle_pages_ = nullptr;
   PoolHead* heads_ = nullptr;  ///< all, the newest first

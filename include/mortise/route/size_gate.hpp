@@ -7,6 +7,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -41,8 +42,8 @@ class SizeGate {
     settle();
   }
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
+  void lock_all() noexcept { hold(lock_); }
+  void unlock_all() noexcept { let_go(lock_); }
   void reset_after_fork() noexcept { lock_.reset(); }
 
  private:

@@ -18,6 +18,7 @@
 #include "mortise/core/core.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/sync/atomics.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -226,12 +227,12 @@ struct PageIndex {
     void forget_class(Span* s) noexcept { std::memset(class_map_.at + s->head, kNoClass, s->granules); }
 
     void lock_all() noexcept {
-      lock_.lock();
+      hold(lock_);
       lock_below(this->below);
     }
     void unlock_all() noexcept {
       unlock_below(this->below);
-      lock_.unlock();
+      let_go(lock_);
     }
     void reset_after_fork() noexcept {
       lock_.reset();

@@ -17,6 +17,7 @@
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -96,12 +97,12 @@ template <unsigned kSlots = 64, std::size_t kGranuleBytes = 64_KiB> class Shared
   }
 
   void lock_all() noexcept {
-    lock_.lock();
-    for (Slot& s : slots_) s.lock.lock();
+    hold(lock_);
+    for (Slot& s : slots_) hold(s.lock);
   }
   void unlock_all() noexcept {
-    for (Slot& s : slots_) s.lock.unlock();
-    lock_.unlock();
+    for (unsigned i = kSlotCount; i-- > 0;) let_go(slots_[i].lock);
+    let_go(lock_);
   }
   void reset_after_fork() noexcept {
     for (Slot& s : slots_) s.lock.reset();

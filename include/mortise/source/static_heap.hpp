@@ -12,6 +12,7 @@
 
 #include "mortise/core/core.hpp"
 #include "mortise/data/hole_list.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/spin_lock.hpp"
 
 namespace mortise {
@@ -75,8 +76,8 @@ template <std::size_t kBytes, std::size_t kGranuleBytes = 4_KiB, Lock Sync = Spi
   }
   bool back_side(std::byte*, std::size_t) noexcept { return true; }
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
+  void lock_all() noexcept { hold(lock_); }
+  void unlock_all() noexcept { let_go(lock_); }
   void reset_after_fork() noexcept { lock_.reset(); }
 
   void tell(Usage& u) noexcept {

@@ -12,6 +12,7 @@
 #include "mortise/data/meta_arena.hpp"
 #include "mortise/data/side_tables.hpp"
 #include "mortise/os/pages.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/futex_lock.hpp"
 
 namespace mortise {
@@ -46,8 +47,8 @@ template <std::size_t kGranuleBytes, std::size_t kReachBytes> class WindowSource
     return side_.back(at, bytes);
   }
 
-  void lock_all() noexcept { lock_.lock(); }
-  void unlock_all() noexcept { lock_.unlock(); }
+  void lock_all() noexcept { hold(lock_); }
+  void unlock_all() noexcept { let_go(lock_); }
   void reset_after_fork() noexcept { lock_.reset(); }
 
  protected:

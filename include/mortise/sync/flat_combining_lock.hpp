@@ -64,10 +64,16 @@ class FlatCombiningLock {
 
   /// The plain form, for what cannot be done by another thread. Not in turn: it waits until it finds the lock open.
   void lock() noexcept {
+    while (!lock_within(~0u)) {}
+  }
+  /// Gives up after so many naps.
+  bool lock_within(unsigned naps) noexcept {
     for (unsigned looks = 1; !take(); ++looks) {
-      if (looks % (kSpins + 1) == 0) os::futex_wait(held_.address(), 1, kNapNs);
-      else cpu_relax();
+      if (looks % (kSpins + 1) != 0) cpu_relax();
+      else if (naps-- == 0) return false;
+      else os::futex_wait(held_.address(), 1, kNapNs);
     }
+    return true;
   }
   MORTISE_HOT void unlock() noexcept {
     if (pending_.load(Order::relaxed)) [[unlikely]] return serve_in_time();

@@ -26,6 +26,19 @@ class FutexLock {
     std::uint32_t open = 0;
     return state_.compare_exchange_strong(open, 1, Order::acquire, Order::relaxed);
   }
+  /// Gives up after so many naps, of a quarter of a millisecond at most. A wake that came at the end is not lost: the lock is looked at
+  /// once more, and whoever has it then finds the 2.
+  bool lock_within(unsigned naps) noexcept {
+    for (unsigned i = 0; i < kSpins; ++i) {
+      if (state_.load(Order::relaxed) == 0 && try_lock()) return true;
+      cpu_relax();
+    }
+    for (; state_.exchange(2, Order::acquire) != 0; --naps) {
+      if (naps == 0) return false;
+      os::futex_wait(&state_, 2, kNapNs);
+    }
+    return true;
+  }
   void unlock() noexcept {
     // Release: pairs with the acquire of the next lock().
     if (state_.exchange(0, Order::release) == 2) [[unlikely]] os::futex_wake(&state_, 1);
@@ -41,6 +54,8 @@ class FutexLock {
     }
     while (state_.exchange(2, Order::acquire) != 0) os::futex_wait(&state_, 2);
   }
+
+  static constexpr std::int64_t kNapNs = 250'000;
 
   Atomic<std::uint32_t> state_{0};
 };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "mortise/core/core.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/sync.hpp"
 
 namespace mortise {
@@ -15,12 +16,12 @@ namespace mortise {
 template <Heap Below, Lock Sync> class Locked : public Passthrough<Below> {
  public:
   void lock_all() noexcept {
-    lock_.lock();
+    hold(lock_);
     lock_below(this->below);
   }
   void unlock_all() noexcept {
     unlock_below(this->below);
-    lock_.unlock();
+    let_go(lock_);
   }
   void reset_after_fork() noexcept {
     lock_.reset();

@@ -5,6 +5,7 @@
 // Progress: as `Sync`. Placement: the Sync slot of SegregatedFit. A block's first word is the link.
 #pragma once
 
+#include "mortise/sync/fork_attempt.hpp"
 #include "mortise/sync/free_link.hpp"
 #include "mortise/sync/futex_lock.hpp"
 #include "mortise/sync/sync.hpp"
@@ -43,8 +44,8 @@ template <Lock Sync = FutexLock> class LockedBin {
   }
 
   /// For fork.
-  void close() noexcept { lock_.lock(); }
-  void open() noexcept { lock_.unlock(); }
+  void close() noexcept { hold(lock_); }
+  void open() noexcept { let_go(lock_); }
   void reset() noexcept { lock_.reset(); }
 
  private:

@@ -1,0 +1,67 @@
+// How fork takes the locks of a heap so that it can go back: all of them, or none after a while.
+//
+//   lock_all():     hold(a) ──► hold(b) ──► hold(c) ──► hold(d)           c is with somebody who does not go on, who may be stopped by a
+//                    taken       taken       gives up    does nothing     signal: from there on nothing is taken
+//   unlock_all():   let_go(a) ◄── let_go(b) ◄── let_go(c) ◄── let_go(d)   in the opposite order: nothing is opened before c has gone by
+//                    opened        opened        nothing       nothing
+//
+// Outside of an attempt, and for all threads but the one that makes it, they are lock() and unlock().
+// Placement: every lock that a layer's lock_all takes. A lock without `lock_within` is waited for all the same.
+#pragma once
+
+#include "mortise/sync/sync.hpp"
+
+namespace mortise {
+
+/// While it lives, the thread that made it gives up what it would wait for too long in lock_all. One at a time: whoever makes it sees to
+/// that. To go back, unlock_all is called before it ends.
+class ForkAttempt {
+ public:
+  /// `naps`: for so long it waits for each lock, a fraction of a millisecond each.
+  explicit ForkAttempt(unsigned naps) noexcept {
+    naps_ = naps;
+    failed_ = nullptr;
+    set(self());
+  }
+  ForkAttempt(const ForkAttempt&) = delete;
+  ForkAttempt& operator=(const ForkAttempt&) = delete;
+  ~ForkAttempt() { set(nullptr); }
+
+  /// Until unlock_all has come by.
+  bool has_failed() const noexcept { return failed_ != nullptr; }
+
+  template <Lock L> static bool take(L& lock) noexcept {
+    if (is_callers()) {
+      if (failed_) return false;
+      if constexpr (requires { lock.lock_within(naps_); }) {
+        if (lock.lock_within(naps_)) return true;
+        failed_ = &lock;
+        return false;
+      }
+    }
+    lock.lock();
+    return true;
+  }
+  template <Lock L> static void open(L& lock) noexcept {
+    if (!is_callers() || !failed_) return lock.unlock();
+    if (failed_ == &lock) failed_ = nullptr;
+  }
+
+ private:
+  static const void* self() noexcept { return __builtin_thread_pointer(); }
+  static void set(const void* thread) noexcept { __atomic_store_n(&thread_, thread, __ATOMIC_RELAXED); }
+  static bool is_callers() noexcept {
+    const void* const thread = __atomic_load_n(&thread_, __ATOMIC_RELAXED);
+    return thread && thread == self();
+  }
+  [[gnu::visibility("hidden")]] static inline const void* thread_ = nullptr;
+  // Its own.
+  [[gnu::visibility("hidden")]] static inline const void* failed_ = nullptr;
+  [[gnu::visibility("hidden")]] static inline unsigned naps_ = 0;
+};
+
+/// False where nothing was taken, and what the lock guards must not be looked at.
+template <Lock L> MORTISE_COLD bool hold(L& lock) noexcept { return ForkAttempt::take(lock); }
+template <Lock L> MORTISE_COLD void let_go(L& lock) noexcept { ForkAttempt::open(lock); }
+
+}  // namespace mortise
