@@ -78,7 +78,7 @@ void note_release() noexcept;
 /// Whether the thread that gives memory back is there, be it at its end, or is being started. (idle.cpp)
 [[gnu::visibility("hidden")]] bool idle_thread_runs() noexcept;
 /// While one lives, and after `for_good`, there is no thread of ours: one that is there ends first, for which the constructor waits up to a
-/// second. Nothing in the child of a vfork. (idle.cpp)
+/// second, and is started again by the destructor. Nothing in the child of a vfork. (idle.cpp)
 class KeptAway {
  public:
   KeptAway() noexcept;
@@ -89,7 +89,6 @@ class KeptAway {
 
  private:
   const bool counts_;
-  bool was_there_ = false;
 };
 void reset_idle_after_fork() noexcept;
 /// This process is the one whose memory this is, as at start. (idle.cpp)

@@ -9,7 +9,8 @@
 // successor was refused: what a program has given up stays with nobody.
 //
 // What a program calls to shut itself in finds none there (sandbox.cpp), and none is started from then on: the filter may end the program
-// for `clone`, and a thread from before is not under it. Where there is none to be had, a release that misses purges what is due.
+// for `clone`, and a thread from before is not under it. Where that fails, and where the program only was to be alone for a moment, the one
+// that went is started again. Where there is none to be had, a release that misses purges what is due.
 //
 // A filter of system calls may end the thread at one. So it makes each of its calls for nothing first, while it holds no lock and no pages;
 // who finds it gone knows which it was, and the next one leaves that call out. Where none can do without, none is started any more.
@@ -19,6 +20,7 @@
 // signals are blocked in it. It does not exist in the child of a fork, which starts its own when it needs one; the child
 // of a vfork starts none in its parent's memory, since it would end with the child and take a lock along. A program at
 // rest has no thread more than it made itself, and may do what the kernel allows to a single thread only (unshare, setns).
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -46,7 +48,7 @@ constexpr std::uint64_t kRefusedMs = 1000;       // so long nobody asks for a th
 constexpr std::uint64_t kReliefMs = 5000;        // a thread offers its place that often
 constexpr std::uint64_t kYieldEveryMs = 100;     // above the soft limit caches are emptied that often at most
 constexpr std::int64_t kTryNanoseconds = 50'000; // from one look to the next whether a thread has gone that is to go
-constexpr unsigned kTriesMax = 20'000;           // looks: for a second in all
+constexpr std::uint64_t kTriesMs = 1000;         // for so long
 constexpr std::size_t kStackBytes = 128_KiB, kTlsMargin = 8_KiB;
 #ifdef MORTISE_SANITIZED
 constexpr bool kMayClone = false;  // a sanitizer's run-time wants to know every thread from its start
@@ -63,6 +65,7 @@ constinit Atomic<std::uint64_t> asks_again_ms{0}; // when a thread that was refu
 constinit Atomic<std::uint64_t> yielded_ms{0};   // when a release last emptied the caches
 constinit Atomic<std::uint64_t> purged_ms{0};    // when a release last purged what was due
 constinit Atomic<std::uint32_t> last_call{0}, left_out{0}; // of the thread; by those after it
+constinit Atomic<bool> refills{false};           // what the thread of this process is for
 constinit Heap::Thread* own_record = nullptr;    // of the stack of layers; whoever is at work, or is starting one, uses it
 
 /// Where a thread runs, kept from one to the next. The last one may be about to leave its own: so there are two.
@@ -145,7 +148,7 @@ void be_relieved(std::int64_t delay_ms) noexcept {
 
 [[maybe_unused]] void run() noexcept {
   arrive("mortise-idle");
-  try_call(kGivesBack);
+  if (try_call(kGivesBack)) purge_below(heap);  // those before it may all have been sent away before they had slept
   std::uint32_t seen = misses.load(Order::relaxed);
   const std::uint64_t since_ms = os::now_ms();
   std::uint64_t emptied_ms = since_ms;
@@ -156,7 +159,7 @@ void be_relieved(std::int64_t delay_ms) noexcept {
     try_call(kSleeps);
     if (os::now_ms() - since_ms < kReliefMs) wait_half(delay);
     else be_relieved(delay);
-    if (helper.is_kept_away()) leave_and_end();
+    if (helper.is_sent_away(wait_for_start)) end_thread();
     try_call(kGivesBack);
     const std::uint32_t now = misses.load(Order::relaxed);
     quiet = now == seen ? quiet + 1 : 0;
@@ -189,7 +192,7 @@ template <class H> void fill_up(H& h) noexcept {
   arrive("mortise-refill");
   for (;;) {
     doze(kRefillNanoseconds);
-    if (helper.is_kept_away()) leave_and_end();
+    if (helper.is_sent_away(wait_for_start)) end_thread();
     fill_up(heap);
     purge_below(heap);
   }
@@ -269,7 +272,7 @@ class SignalsBlocked {
 
 /// False when there is none, nor will be for a while.
 [[maybe_unused]] MORTISE_COLD bool start(void (*entry)() noexcept) noexcept {
-  if (!kMayClone || os::may_be_isolated() || helper.is_kept_away()) return false;
+  if (!kMayClone || os::may_be_isolated() || helper.gives_way()) return false;
   if (const std::uint64_t then = asks_again_ms.load(Order::relaxed); then && os::now_ms() < then) return false;
   if (!is_in_own_memory()) return false;
   const SignalsBlocked blocked;
@@ -333,32 +336,37 @@ KeptAway::KeptAway() noexcept : counts_(kMayClone && !helper.is_kept_away_for_go
   if (!counts_) return;
   helper.keep_away();
   const std::uint32_t threads[] = {helper.word(0).load(Order::relaxed), helper.word(1).load(Order::relaxed)};
-  was_there_ = threads[0] || threads[1];
-  unsigned tries = kTriesMax;
-  const auto wait_while = [&tries](auto&& is_there) {
-    for (; tries && is_there(); --tries) {
+  const auto ask_for = [](std::uint32_t thread) { return os::syscall(SYS_tgkill, os::syscall(SYS_getpid), static_cast<long>(thread), 0L); };
+  // The kernel clears a thread's word before it forgets the thread. One that it does not know is the parent's: a child that libc has not
+  // made may have its parent's number, in a namespace of its own, and has a copy of the word, which nobody clears.
+  for (unsigned i = 0; i < OneHelper::kPlaces; ++i)
+    if (threads[i] && ask_for(threads[i]) == -ESRCH && helper.word(i).load(Order::acquire) == threads[i]) return;
+  std::uint64_t until_ms = 0;
+  const auto wait_while = [&](auto&& is_there) {
+    while (is_there()) {
+      if (!until_ms) until_ms = os::now_ms() + kTriesMs;
+      if (os::now_ms() >= until_ms) return;
       os::futex_wake(&helper.away_word(), OneHelper::kPlaces);
       sleep(kTryNanoseconds);
     }
   };
   wait_while([] { return !helper.is_gone(); });
-  for (const std::uint32_t thread : threads)  // the kernel clears a thread's word before it forgets the thread
-    if (thread) wait_while([=] { return os::syscall(SYS_tgkill, os::syscall(SYS_getpid), static_cast<long>(thread), 0L) == 0; });
+  for (const std::uint32_t thread : threads)
+    if (thread) wait_while([=] { return ask_for(thread) == 0; });
 }
 void KeptAway::for_good() noexcept {
   if (counts_) helper.keep_away_for_good();
 }
 KeptAway::~KeptAway() {
-  if (!counts_) return;
-  helper.come_again();
-  if (was_there_ && settings.refill_ahead && !helper.is_kept_away_for_good()) refill_ahead();
+  if (counts_ && helper.come_again()) start(refills.load(Order::relaxed) ? run_refill : run);
 }
 
 bool idle_thread_runs() noexcept { return helper.is_there(); }
 
 bool refill_ahead() noexcept {
-  if constexpr (Reserves<Heap>) return start(run_refill);
-  else return false;
+  if constexpr (!Reserves<Heap>) return false;
+  refills.store(true, Order::relaxed);
+  return start(run_refill);
 }
 
 void own_memory() noexcept { owner.store(static_cast<std::int32_t>(os::syscall(SYS_getpid)), Order::relaxed); }
@@ -368,6 +376,7 @@ void reset_idle_after_fork() noexcept {
   helper.reset_after_fork();
   os::Restraint::reset_after_fork();
   asks_again_ms.store(0, Order::relaxed);  // other limits may be on a child
+  refills.store(false, Order::relaxed);
   own_record = nullptr;  // the parent's thread may have been using it
 }
 

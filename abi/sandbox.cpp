@@ -1,9 +1,11 @@
 // What a program calls to shut itself in, or to go to namespaces of its own. The kernel, and whoever wrote the filter, think of the
-// program's own threads then: ours, which gives memory back, has gone before, and behind a filter there is none any more.
+// program's own threads then: ours, which gives memory back, has gone before a filter comes, and behind it there is none any more. From
+// namespaces it goes only where it is in the way: most of these calls succeed beside threads, and some programs make them all the time.
 //
 // The calls themselves are the kernel's, as in libc. Only isolated threads have a prctl of their own: they stand behind us.
 #include <dlfcn.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 
@@ -25,6 +27,19 @@ int call_prctl(int option, const unsigned long (&a)[4]) noexcept {
   return answer(os::syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]));
 }
 
+/// What the kernel refuses to a program with threads it refuses before it changes anything: then once more, without ours.
+template <class Call> int call_beside(Call&& call) noexcept {
+  long result = call();
+  if (result == -EINVAL || result == -EUSERS) {  // the latter for a namespace of times
+    const KeptAway kept_away;
+    result = call();
+  }
+  return answer(result);
+}
+
+/// Of what threads share ours would hold on to what was before: files that the program closes stay open, semaphores wait to be given back.
+constexpr int kHeldOnTo = CLONE_FILES | CLONE_SYSVSEM;
+
 }  // namespace
 }  // namespace mortise::abi
 
@@ -45,11 +60,12 @@ MORTISE_EXPORT int prctl(int option, ...) noexcept {
   return result;
 }
 MORTISE_EXPORT int unshare(int flags) noexcept {
+  const auto call = [=] { return mortise::os::syscall(SYS_unshare, flags); };
+  if (!(flags & kHeldOnTo)) return call_beside(call);
   const KeptAway kept_away;
-  return answer(mortise::os::syscall(SYS_unshare, flags));
+  return answer(call());
 }
 MORTISE_EXPORT int setns(int fd, int type) noexcept {
-  const KeptAway kept_away;
-  return answer(mortise::os::syscall(SYS_setns, fd, type));
+  return call_beside([=] { return mortise::os::syscall(SYS_setns, fd, type); });
 }
 }

@@ -2,9 +2,11 @@
 // that is locked is never taken for clean), sleeper guarded (the kernel refuses the calls that move, purge and start),
 // sleeper crowded (a limit on processes refuses threads, and is lifted), sleeper vforks (children of vfork allocate),
 // sleeper filtered CALL (a filter ends the thread that makes this call), sleeper trapped (a handler of the program answers
-// clone), sleeper shut_in (a filter ends whoever makes a thread), sleeper unshares (goes to another user namespace),
-// sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of 1024 is
-// too short).
+// clone), sleeper shut_in (a filter ends whoever makes a thread), sleeper unshares (goes to another user namespace), sleeper
+// stays (fails to shut itself in, and goes where it may with threads), sleeper namesake (a child with the number of its
+// parent, which is 1), sleeper forks_amid (a handler forks while the thread is sent away), sleeper two_alone (two send it away
+// at once), sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
+// 1024 is too short).
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -15,10 +17,14 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 
+#include <atomic>
+#include <initializer_list>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "life.hpp"
@@ -118,15 +124,16 @@ int prctl_unseen(int option, unsigned long second, unsigned long third) {
 }
 int prctl_seen(int option, unsigned long second, unsigned long third) { return prctl(option, second, third, 0UL, 0UL); }
 
-/// These calls fail from now on, as in a strict sandbox, or whatever else is to be done with them.
-void refuse(const std::vector<unsigned>& calls, unsigned action = SECCOMP_RET_ERRNO | EPERM, decltype(prctl_seen) call = prctl_unseen) {
-  std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
+/// These calls fail from now on, as in a strict sandbox, or whatever else is to be done with them. Without the heap.
+void refuse(std::initializer_list<unsigned> calls, unsigned action = SECCOMP_RET_ERRNO | EPERM, decltype(prctl_seen) call = prctl_unseen) {
+  sock_filter code[16] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
+  unsigned short length = 1;
   for (unsigned nr : calls) {
-    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
-    code.push_back(BPF_STMT(BPF_RET | BPF_K, action));
+    code[length++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1);
+    code[length++] = BPF_STMT(BPF_RET | BPF_K, action);
   }
-  code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  code[length++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  sock_fprog program{length, code};
   EXPECT(call(PR_SET_NO_NEW_PRIVS, 1, 0) == 0);
   EXPECT(call(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, reinterpret_cast<unsigned long>(&program)) == 0);
 }
@@ -230,8 +237,90 @@ int unshares() {
   EXPECT(own >= 0 && setns(own, CLONE_NEWUTS) == -1 && errno == EINVAL);  // the wrong kind
   errno = 0;
   EXPECT(setns(own, CLONE_NEWUSER) == -1 && errno == EINVAL);             // where one is already
-  EXPECT(life::threads() == 1);
   call_thread();
+  int ends[2];
+  EXPECT(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 && unshare(CLONE_FILES) == 0 && close(ends[1]) == 0);
+  char byte;
+  EXPECT(read(ends[0], &byte, 1) == 0);  // nobody else has the other end
+  return 0;
+}
+
+/// Whoever only tried to shut himself in, or goes where one may go with threads, sleeps as before. The latter is nothing for the thread: the
+/// calls that would send it away are not made, be they forbidden on pain of death.
+int stays() {
+  const int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+  const auto sleeps_after = [](auto&& call, bool always = false) {
+    const std::size_t before = life::resident();
+    fill_and_free(20'000, 64 * kMiB);
+    EXPECT(call());
+    EXPECT(life::wait_for([&] {
+      if (always) EXPECT(call());
+      return life::resident() < before + 12 * kMiB;
+    }));
+  };
+  sleeps_after([] { return unshare(CLONE_FS) == 0; });
+  sleeps_after([] { return unshare(CLONE_FILES) == 0; });
+  sleeps_after([] { return setns(-1, 0) == -1 && errno == EBADF; });
+  sleeps_after([=] { return setns(own, CLONE_NEWUSER) == -1 && errno == EINVAL; });
+  sleeps_after([=] { return setns(own, CLONE_NEWUSER) == -1 && errno == EINVAL; }, true);  // before the thread has slept for once
+  sleeps_after([] { return prctl_seen(PR_SET_SECCOMP, 99, 0) == -1 && errno == EINVAL; });
+  call_thread();
+  refuse({SYS_getpid, SYS_tgkill}, SECCOMP_RET_KILL_PROCESS);
+  EXPECT(unshare(CLONE_FS) == 0 && setns(-1, 0) == -1 && errno == EBADF);
+  return 0;
+}
+
+/// A child that libc has not made, with its parent's number in a namespace of its own, does not wait for its parent's thread: it sleeps on
+/// pain of death.
+int namesake() {
+  EXPECT(getpid() == 1);
+  call_thread();
+  const long child = syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0L, 0L, 0L, 0L);
+  EXPECT(child >= 0);
+  if (child == 0) {
+    refuse({SYS_futex}, SECCOMP_RET_KILL_PROCESS);
+    EXPECT(getpid() == 1 && prctl_seen(PR_SET_SECCOMP, 99, 0) == -1 && errno == EINVAL);
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT(waitpid(static_cast<pid_t>(child), &status, 0) == child && status == 0);
+  return 0;
+}
+
+/// The child of a handler that came while the thread was sent away goes on in the midst of that, and has a thread later.
+int forks_amid() {
+  static volatile pid_t child;
+  signal(SIGALRM, [](int) { child = fork(); });
+  for (int i = 0; i < 20; ++i) {
+    call_thread();
+    child = -1;
+    const itimerval soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 20 + 10 * i}};
+    EXPECT(setitimer(ITIMER_REAL, &soon, nullptr) == 0);
+    EXPECT(prctl_seen(PR_SET_SECCOMP, 99, 0) == -1);
+    EXPECT(life::wait_for([] { return child != -1; }));
+    if (child == 0) {
+      call_thread();
+      _exit(0);
+    }
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  }
+  return 0;
+}
+
+/// Whichever of them is the last has it come again, also where it is there for ever.
+int two_alone() {
+  EXPECT(life::wait_for([] { return life::threads() == 2; }));
+  for (int i = 0; i < 300; ++i) {
+    const auto be_alone = [] { EXPECT(prctl_seen(PR_SET_SECCOMP, 99, 0) == -1); };
+    std::atomic<bool> has_begun{false};
+    std::thread other([&] { has_begun = true, be_alone(); });
+    while (!has_begun) {}
+    usleep(static_cast<unsigned>(i % 30 * 10));
+    be_alone();
+    other.join();
+    EXPECT(life::wait_for([] { return life::threads() == 2; }));
+  }
   return 0;
 }
 
@@ -247,5 +336,7 @@ int main(int, char** argv) {
   const std::string what = argv[1] ? argv[1] : "";
   return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
          : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "filtered" ? filtered(argv[2] ? argv[2] : "")
-         : what == "trapped" ? trapped() : what == "shut_in" ? shut_in() : what == "unshares" ? unshares() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
+         : what == "trapped" ? trapped() : what == "shut_in" ? shut_in() : what == "unshares" ? unshares()
+         : what == "stays" ? stays() : what == "namesake" ? namesake() : what == "forks_amid" ? forks_amid()
+         : what == "two_alone" ? two_alone() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

@@ -155,6 +155,24 @@ def test_a_program_that_shuts_itself_in_has_no_thread_but_its_own(name, what):
 
 
 @pytest.mark.parametrize("name", PURGING)
+@pytest.mark.parametrize("what", ["stays", "forks_amid"])
+def test_the_thread_for_memory_comes_again_where_it_was_sent_away_for_a_moment(name, what):
+    run([program("life", "sleeper"), what], name).ok()
+
+
+def test_the_thread_for_a_reserve_comes_again_as_well():
+    run([program("life", "sleeper"), "two_alone"], "wfslab", env={"MORTISE_CONF": "reserve_mb=8,refill_ahead=1"}).ok()
+
+
+@pytest.mark.parametrize("name", PURGING)
+def test_a_child_with_the_number_of_its_parent_waits_for_nobody(name):
+    inside = ["unshare", "--user", "--map-root-user", "--fork", "--pid"]
+    if run([*inside, "true"]).status:
+        pytest.skip("no namespaces here")
+    run([*inside, program("life", "sleeper"), "namesake"], name).ok()
+
+
+@pytest.mark.parametrize("name", PURGING)
 def test_a_program_may_answer_the_call_that_starts_the_thread_itself(name):
     run([program("life", "sleeper"), "trapped"], name).ok()
 

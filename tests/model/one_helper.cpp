@@ -271,45 +271,74 @@ struct NotEnded : Program {
   }
 };
 
-/// One is at work, while another thread wants none there.
+/// One is at work, while another thread wants none there. What work is left is done by the next one.
 struct SentAway : Program {
   static constexpr unsigned kThreads = 2;
+  SentAway() { work = 1; }
   void run(unsigned thread) {
     if (thread == 0) work_while_wanted(0);
     else be_alone();
   }
   void work_while_wanted(unsigned place) {
+    const auto wait = [] { cpu_relax(); };
     stack[place] = 1;
     do {
-      if (helper.is_kept_away()) {
-        record = 2, helper.refuse();
-        break;
-      }
-      record = 1, do_work();
-    } while (!helper.ends([this] { return is_done(); }, [] { cpu_relax(); }));
+      record = 1;
+      if (helper.is_sent_away(wait)) break;
+      record = 2, do_work();
+    } while (!helper.ends([this] { return is_done(); }, wait));
     leave_place(place);
   }
   void be_alone() {
     helper.keep_away();
     while (!helper.is_gone()) cpu_relax();
-    touched = 3;
+    static_cast<void>(touched == 3);  // is not changed now
     require(!helper.is_there(), "one has come though none is wanted");
-    helper.come_again();
+    let_come();
   }
-  void finish() { nobody_is_there(); }  // what work is left waits for the next release
+  /// Which works on the thread that starts it, to have one fewer.
+  void let_come() {
+    if (!helper.come_again() || !helper.claim()) return;
+    const unsigned place = helper.free_place();
+    require(place != OneHelper::kNoPlace, "no place is left");
+    stack[place] = 0;
+    helper.word(place).store(9, Order::relaxed);
+    helper.arrive(), work_while_wanted(place);
+  }
+};
+
+/// ... and so does a third one.
+struct SentAwayByTwo : SentAway {
+  static constexpr unsigned kThreads = 3;
+};
+
+/// ... which does not wait until it has gone, and has work then.
+struct HardlySentAway : SentAway {
+  static constexpr unsigned kThreads = 3;
+  void run(unsigned thread) {
+    if (thread == 0) return work_while_wanted(0);
+    if (thread == 2) return be_started();
+    helper.keep_away();
+    let_come();
+    put_work(1);
+    are_no_more.store(1, Order::release);
+  }
+  void be_started() {
+    if (const unsigned place = wait_for_start(0)) helper.arrive(), work_while_wanted(place - 1);
+  }
 };
 
 /// None is there, and the program is about to start one.
-struct KeptAway : SentAway {
-  static constexpr unsigned kThreads = 3;
+struct KeptAway : HardlySentAway {
   KeptAway() {
+    work = 0;
     helper.refuse();
     helper.word(0).store(0, Order::relaxed);
   }
   void run(unsigned thread) {
     if (thread == 0) put_work(1), are_no_more.store(1, Order::release);
     else if (thread == 1) be_alone();
-    else if (const unsigned place = wait_for_start(0)) helper.arrive(), work_while_wanted(place - 1);
+    else be_started();
   }
 };
 
@@ -326,10 +355,12 @@ TEST(OneHelper, EndedForTwo) { run<EndedForTwo>("... and two have work, and the 
 TEST(OneHelper, NotEnded) { run<NotEnded>("one leaves and another one takes its place, while a thread looks for one that was ended"); }
 
 TEST(OneHelper, SentAway) { run<SentAway>("one is at work while another thread wants none there"); }
-TEST(OneHelper, KeptAway) { run<KeptAway>("... and one is about to be started"); }
+TEST(OneHelper, SentAwayByTwo) { run<SentAwayByTwo>("... and so does a third one"); }
+TEST(OneHelper, HardlySentAway) { run<HardlySentAway>("... and does not wait until it has gone"); }
+TEST(OneHelper, KeptAway) { run<KeptAway>("one is about to be started while another thread wants none there"); }
 
 TEST(OneHelper, OrdersAreNeeded) {
-  EXPECT_EQ((needless_orders<Ends, RelievedTwice, Refused, Alone, NotEnded, EndedForTwo, SentAway, KeptAway>("OneHelper")), std::vector<std::string>{});
+  EXPECT_EQ((needless_orders<Ends, RelievedTwice, Refused, Alone, NotEnded, EndedForTwo, SentAway, SentAwayByTwo, HardlySentAway, KeptAway>("OneHelper")), std::vector<std::string>{});
 }
 
 }  // namespace

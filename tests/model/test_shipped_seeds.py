@@ -173,7 +173,14 @@ SEEDS = {
     "whether a helper is being started is looked at behind its place": (
         HELPER, [("const bool is_started = state_.load(Order::seq_cst) == kIsStarted;", "const bool there = is_there(), is_started = state_.load(Order::seq_cst) == kIsStarted;"),
                  ("return !is_there() && !is_started;", "return !there && !is_started;")], "race|none is wanted", "one_helper.KeptAway"),
-    "a helper is claimed though none is wanted": (HELPER, [("if (!is_kept_away()) return true;", "return true;")], "none is wanted", "one_helper.KeptAway"),
+    "a helper is claimed though none is wanted": (HELPER, [("if (!is_kept_away()) return true;", "return true;")], "race|none is wanted", "one_helper.KeptAway"),
+    "nobody starts a helper that was sent away again": (HELPER, [("return next == 0 && (now & kIsWanted);", "return false;")], "left", "one_helper.SentAway"),
+    "who would start a helper leaves no word": (HELPER, [("while (!gives_way());", "while (!is_kept_away());")], "left", "one_helper.KeptAway"),
+    "a helper leaves word before it has left": (
+        HELPER, [("    const std::uint32_t mine = leave();\n    return gives_way() ||", "    const bool away = gives_way();\n    const std::uint32_t mine = leave();\n    return away ||")],
+        "left", "one_helper.HardlySentAway"),
+    "a helper that nobody sends away any more has left": (
+        HELPER, [("return gives_way() || !take_back(mine, wait);", "return gives_way(), mine != 0;")], "left", "one_helper.HardlySentAway"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 

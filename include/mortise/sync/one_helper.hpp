@@ -12,13 +12,14 @@
 // A filter of system calls may end the thread at one, so that it does not leave: the state tells of one that runs, and none is in a place.
 // Whoever has work claims from it then. A thread that runs has a number, which no other one has: who found one gone takes no other's place.
 //
-// Who wants none there keeps it away: no claim holds from then on, and the one at work, which looks after each sleep, refuses and ends.
+// Who wants none there keeps it away: no claim holds from then on, and the one at work, which looks after each sleep, leaves and ends. Both
+// leave word of it, and who is the last to keep it away starts one again.
 //
 // One of the two sees the other: what takes the lock first is seen by who takes it next, be it the work or that the helper has left. So
 // the lock orders them, and the words here need not. One that is started may be refused by the system yet: whoever wants to take up its
 // work again waits for that.
 //
-// Progress: all but `take_back` wait-free; that waits for a thread that is being started.
+// Progress: `take_back` waits for a thread that is being started; `claim`, `gives_way` and `come_again` are lock-free, all else wait-free.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,18 @@ class OneHelper {
 
   // -- for who wants none there: after `keep_away` and until `come_again` none is, once `is_gone`
 
-  void keep_away() noexcept { kept_away_.fetch_add(2, Order::seq_cst); }
-  void come_again() noexcept { kept_away_.fetch_sub(2, Order::release); }
+  void keep_away() noexcept { kept_away_.fetch_add(kOne, Order::seq_cst); }
+  /// True when the caller is to start one: nobody keeps it away any more, and meanwhile one has gone, or would have been started.
+  /// Nothing where a fork has come between: in the child nobody keeps it away.
+  bool come_again() noexcept {
+    std::uint32_t now = kept_away_.load(Order::relaxed), next;
+    do {
+      if (now < kOne) return false;
+      next = now - kOne;
+      if (next < kOne) next &= kForGood;
+    } while (!kept_away_.compare_exchange_strong(now, next, Order::release));
+    return next == 0 && (now & kIsWanted);
+  }
   /// Whoever calls it keeps it away already.
   void keep_away_for_good() noexcept { kept_away_.fetch_or(kForGood, Order::relaxed); }
   bool is_kept_away_for_good() const noexcept { return kept_away_.load(Order::relaxed) & kForGood; }
@@ -54,19 +65,26 @@ class OneHelper {
     const bool is_started = state_.load(Order::seq_cst) == kIsStarted;  // first: once it is in its place it may change the state
     return !is_there() && !is_started;
   }
-  /// The one at work looks at it after each sleep; it then refuses, and ends.
   bool is_kept_away() const noexcept { return kept_away_.load(Order::seq_cst) != 0; }
   /// 0 while it may be there: it sleeps on this word.
   const Atomic<std::uint32_t>& away_word() const noexcept { return kept_away_; }
 
   // -- for who starts one
 
+  /// True where it is kept away; who is the last to do so then starts one.
+  bool gives_way() noexcept {
+    std::uint32_t now = kept_away_.load(Order::relaxed);
+    while (now >= kOne && !kept_away_.compare_exchange_strong(now, now | kIsWanted, Order::relaxed)) {}
+    return now != 0;
+  }
   /// True when the caller is to start it, or to refuse.
   bool claim() noexcept {
-    std::uint32_t now = kNobody;
-    if (!state_.compare_exchange_strong(now, kIsStarted, Order::seq_cst)) return false;
-    if (!is_kept_away()) return true;
-    refuse();
+    do {
+      std::uint32_t now = kNobody;
+      if (!state_.compare_exchange_strong(now, kIsStarted, Order::seq_cst)) return false;
+      if (!is_kept_away()) return true;
+      refuse();  // before it leaves word: who gets that is to find nobody
+    } while (!gives_way());
     return false;
   }
   /// The same where the system has ended the one at work: it is gone and has not left.
@@ -101,6 +119,13 @@ class OneHelper {
     return !take_back(mine, wait);
   }
 
+  /// True when the thread is to end, since it is kept away; after each sleep.
+  template <class Wait> bool is_sent_away(Wait&& wait) noexcept {
+    if (!is_kept_away()) return false;
+    const std::uint32_t mine = leave();
+    return gives_way() || !take_back(mine, wait);
+  }
+
   /// In the child of a fork there is none.
   void reset_after_fork() noexcept {
     state_.store(kNobody, Order::relaxed);
@@ -109,7 +134,7 @@ class OneHelper {
   }
 
  private:
-  static constexpr std::uint32_t kForGood = 1;
+  static constexpr std::uint32_t kForGood = 1, kIsWanted = 2, kOne = 4;
   static constexpr std::uint32_t kNobody = 0, kIsStarted = 2;  // else it is the number of the one that runs, which is odd
   static bool runs(std::uint32_t state) noexcept { return state % 2 != 0; }
 
@@ -129,7 +154,7 @@ class OneHelper {
   Atomic<std::uint32_t> state_{kNobody};
   Shared<std::uint32_t> number_{1};  // of the last one that ran; whoever is at work may change it
   Atomic<std::uint32_t> words_[kPlaces] = {};
-  Atomic<std::uint32_t> kept_away_{0};  // by how many, twice; and kForGood
+  Atomic<std::uint32_t> kept_away_{0};  // by how many, kOne each; kForGood, and while there is any, kIsWanted
 };
 
 }  // namespace mortise
