@@ -3,7 +3,7 @@
 // Small private writable mappings are read into the shared region at once: a write must be seen by all threads, and the
 // file must not change; large ones are copied by blocks when written (lazy_files.hpp). All others stay mappings of
 // their file. Addresses of the window are handed out once, so that a mapping another thread still has from earlier can
-// never be taken for a new one. Only the last mapping's is used again, if no other thread has touched it.
+// never be taken for a new one. Only the last mapping's is used again, if no other thread has touched it, or memory's, which goes everywhere.
 #include "file_maps.hpp"
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "descriptors.hpp"
+#include "file_copies.hpp"
 #include "lazy_files.hpp"
 #include "left_files.hpp"
 #include "lock.hpp"
@@ -222,24 +223,6 @@ void apply_rights(void* argument) {
 
 void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -error : error), MAP_FAILED; }
 
-/// As fresh memory into which the file is read.
-void* copy_private(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
-  bytes = page_ceil(bytes);
-  void* const low = map_private(where, bytes, protection, flags & kFixed);
-  if (low == MAP_FAILED) return low;
-  for (std::size_t done = 0; done < bytes;) {
-    const long got = raw_syscall(SYS_pread64, fd, as_long(low) + static_cast<long>(done), static_cast<long>(bytes - done),
-                                 offset + static_cast<off_t>(done));
-    if (failed(got)) {
-      unmap_memory(low, bytes);
-      return fail(got);
-    }
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  return low;
-}
-
 }  // namespace
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
@@ -249,7 +232,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast))
-    return copy_private(where, bytes, protection, flags, fd, offset);
+    return copy_file(where, bytes, protection, flags, fd, offset);
   Record r{};
   r.protection = private_writable ? PROT_READ : protection;
   r.low = fixed ? reinterpret_cast<std::uintptr_t>(where) : 0;
@@ -259,7 +242,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (const long wrong = divide_lazy_file(r.low, r.high) ? hold_and_put(r, anonymous ? -1 : fd) : -ENOMEM; failed(wrong)) return fail(wrong);
   if (private_writable && !adopt_lazy_file(r.low, r.high)) {  // more than there is room for
     unmap_file(r.low, r.high - r.low);
-    return copy_private(nullptr, bytes, protection, 0, fd, offset);
+    return copy_file(nullptr, bytes, protection, 0, fd, offset);
   }
   if (fixed) {  // others may have what lay there before
     forget_lazy_file(r.low, r.high);
@@ -303,7 +286,7 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
   const off_t offset = r.offset + static_cast<off_t>(low - r.low);
   const bool is_private = (flags & MAP_TYPE) == MAP_PRIVATE;  // what has been written to it is in memory
   void* const fresh = fd < 0       ? fail(fd)
-                      : is_private ? copy_private(target, new_bytes, PROT_READ | PROT_WRITE, flags, fd, offset)
+                      : is_private ? copy_file(target, new_bytes, PROT_READ | PROT_WRITE, flags, fd, offset)
                                    : map_file(target, new_bytes, r.protection, flags, fd, offset);
   if (is_private && fresh != MAP_FAILED)
     std::memcpy(fresh, reinterpret_cast<const void*>(low), old_bytes < new_bytes ? old_bytes : new_bytes);
@@ -316,6 +299,11 @@ std::uintptr_t take_file_place(std::size_t bytes) noexcept {
   const std::uintptr_t low = free_place(window_next, page_ceil(bytes));
   if (low) window_next = low + page_ceil(bytes) + kPage;
   return low;
+}
+
+void give_file_place(std::uintptr_t low, std::size_t bytes) noexcept {
+  Quiet held(lock);
+  if (window_next == low + page_ceil(bytes) + kPage) window_next = low + kPage;  // a gap, if only the end of one goes
 }
 
 bool lies_among_files(std::uintptr_t address) noexcept {

@@ -14,8 +14,11 @@ class Lock;
 
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
 
-/// Address space for a mapping that is not recorded here. It is used once. 0: there is none left.
+/// Address space for a mapping that is not recorded here. 0: there is none left.
 std::uintptr_t take_file_place(std::size_t bytes) noexcept;
+
+/// Gives its end back, which no address space has mapped any more: it is used again if it was the last.
+void give_file_place(std::uintptr_t low, std::size_t bytes) noexcept;
 
 /// Whether mappings that were given no place of their own may lie there. Cheap.
 bool in_file_window(std::uintptr_t address) noexcept;

@@ -111,7 +111,9 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
   const std::uintptr_t low = take_pages(bytes, is_written ? FirstTouch::soon : FirstTouch::unknown);
   if (!low) {  // more than there is room for in the region: a file of its own
     const std::uintptr_t place = bytes < kArenaBytes / 2 ? 0 : take_file_place(bytes);
-    return place ? replace_everywhere(place, page_ceil(bytes), protection) : fail_map(ENOMEM);
+    void* const mapped = place ? replace_everywhere(place, page_ceil(bytes), protection) : fail_map(ENOMEM);
+    if (place && mapped == MAP_FAILED) give_file_place(place, bytes);
+    return mapped;
   }
   return protect_taken(low, page_ceil(bytes), protection);
 }
@@ -146,6 +148,13 @@ long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
     drop_contents(at, bytes);
     forget_shared_range(at, at + bytes);
     note_protection(at, at + bytes, PROT_READ | PROT_WRITE);
+    if (in_file_window(at)) {  // more than the region had room for: no thread keeps it, and the place is used again
+      Unmapping u{at, bytes, 0};
+      if (is_thread()) everywhere(&unmap_old, &u);
+      else unmap_old(&u);
+      if (!failed(u.result)) give_file_place(at, bytes);
+      return u.result;
+    }
     if (!failed(raw_syscall(SYS_mprotect, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE))) return 0;
   }
   Unmapping u{at, bytes, 0};

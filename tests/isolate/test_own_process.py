@@ -15,6 +15,10 @@ def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both
     assert same_both_ways([program("sparse_move")]).out.count("same 1, little after 1") == 3
 
 
+def test_addresses_of_what_was_given_back(program, same_both_ways):
+    assert "file mapped" in same_both_ways([program("used_again")], times=1).out
+
+
 def test_notices_of_message_queues(program, same_both_ways):
     same_both_ways([program("queue_notice")])
 

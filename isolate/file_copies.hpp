@@ -1,0 +1,12 @@
+// file_copies.hpp: private mappings that are memory from the start.
+#pragma once
+
+#include <cstddef>
+#include <sys/types.h>
+
+namespace mortise::isolate {
+
+/// As fresh memory into which the file is read. MAP_FAILED with errno.
+void* copy_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept;
+
+}  // namespace mortise::isolate
