@@ -33,7 +33,8 @@ bool get_scheduling(const pthread_attr_t* attributes, int& policy, sched_param& 
       pthread_attr_getschedparam(attributes, &parameters) != 0)
     return false;
   const bool needs_priority = policy == SCHED_FIFO || policy == SCHED_RR;
-  if (needs_priority && parameters.sched_priority == 0) raw_syscall(SYS_sched_getparam, 0, as_long(&parameters));  // as glibc: the creator's
+  // As glibc: the creator's.
+  if (needs_priority && parameters.sched_priority == 0) raw_syscall(SYS_sched_getparam, 0, as_long(&parameters));
   return true;
 }
 

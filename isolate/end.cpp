@@ -128,7 +128,8 @@ void stop_other_threads_before(int signal) noexcept {
 
 void await_end_by(int signal) noexcept {
   if (!is_fatal(signal) || leader->pid.load() == 1) return;
-  const std::uint64_t others = kProgramSignals & ~(1ull << (signal - 1));  // where main does not let it in, it may be passed on to this thread
+  // Where main does not let it in, it may be passed on to this thread.
+  const std::uint64_t others = kProgramSignals & ~(1ull << (signal - 1));
   std::uint64_t mask = 0;
   raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&others), as_long(&mask), sizeof mask);
   static constexpr timespec kMoment{0, 10'000'000};

@@ -3,7 +3,8 @@
 // Small private writable mappings are read into the shared region at once: a write must be seen by all threads, and the
 // file must not change; large ones are copied by blocks when written (lazy_files.hpp). All others stay mappings of
 // their file. Addresses of the window are handed out once, so that a mapping another thread still has from earlier can
-// never be taken for a new one. Only the last mapping's is used again, if no other thread has touched it, or memory's, which goes everywhere.
+// never be taken for a new one. Only the last mapping's is used again, if no other thread has touched it, or if it was memory, which
+// goes everywhere.
 #include "file_maps.hpp"
 
 #include <atomic>

@@ -46,7 +46,8 @@ bool is_swap_in_use() noexcept {
 /// What exists of one block, at most kBlock: to read the rest would bring it in.
 void copy_existing(std::byte* to, std::uintptr_t from, std::size_t bytes) noexcept {
   unsigned char exists[kBlock / kPage];
-  if (failed(raw_syscall(SYS_mincore, static_cast<long>(from), static_cast<long>(bytes), as_long(exists)))) std::memset(exists, 1, sizeof exists);
+  if (failed(raw_syscall(SYS_mincore, static_cast<long>(from), static_cast<long>(bytes), as_long(exists))))
+    std::memset(exists, 1, sizeof exists);
   for (std::size_t at = 0; at < bytes; at += kPage)
     if (exists[at / kPage] & 1) std::memcpy(to + at, reinterpret_cast<const void*>(from + at), kPage);
 }

@@ -5,7 +5,9 @@
 
 static pthread_barrier_t barrier;
 
-static void look(const char* who) { printf("%s: dumpable %d, no huge pages %d\n", who, prctl(PR_GET_DUMPABLE), prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)); }
+static void look(const char* who) {
+  printf("%s: dumpable %d, no huge pages %d\n", who, prctl(PR_GET_DUMPABLE), prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+}
 
 static void* looks(void* unused) {
   pthread_barrier_wait(&barrier), pthread_barrier_wait(&barrier);
