@@ -5,6 +5,7 @@
 // The calls themselves are the kernel's, as in libc. Only isolated threads have a prctl of their own: they stand behind us.
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/nsfs.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
@@ -37,8 +38,20 @@ template <class Call> int call_beside(Call&& call) noexcept {
   return answer(result);
 }
 
-/// Of what threads share ours would hold on to what was before: files that the program closes stay open, semaphores wait to be given back.
-constexpr int kHeldOnTo = CLONE_FILES | CLONE_SYSVSEM;
+/// Of what threads share ours would hold on to what was before: files that the program closes stay open, the file system of a directory that
+/// it leaves stays busy, semaphores wait to be given back. With these two namespaces the kernel parts the latter two as well.
+constexpr int kHeldOnTo = CLONE_FILES | CLONE_FS | CLONE_NEWNS | CLONE_SYSVSEM | CLONE_NEWIPC;
+
+/// With a namespace of semaphores; to one of mounts nobody goes who shares a directory. Who names no kind leaves it to the file.
+bool parts_semaphores(int fd, int type) noexcept {
+  const long kinds = type ? type : os::syscall(SYS_ioctl, fd, NS_GET_NSTYPE);
+  return kinds > 0 && (kinds & CLONE_NEWIPC);
+}
+/// Like `call_beside`, but the thread goes first.
+template <class Call> int call_alone(Call&& call) noexcept {
+  const KeptAway kept_away;
+  return answer(call());
+}
 
 }  // namespace
 }  // namespace mortise::abi
@@ -61,11 +74,10 @@ MORTISE_EXPORT int prctl(int option, ...) noexcept {
 }
 MORTISE_EXPORT int unshare(int flags) noexcept {
   const auto call = [=] { return mortise::os::syscall(SYS_unshare, flags); };
-  if (!(flags & kHeldOnTo)) return call_beside(call);
-  const KeptAway kept_away;
-  return answer(call());
+  return flags & kHeldOnTo ? call_alone(call) : call_beside(call);
 }
 MORTISE_EXPORT int setns(int fd, int type) noexcept {
-  return call_beside([=] { return mortise::os::syscall(SYS_setns, fd, type); });
+  const auto call = [=] { return mortise::os::syscall(SYS_setns, fd, type); };
+  return parts_semaphores(fd, type) ? call_alone(call) : call_beside(call);
 }
 }

@@ -4,7 +4,7 @@
 // sleeper filtered CALL (a filter ends the thread that makes this call), sleeper trapped (a handler of the program answers
 // clone), sleeper shut_in (a filter ends whoever makes a thread), sleeper unshares (goes to another user namespace), sleeper
 // stays (fails to shut itself in, and goes where it may with threads), sleeper namesake (a child with the number of its
-// parent, which is 1), sleeper forks_amid (a handler forks while the thread is sent away), sleeper two_alone (two send it away
+// parent, which is 1), sleeper parts (leaves a directory and a semaphore behind), sleeper forks_amid (a handler forks while the thread is sent away), sleeper two_alone (two send it away
 // at once), sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
 // 1024 is too short).
 #include <fcntl.h>
@@ -16,12 +16,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 
 #include <atomic>
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <thread>
@@ -257,6 +259,7 @@ int stays() {
     if (always) EXPECT(life::wait_for([&] { return !call() || life::resident() < before + 48 * kMiB; }));
     EXPECT(life::wait_for([&] { return life::resident() < before + 12 * kMiB; }));
   };
+  sleeps_after([] { return unshare(0) == 0; });
   sleeps_after([] { return unshare(CLONE_FS) == 0; });
   sleeps_after([] { return unshare(CLONE_FILES) == 0; });
   sleeps_after([] { return setns(-1, 0) == -1 && errno == EBADF; });
@@ -265,7 +268,7 @@ int stays() {
   sleeps_after([] { return prctl_seen(PR_SET_SECCOMP, 99, 0) == -1 && errno == EINVAL; });
   call_thread();
   refuse({SYS_getpid, SYS_tgkill}, SECCOMP_RET_KILL_PROCESS);
-  EXPECT(unshare(CLONE_FS) == 0 && setns(-1, 0) == -1 && errno == EBADF);
+  EXPECT(unshare(0) == 0 && setns(-1, 0) == -1 && errno == EBADF);
   return 0;
 }
 
@@ -284,6 +287,34 @@ int namesake() {
   int status = 0;
   EXPECT(waitpid(static_cast<pid_t>(child), &status, 0) == child && status == 0);
   return 0;
+}
+
+/// What the thread shared it does not hold on to: no directory stays busy, and a semaphore is given back at once.
+int parts() {
+  const int own = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC), semaphore = semget(IPC_PRIVATE, 1, 0600);
+  EXPECT(own >= 0 && semaphore >= 0);
+  const auto leave_directory = [](int flag) {
+    EXPECT(chdir("/proc") == 0);
+    call_thread();
+    EXPECT(unshare(flag) == 0 && chdir("/") == 0);
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::error_code has_ended;
+      const auto place = std::filesystem::read_symlink(thread.path() / "cwd", has_ended);
+      EXPECT(has_ended || place == "/");
+    }
+  };
+  const auto leave_semaphore = [=](auto&& call) {
+    sembuf up{.sem_num = 0, .sem_op = 1, .sem_flg = SEM_UNDO};
+    call_thread();
+    EXPECT(semop(semaphore, &up, 1) == 0 && call() && setns(own, CLONE_NEWIPC) == 0);
+    EXPECT(semctl(semaphore, 0, GETVAL) == 0);
+  };
+  leave_directory(CLONE_FS);
+  leave_directory(CLONE_NEWNS);
+  leave_semaphore([] { return unshare(CLONE_NEWIPC) == 0; });
+  leave_semaphore([=] { return setns(own, CLONE_NEWIPC) == 0; });
+  leave_semaphore([=] { return setns(own, 0) == 0; });
+  return semctl(semaphore, 0, IPC_RMID);
 }
 
 /// The child of a handler that came while the thread was sent away goes on in the midst of that, and has a thread later.
@@ -336,6 +367,6 @@ int main(int, char** argv) {
   return what == "idle" ? idle() : what == "locked" ? locked() : what == "guarded" ? guarded()
          : what == "crowded" ? crowded() : what == "vforks" ? vforks() : what == "filtered" ? filtered(argv[2] ? argv[2] : "")
          : what == "trapped" ? trapped() : what == "shut_in" ? shut_in() : what == "unshares" ? unshares()
-         : what == "stays" ? stays() : what == "namesake" ? namesake() : what == "forks_amid" ? forks_amid()
+         : what == "stays" ? stays() : what == "namesake" ? namesake() : what == "parts" ? parts() : what == "forks_amid" ? forks_amid()
          : what == "two_alone" ? two_alone() : what == "many_cpus" ? many_cpus(argv + 2) : 2;
 }

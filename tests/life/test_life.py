@@ -165,11 +165,13 @@ def test_the_thread_for_a_reserve_comes_again_as_well():
 
 
 @pytest.mark.parametrize("name", PURGING)
-def test_a_child_with_the_number_of_its_parent_waits_for_nobody(name):
-    inside = ["unshare", "--user", "--map-root-user", "--fork", "--pid"]
+@pytest.mark.parametrize("what", ["namesake", "parts"])
+def test_nothing_waits_for_the_thread_in_namespaces(name, what):
+    """Not a child with the number of its parent, nor who wants a directory or a semaphore that the program has left."""
+    inside = ["unshare", "--user", "--map-root-user", "--ipc", "--fork", "--pid"]
     if run([*inside, "true"]).status:
         pytest.skip("no namespaces here")
-    run([*inside, program("life", "sleeper"), "namesake"], name).ok()
+    run([*inside, program("life", "sleeper"), what], name).ok()
 
 
 @pytest.mark.parametrize("name", PURGING)
