@@ -34,9 +34,15 @@ inline int place_of(const void* address) noexcept {
   return s.found;
 }
 
+#ifdef __GLIBC__  // a name that nobody else has: wrappers that are preloaded in front define __libc_start_main
+inline constexpr const char* kOfLibc = "gnu_get_libc_version";
+#else
+inline constexpr const char* kOfLibc = "__libc_start_main";
+#endif
+
 /// Whether the object at this place comes behind libc: it was opened by dlopen, and serves nobody by name.
 inline bool is_behind_libc(int place) noexcept {
-  const int libc = place_of(::dlsym(RTLD_DEFAULT, "__libc_start_main"));
+  const int libc = place_of(::dlsym(RTLD_DEFAULT, kOfLibc));
   return libc != kNowhere && place > libc;
 }
 

@@ -215,6 +215,13 @@ def test_a_programs_own_operators_serve_the_others_too(name):
     assert run([program("life", "own_operators")], name).ok().out == "made 12, deleted 10, of others 0\nmade 12, deleted 10\n"
 
 
+@EVERY_NAME
+def test_nor_is_anybody_late_behind_a_library_that_wraps_main(name):
+    """It looks like libc where that is sought by the name of what it wraps."""
+    done = run([program("life", "own_operators")], preload=(PLUGINS / "libprogram-life-wrapper.so", library(name)))
+    assert done.ok().out.startswith("made 12, deleted 10, of others 0\n")
+
+
 @pytest.mark.parametrize("other", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"])
 def test_nor_do_those_of_an_allocator_behind_us(other):
     """Its sized delete knows nothing of the program's, nor do its nothrow forms catch what the program's throws."""
