@@ -186,6 +186,7 @@ MORTISE_COLD void* resize_foreign(std::byte* p, std::size_t size, const void* si
 
 /// The next step up when a block is too small or much too large: from hit to hit, in place, by moving pages, or by copying.
 [[gnu::noinline]] void* reallocate(std::byte* p, std::size_t size) noexcept {
+  if (stays_unpassed(heap, p, size)) return p;
   if (void* const q = moved_by_hit(heap, p, size, [](void* gone) { release_among_others(gone); })) return q;
   if (!heap.holds(p)) [[unlikely]] return resize_foreign(p, size, mortise::call_site());
   if (size > kRequestMax) return fail(ENOMEM);

@@ -14,13 +14,26 @@ MORTISE_HOT bool serves(Block b, std::size_t size) noexcept {
   return !kSizesExactly<Heap> && b.size_class != kNoClass && size <= b.size && size >= b.size / 2;
 }
 
+/// Has blocks of its own beside those that it passes to the heap below at once (AffinityPools).
+template <class H> concept PassesBlocks = requires(H& h, const std::byte* p) {
+  { h.is_passed(p) } noexcept -> std::same_as<bool>;
+  h.passed();
+};
+
 /// Whether it is a block of the heap that keeps its place, at once: it serves as it is, or a guard that keeps lengths changes its size
-/// within its class.
+/// within its class. Of blocks that are not passed to the heap below `reallocate` says so.
 template <class H> MORTISE_HOT bool stays(H& h, std::byte* p, std::size_t size) noexcept {
+  if constexpr (PassesBlocks<H>) return stays(h.passed(), p, size);
   if (!h.holds(p)) [[unlikely]] return false;
   const Block b = h.block_of(p);
   if constexpr (requires { h.resize_hit(b, size); }) return h.resize_hit(b, size);
   else return !kSizesExactly<H> && b.size_class != kNoClass && serves(h.measure(b), size);
+}
+
+/// Whether it is a block of the heap's own, not passed on, that keeps its place.
+template <class H> MORTISE_HOT bool stays_unpassed(H& h, std::byte* p, std::size_t size) noexcept {
+  if constexpr (PassesBlocks<H>) return !h.is_passed(p) && h.holds(p) && serves(h.measure(h.block_of(p)), size);
+  return false;
 }
 
 /// Whether a guard has reported that the block is not held: then it measures 0. Where a layer measures requests to the byte

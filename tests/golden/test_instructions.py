@@ -66,7 +66,7 @@ def test_hits_have_no_call_no_frame_no_lock(name, rseq):
             assert not (operation.startswith("sub") and operands.endswith("%rsp")), f"{what}: {text} makes a frame"
 
 
-@pytest.mark.parametrize("name", [n for n in BUDGETED if n in ("hslab", "wfslab")])
+@pytest.mark.parametrize("name", [n for n in BUDGETED if n in ("hslab", "hslab+affinity", "wfslab")])
 @pytest.mark.parametrize("what", ["realloc_of_null", "realloc_in_place"])
 def test_realloc_needs_no_frame_for_a_hit_or_a_block_that_stays(name, what):
     """Programs whose allocator is one function call it for everything: lua for each object that it makes."""

@@ -70,6 +70,8 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
       return this->below.allocate_hit(nothing, r);
     }
     MORTISE_HOT bool is_passed(const std::byte* p) noexcept { return this->below.holds(p); }
+    /// The heap that such requests and pointers are passed to.
+    MORTISE_HOT Below& passed() noexcept { return this->below; }
     MORTISE_HOT bool pass(std::byte* p) noexcept requires kPassesAlone {
       typename Below::Thread nothing{};
       return hit_below(this->below, nothing, p);
