@@ -38,8 +38,8 @@ template <class Call> int call_beside(Call&& call) noexcept {
   return answer(result);
 }
 
-/// Of what threads share ours would hold on to what was before: files that the program closes stay open, the file system of a directory that
-/// it leaves stays busy, semaphores wait to be given back. With these two namespaces the kernel parts the latter two as well.
+/// Of what threads share ours would hold on to what was before: files that the program closes stay open, the file system of a directory
+/// that it leaves stays busy, semaphores wait to be given back. With these two namespaces the kernel parts the latter two as well.
 constexpr int kHeldOnTo = CLONE_FILES | CLONE_FS | CLONE_NEWNS | CLONE_SYSVSEM | CLONE_NEWIPC;
 
 /// With a namespace of semaphores; to one of mounts nobody goes who shares a directory. Who names no kind leaves it to the file.

@@ -4,9 +4,9 @@
 // sleeper filtered CALL (a filter ends the thread that makes this call), sleeper trapped (a handler of the program answers
 // clone), sleeper shut_in (a filter ends whoever makes a thread), sleeper unshares (goes to another user namespace), sleeper
 // stays (fails to shut itself in, and goes where it may with threads), sleeper namesake (a child with the number of its
-// parent, which is 1), sleeper parts (leaves a directory and a semaphore behind), sleeper forks_amid (a handler forks while the thread is sent away), sleeper two_alone (two send it away
-// at once), sleeper many_cpus COMMAND... (runs a command that is told, as on a machine of more than 1024 CPUs, that a mask of
-// 1024 is too short).
+// parent, which is 1), sleeper parts (leaves a directory and a semaphore behind), sleeper forks_amid (a handler forks while the
+// thread is sent away), sleeper two_alone (two send it away at once), sleeper many_cpus COMMAND... (runs a command that is told,
+// as on a machine of more than 1024 CPUs, that a mask of 1024 is too short).
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -176,9 +176,7 @@ template <ChooserPolicy Chooser = BySizeClass<>, std::size_t kSegmentBytes = 4_K
     }
 
     MORTISE_HOT bool holds(const std::byte* p) noexcept { return pools_.range().holds(p) || this->below.holds(p); }
-    MORTISE_HOT Block block_of(std::byte* p) noexcept {
-      return pools_.range().holds(p) ? Block{p, 0, kPooled} : this->below.block_of(p);
-    }
+    MORTISE_HOT Block block_of(std::byte* p) noexcept { return pools_.range().holds(p) ? Block{p, 0, kPooled} : this->below.block_of(p); }
     Block measure(Block b) noexcept {
       if (!pools_.range().holds(b.ptr)) return this->below.measure(b);
       const PoolSegment& s = *pools_.range().segment_of(b.ptr);
