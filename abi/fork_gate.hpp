@@ -29,6 +29,12 @@ void _IO_list_resetlock() noexcept;
 
 namespace mortise::abi {
 
+/// The locks of what stands on the heap in its library, for fork: taken before the heap's, by hold(), and opened after them. One pair of
+/// handlers for both: signals wait until all are open. Weak: an allocator has nothing there.
+[[gnu::weak, gnu::visibility("hidden")]] void lock_above() noexcept;
+[[gnu::weak, gnu::visibility("hidden")]] void unlock_above() noexcept;
+[[gnu::weak, gnu::visibility("hidden")]] void reset_above() noexcept;
+
 class ForkGate {
  public:
   /// Once, before a fork.

@@ -162,17 +162,26 @@ void watch_thread() noexcept {
 
 constinit ForkGate fork_gate{};
 
-void before_fork() noexcept {
-  fork_gate.lock([] { hold(spare_lock), lock_below(heap); }, [] { unlock_below(heap), let_go(spare_lock); });
+void lock_for_fork() noexcept {
+  if (lock_above) lock_above();
+  hold(spare_lock);
+  lock_below(heap);
 }
-void after_fork_in_parent() noexcept {
+void unlock_after_fork() noexcept {
   unlock_below(heap);
-  spare_lock.unlock();
+  let_go(spare_lock);
+  if (unlock_above) unlock_above();
+}
+
+void before_fork() noexcept { fork_gate.lock(lock_for_fork, unlock_after_fork); }
+void after_fork_in_parent() noexcept {
+  unlock_after_fork();
   fork_gate.unlock();
 }
 void after_fork_in_child() noexcept {
   reset_below(heap);
   spare_lock.reset();
+  if (reset_above) reset_above();
   start_lock.reset();
   reset_idle_after_fork();
   fork_gate.reset();

@@ -4,15 +4,16 @@
 // the kernel's restartable sequences heaps have no caches: every call takes the lock of its size class. So no thread ever holds
 // anything of a heap, and a heap may go while threads that used it stay, or stay when they are gone.
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <new>
 
+#include "abi/fork_gate.hpp"
 #include "abi/heap.hpp"
 #include "heaps/heap.hpp"
 #include "mortise/mortise.h"
 #include "mortise/os/facts.hpp"
+#include "mortise/sync/fork_attempt.hpp"
 
 namespace mortise::abi {
 constinit Heap heap{};
@@ -32,36 +33,22 @@ constinit Registry registry{};
 
 namespace {
 
-constinit Atomic<bool> has_handlers{false};
+constinit Atomic<bool> has_facts{false};
 constinit os::Facts facts{};
+constinit mo_heap* last_held = nullptr;  // by fork, which has the registry's lock
 
 /// Calls f(heap) for each heap; under the registry's lock.
 template <class F> void each(F&& f) noexcept {
   for (mo_heap* h = registry.first; h; h = h->next) f(h);
 }
 
-// Ours run outside of the store's own: they were registered later.
-void before_fork() noexcept {
-  registry.lock.lock();
-  each([](mo_heap* h) { on_stack(h, [](auto& stack) { lock_below(stack); }); });
-}
-void after_fork_in_parent() noexcept {
-  each([](mo_heap* h) { on_stack(h, [](auto& stack) { unlock_below(stack); }); });
-  registry.lock.unlock();
-}
-void after_fork_in_child() noexcept {
-  each([](mo_heap* h) { on_stack(h, [](auto& stack) { reset_below(stack); }); });
-  registry.lock.reset();
-}
-
 bool prepare() noexcept {
   if (!abi::prepare_thread()) return false;
-  if (has_handlers.load(Order::acquire)) return true;
+  if (has_facts.load(Order::acquire)) return true;
   Held held(registry.lock);
-  if (has_handlers.load(Order::relaxed)) return true;
+  if (has_facts.load(Order::relaxed)) return true;
   facts = os::read_facts(&abi::thread_record.area);
-  if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child)) return false;
-  has_handlers.store(true, Order::release);
+  has_facts.store(true, Order::release);
   return true;
 }
 
@@ -155,6 +142,24 @@ void destroy_locked(mo_heap* h) noexcept {
 
 }  // namespace
 }  // namespace mortise::heaps
+
+// All heaps, for fork. The list is looked at only where its lock was had.
+void mortise::abi::lock_above() noexcept {
+  if (!hold(heaps::registry.lock)) return;
+  heaps::each([](mo_heap* h) {
+    heaps::on_stack(h, [](auto& stack) { lock_below(stack); });
+    heaps::last_held = h;
+  });
+}
+void mortise::abi::unlock_above() noexcept {
+  for (mo_heap*& h = heaps::last_held; h; h = h->prev) heaps::on_stack(h, [](auto& stack) { unlock_below(stack); });
+  let_go(heaps::registry.lock);
+}
+void mortise::abi::reset_above() noexcept {
+  heaps::each([](mo_heap* h) { heaps::on_stack(h, [](auto& stack) { reset_below(stack); }); });
+  heaps::last_held = nullptr;
+  heaps::registry.lock.reset();
+}
 
 using namespace mortise;
 using namespace mortise::heaps;
