@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "abi/beside.hpp"
 #include "abi/front.hpp"
 #include "mortise/core/inline.hpp"
 #include "mortise/os/console.hpp"
@@ -35,15 +34,20 @@ MORTISE_HOT void release(void* block, const void* site) noexcept {
   slow_free(block, site);
 }
 
-/// Null where nobody was loaded together with the caller either.
-template <class... A> auto* operator_beside(const char* name, const void* site) noexcept {
-  void* const theirs = mortise::abi::find_beside(site, name, dlopen, dlclose);
-  return reinterpret_cast<void* (*)(A...)>(mortise::abi::is_of(theirs, &front) ? nullptr : theirs);
+/// What was loaded together with whoever holds this address, often seen by nobody else: a plug-in, and the C++ library that came with it.
+void* find_beside(const void* address, const char* name) noexcept {
+  Dl_info place, its, ours;
+  void* const object = dladdr(address, &place) ? dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (!object) return nullptr;
+  void* const found = dlsym(object, name);
+  dlclose(object);
+  return found && dladdr(found, &its) && dladdr(&front, &ours) && its.dli_fbase != ours.dli_fbase ? found : nullptr;
 }
+
 /// The operator of the same name behind us, the C++ library's or the allocator's. Null where there is none that the caller would come to.
 template <class... A> auto* operator_behind(const char* name, const void* site) noexcept {
-  auto* const theirs = reinterpret_cast<void* (*)(A...)>(dlsym(RTLD_NEXT, name));
-  return theirs ? theirs : operator_beside<A...>(name, site);
+  void* const theirs = dlsym(RTLD_NEXT, name);
+  return reinterpret_cast<void* (*)(A...)>(theirs ? theirs : find_beside(site, name));
 }
 
 /// It calls malloc again, which fails again, and then does what it must.
@@ -54,30 +58,13 @@ template <class... A> MORTISE_COLD void* failed(const char* name, const void* si
   abort();
 }
 
-/// The nothrow forms, and those behind us.
-struct Nothrow {
-  Derived which;
-  const char* name;
-  void* behind = nullptr;
-};
-constinit Nothrow nothrow_forms[] = {{Derived::new_nothrow, "_ZnwmRKSt9nothrow_t"},
-                                     {Derived::new_array_nothrow, "_ZnamRKSt9nothrow_t"},
-                                     {Derived::new_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t"},
-                                     {Derived::new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t"}};
-
-constinit bool is_known = false;
-
-/// To look things up waits for whoever loads a library, who may wait for the caller: so before the program begins.
-[[gnu::constructor]] MORTISE_COLD void look_around() noexcept {
-  if (__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) return;
-  mortise::abi::look_to_the_front();
-  for (auto& form : nothrow_forms) form.behind = dlsym(RTLD_NEXT, form.name);
-  __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
-}
-
 /// Whether the program has a basic operator of its own for one that is made of it: then that comes down to the program's, as without us.
 bool is_in_front(Derived which) noexcept {
-  if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) [[unlikely]] look_around();  // for another library's constructor
+  static constinit bool is_known = false;
+  if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) [[unlikely]] {
+    mortise::abi::look_to_the_front();
+    __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
+  }
   return mortise::abi::front.basic[static_cast<unsigned>(which)];
 }
 
@@ -85,12 +72,8 @@ std::uintptr_t second(const std::nothrow_t*) noexcept { return 0; }
 std::uintptr_t second(std::align_val_t align, const std::nothrow_t*) noexcept { return static_cast<std::uintptr_t>(align); }
 
 /// A nothrow form's way where ours does not serve.
-template <class... A> MORTISE_COLD void* made_behind(Derived which, const void* site, std::size_t size, A... arguments) {
-  const Nothrow* form = nothrow_forms;
-  while (form->which != which) ++form;
-  auto* theirs = reinterpret_cast<void* (*)(std::size_t, A...)>(form->behind);
-  if (!theirs) theirs = operator_beside<std::size_t, A...>(form->name, site);
-  if (theirs) return theirs(size, arguments...);
+template <class... A> MORTISE_COLD void* made_behind(Derived which, const char* name, const void* site, std::size_t size, A... arguments) {
+  if (auto* const theirs = operator_behind<std::size_t, A...>(name, site)) return theirs(size, arguments...);
   return is_in_front(which) ? mortise::abi::new_by_program(which, size, second(arguments...)) : nullptr;
 }
 
@@ -120,18 +103,18 @@ MORTISE_EXPORT void* operator new[](std::size_t size, std::align_val_t align) {
 }
 
 // The nothrow form behind us asks a new-handler, and catches what that or the program's own operator throws.
-#define NOTHROW_NEW(brackets, array)                                                                                                     \
+#define NOTHROW_NEW(letter, brackets, array)                                                                                             \
   MORTISE_EXPORT void* operator new brackets(std::size_t size, const std::nothrow_t& nothrow) noexcept {                                 \
     constexpr auto kWhich = Derived::new##array##_nothrow;                                                                               \
     if (!is_in_front(kWhich))                                                                                                            \
       if (void* const block = allocate(size, SITE)) return block;                                                                        \
-    return made_behind(kWhich, SITE, size, &nothrow);                                                                                    \
+    return made_behind(kWhich, "_Z" letter "mRKSt9nothrow_t", SITE, size, &nothrow);                                                     \
   }                                                                                                                                      \
   MORTISE_EXPORT void* operator new brackets(std::size_t size, std::align_val_t align, const std::nothrow_t& nothrow) noexcept {         \
     constexpr auto kWhich = Derived::new##array##_aligned_nothrow;                                                                       \
     if (!is_in_front(kWhich))                                                                                                            \
       if (void* const block = allocate(size, align, SITE)) return block;                                                                 \
-    return made_behind(kWhich, SITE, size, align, &nothrow);                                                                             \
+    return made_behind(kWhich, "_Z" letter "mSt11align_val_tRKSt9nothrow_t", SITE, size, align, &nothrow);                               \
   }
 #define DELETE(which, brackets, second, ...)                                                                                             \
   MORTISE_EXPORT void operator delete brackets(void* p __VA_OPT__(, ) __VA_ARGS__) noexcept {                                            \
@@ -140,8 +123,8 @@ MORTISE_EXPORT void* operator new[](std::size_t size, std::align_val_t align) {
   }
 #define ALIGN static_cast<std::uintptr_t>(align)
 
-NOTHROW_NEW(, )
-NOTHROW_NEW([], _array)
+NOTHROW_NEW("nw", , )
+NOTHROW_NEW("na", [], _array)
 
 DELETE(delete_array, [], 0)
 DELETE(delete_sized, , 0, std::size_t)
