@@ -66,11 +66,7 @@ void control_leader(void* argument) {
   c.result = raw_syscall(SYS_prctl, c.option, c.argument);
 }
 
-/// Marks of an address space, and who may trace it. All threads answer alike; the caller, who has the say, is the last.
-bool is_of_memory(int option) noexcept {
-  return option == PR_SET_DUMPABLE || option == PR_SET_THP_DISABLE || option == PR_SET_PTRACER || option == PR_SET_MDWE;
-}
-
+/// All threads answer alike; the caller, who has the say, is the last.
 void control(void* argument) noexcept {
   Control& c = *static_cast<Control*>(argument);
   const long result = raw_syscall(SYS_prctl, c.option, c.argument, c.b, c.c, c.d);
@@ -80,6 +76,10 @@ void control(void* argument) noexcept {
 constexpr long kKeep = -1;
 
 }  // namespace
+
+bool is_of_memory(int option) noexcept {
+  return option == PR_SET_DUMPABLE || option == PR_SET_THP_DISABLE || option == PR_SET_PTRACER || option == PR_SET_MDWE;
+}
 
 long change_credentials_here(long number, long a, long b, long c) noexcept {
   const long result = raw_syscall(number, a, b, c);

@@ -21,6 +21,8 @@ int set_resgid(gid_t real, gid_t effective, gid_t saved) noexcept;
 int set_euid(uid_t id) noexcept;
 int set_egid(gid_t id) noexcept;
 int set_groups(std::size_t count, const gid_t* groups) noexcept;
+/// Whether this option of prctl marks an address space, or says who may trace it.
+bool is_of_memory(int option) noexcept;
 /// Replacement of prctl: "die with the parent" and "take orphans in" are about the program.
 int control_process(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept;
 

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -20,6 +19,7 @@
 #include "lock.hpp"
 #include "maps.hpp"
 #include "memory.hpp"
+#include "protection.hpp"
 #include "quiet.hpp"
 #include "raw.hpp"
 #include "refuse.hpp"
@@ -285,12 +285,15 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
   if (r.low == r.high) return fail(EFAULT);
   const int flags = (r.flags & ~kFixed) | (target ? MAP_FIXED : 0), fd = descriptor_of(r.held);
   const off_t offset = r.offset + static_cast<off_t>(low - r.low);
-  const bool is_private = (flags & MAP_TYPE) == MAP_PRIVATE;  // what has been written to it is in memory
+  const int protection = find_shared_range(low) ? protection_of(low) : r.protection | (has_lazy_file(low) ? PROT_WRITE : 0);
+  const bool is_written = end_of_shared_in(low, low + old_bytes) != 0;  // and in memory; what nobody has written is still the file's
   void* const fresh = fd < 0       ? fail(fd)
-                      : is_private ? copy_file(target, new_bytes, PROT_READ | PROT_WRITE, flags, fd, offset)
-                                   : map_file(target, new_bytes, r.protection, flags, fd, offset);
-  if (is_private && fresh != MAP_FAILED)
-    std::memcpy(fresh, reinterpret_cast<const void*>(low), old_bytes < new_bytes ? old_bytes : new_bytes);
+                      : is_written ? copy_file(target, new_bytes, PROT_READ | PROT_WRITE, flags, fd, offset)
+                                   : map_file(target, new_bytes, protection, flags, fd, offset);
+  if (is_written && fresh != MAP_FAILED) {
+    copy_written(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
+    protect_fresh(reinterpret_cast<std::uintptr_t>(fresh), page_ceil(new_bytes), protection);
+  }
   let_go_descriptor(r.held);
   return fresh;
 }

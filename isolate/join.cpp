@@ -45,6 +45,19 @@ int join(pthread_t handle, void** result, clockid_t clock, const timespec* deadl
   return 0;
 }
 
+/// SIGCANCEL and SIGSETXID, which glibc lets no program send.
+bool is_of_libc(int signal) noexcept { return signal == 32 || signal == 33; }
+
+siginfo_t queued(int signal, sigval value) noexcept {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = program_process();
+  info.si_uid = getuid();
+  info.si_value = value;
+  return info;
+}
+
 int alive_pid(const Thread* t) noexcept { return t && t->ended.load() == 0 ? t->pid.load() : 0; }
 
 /// Of another process the kernel only tells the name.
@@ -98,6 +111,7 @@ int detach_thread(pthread_t handle) noexcept {
 int signal_thread(pthread_t handle, int signal) noexcept {
   Thread* t = find_thread(handle);
   if (!t) return ESRCH;
+  if (is_of_libc(signal)) return EINVAL;
   const int pid = alive_pid(t);
   if (pid == 0) return 0;  // ended and not joined: as glibc, no error and no effect
   if (t == self) stop_other_threads_before(signal);
@@ -111,12 +125,8 @@ int signal_thread_or_tell(pthread_t handle, int signal) noexcept {
 int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept {
   const int pid = alive_pid(find_thread(handle));
   if (pid == 0) return ESRCH;
-  siginfo_t info{};
-  info.si_signo = signal;
-  info.si_code = SI_QUEUE;
-  info.si_pid = raw_getpid();
-  info.si_uid = getuid();
-  info.si_value = value;
+  if (is_of_libc(signal)) return EINVAL;
+  const siginfo_t info = queued(signal, value);
   return static_cast<int>(-raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, signal, as_long(&info)));
 }
 
@@ -144,12 +154,7 @@ int send_to_process(pid_t process, int signal, const siginfo_t* info) noexcept {
 int signal_process(pid_t process, int signal) noexcept { return send_to_process(process, signal, nullptr); }
 
 int queue_signal_to_process(pid_t process, int signal, sigval value) noexcept {
-  siginfo_t info{};
-  info.si_signo = signal;
-  info.si_code = SI_QUEUE;
-  info.si_pid = program_process();
-  info.si_uid = getuid();
-  info.si_value = value;
+  const siginfo_t info = queued(signal, value);
   return send_to_process(process, signal, &info);
 }
 

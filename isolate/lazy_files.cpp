@@ -86,6 +86,12 @@ bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept
 
 bool has_lazy_files() noexcept { return shared(count).load(std::memory_order_relaxed) != 0; }
 
+bool has_lazy_file(std::uintptr_t address) noexcept {
+  if (!has_lazy_files()) return false;
+  Answering held(lock);
+  return find(address) != nullptr;
+}
+
 bool is_lazy_file(const Mapping& m) noexcept {
   if (m.inode == 0 || !m.write || m.bytes() < kLazyLeast) return false;
   // The data of a program or library: its code is mapped from the same file.

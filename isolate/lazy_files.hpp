@@ -23,6 +23,9 @@ inline constexpr std::size_t kLazyBlock = 2u << 20;
 /// Whether there are any. Cheap.
 bool has_lazy_files() noexcept;
 
+/// Whether `address` is in one.
+bool has_lazy_file(std::uintptr_t address) noexcept;
+
 /// Whether this mapping, found when the runtime arms, is to stay with its file for now.
 bool is_lazy_file(const Mapping& m) noexcept;
 

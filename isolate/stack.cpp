@@ -55,8 +55,9 @@ int make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   bytes = page_ceil(bytes) + page_ceil(guard);
   const bool reusable = t.stack.low && !t.stack.from_program && t.stack.bytes == bytes;
   if (!reusable) {
+    if (is_too_much(bytes)) return EAGAIN;
     give_stack(t.stack);
-    if (is_too_much(bytes) || !take_stack(t.stack, bytes)) return EAGAIN;
+    if (!take_stack(t.stack, bytes)) return EAGAIN;
   }
   t.stack.guard_bytes = page_ceil(guard);
   return 0;

@@ -89,6 +89,9 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) no
     return failed(result) ? (errno = static_cast<int>(-result), -1) : result;
   }
   if (number == SYS_getppid) return parent_process();
+  if (number == SYS_prctl && is_of_memory(static_cast<int>(a)))
+    return control_process(static_cast<int>(a), static_cast<unsigned long>(b), static_cast<unsigned long>(c),
+                           static_cast<unsigned long>(d), static_cast<unsigned long>(e));
   if (Child child; is_fork(number, a, b, c, d, e, child)) return make_child(child);
   if (number == SYS_exit) exit_kernel_thread(static_cast<int>(a));
   if (number == SYS_exit_group) end_process(static_cast<int>(a));

@@ -11,6 +11,20 @@ def test_memory_that_the_kernel_would_refuse(program, same_both_ways):
     assert same_both_ways([program("too_much")]).status == 0
 
 
+def test_a_stack_that_there_cannot_be(program, same_both_ways):
+    """The next thread wrote over memory that the program had been given meanwhile."""
+    assert same_both_ways([program("refused_stack")]).out.endswith("written by others: 0\n")
+
+
+def test_files_that_cannot_be_mapped(program, same_both_ways):
+    """They were read instead of mapped, after what lay there was gone."""
+    assert same_both_ways([program("refused_files")]).out.endswith("a file: mapped, 127\n")
+
+
+def test_private_mappings_of_files_that_move(program, same_both_ways):
+    assert same_both_ways([program("moved_files")]).out.endswith("mwz\n")
+
+
 def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both_ways):
     assert same_both_ways([program("sparse_move")]).out.count("same 1, little after 1") == 3
 

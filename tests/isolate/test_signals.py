@@ -82,6 +82,10 @@ def test_a_handler_may_leave_a_thread_that_waits_for_a_condition(program, same_b
     assert same_both_ways([program("exits_amid_wait")]).out.endswith("destroyed 0\n")
 
 
+def test_signals_that_are_queued_to_a_thread(program, same_both_ways):
+    assert same_both_ways([program("queued_by_name")]).out.endswith("5, by the program 1\n")
+
+
 def test_a_thread_looks_whether_a_signal_has_come(program, same_both_ways):
     """It lies in main's process, where the thread's own system call sees none."""
     assert same_both_ways([program("polled_signals")]).out == "seen: 200 of 200\n"

@@ -1,7 +1,10 @@
 // What the program marks its memory with holds in threads that are there already: no dumps and no tracers, no huge pages.
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static pthread_barrier_t barrier;
 
@@ -13,7 +16,7 @@ static void* looks(void* unused) {
   pthread_barrier_wait(&barrier), pthread_barrier_wait(&barrier);
   look("thread");
   printf("%d\n", prctl(PR_SET_DUMPABLE, 7));
-  prctl(PR_SET_DUMPABLE, 1);
+  syscall(SYS_prctl, PR_SET_DUMPABLE, 1);
   return unused;
 }
 
