@@ -147,12 +147,18 @@ long take_back(void* info) noexcept { return returned.put(*static_cast<const sig
 
 std::uint64_t numbers_in_hand() noexcept { return returned.numbers() | hand.numbers(); }
 
-/// All but those of `stays`, to which numbers are added that were not: lower numbers first, and of a number the older.
+/// All but those of `stays`, to which numbers are added that were not: lower numbers first, and of a number the older. A full hand may have
+/// left some of a number in main's queue: of `taken` these come before a higher number, which waits for the next turn.
 template <class Pass>
-void pass_all(std::uint64_t& stays, Pass pass) noexcept {
+void pass_all(std::uint64_t& stays, std::uint64_t taken, Pass pass) noexcept {
+  std::uint64_t lower = 0;  // those that were in hand
   for (std::uint64_t left = numbers_in_hand() & ~stays; left; left &= left - 1) {
+    const std::uint64_t own = left & -left;
     const int number = std::countr_zero(left) + 1;
-    if (!returned.pass(number, pass) || !hand.pass(number, pass)) stays |= bit_of(number);
+    hand.take_lower(taken & lower);
+    stays |= numbers_in_hand() & lower;
+    if (!returned.pass(number, pass) || !hand.pass(number, pass)) stays |= own;
+    lower |= own & ~kOldKind;
   }
 }
 
@@ -185,7 +191,7 @@ long pass_pending(void* request) noexcept {
   for (int more = 0; !is_sent && more <= kQueueRoom + 1; ++more, missing = r.set) {
     if (failed(hand.take(missing, 0, true)) && more > 0) break;
     std::uint64_t stays = ~r.set;
-    pass_all(stays, [&](siginfo_t& info) { return !is_sent && (is_sent = send_to(threads[r.thread], info)); });
+    pass_all(stays, 0, [&](siginfo_t& info) { return !is_sent && (is_sent = send_to(threads[r.thread], info)); });
   }
   return is_sent ? 0 : -EAGAIN;
 }
@@ -302,7 +308,7 @@ void pass_signals_on() noexcept {
               .are_all_mains = asked == kAll,
               .mains = asked == kAll || asked == kOneOfEach ? numbers : 0};
     if (turn.is_long && !is_queue_narrow()) hand.take_those_behind();
-    pass_all(turn.stays, [&](siginfo_t& info) { return pass_on(info, turn); });
+    pass_all(turn.stays, turn.is_long ? 0 : awaited, [&](siginfo_t& info) { return pass_on(info, turn); });
     const bool is_passed = turn.stays == 0;
     is_refused = turn.is_refused;
     const std::uint64_t mains = with_those_behind(turn.gone_back) | (asked ? numbers : 0);
