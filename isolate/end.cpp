@@ -138,7 +138,7 @@ bool would_end(const Thread& other, int signal) noexcept {
   if (&other == self || !is_thread() || other.pid.load() == 1 || !ends_by_default(signal)) return false;
   static constexpr timespec kMoment{0, 100'000};
   std::uint64_t let_in = 0;
-  for (int i = 0; i < 20 && !(let_in & bit_of(32)); ++i) {  // which only the runtime blocks, for the length of a call
+  for (int i = 0; i < 1000 && !(let_in & bit_of(32)); ++i) {  // which only the runtime blocks, for the length of a call
     if (i > 0) raw_syscall(SYS_nanosleep, as_long(&kMoment), 0);
     let_in = (&other == leader ? let_in_by_leader() : let_in_by(other)).any;
   }

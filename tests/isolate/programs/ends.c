@@ -10,6 +10,7 @@
 
 static const char* way;
 static pthread_t main_thread;
+static volatile int is_made;  // while main makes threads it lets no signals in
 static void said_at_exit(void) { printf("exit handler ran\n"); }
 
 __attribute__((noinline)) static void overflow(int depth) {
@@ -29,6 +30,7 @@ static void* act(void* is_idle) {
   if (!strcmp(way, "raise")) raise(SIGTERM);
   if (strstr(way, "kill-self") && !is_idle) {
     sigset_t all;
+    while (!is_made) usleep(100);
     if (strstr(way, "blocked")) sigfillset(&all), pthread_sigmask(SIG_BLOCK, &all, NULL);
     if (strstr(way, "thread")) pthread_kill(main_thread, SIGTERM);
     else if (strstr(way, "queue")) pthread_sigqueue(main_thread, SIGTERM, (union sigval){0});
@@ -55,6 +57,7 @@ int main(int count, char** arguments) {
   pthread_t thread, idle;
   pthread_create(&idle, NULL, act, &idle);
   pthread_create(&thread, NULL, act, NULL);
+  is_made = 1;
   if (!strcmp(way, "main-returns")) return 6;
   if (!strcmp(way, "main-exits")) exit(7);
   if (!strcmp(way, "main-crashes")) raise(SIGSEGV);
