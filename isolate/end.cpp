@@ -11,6 +11,8 @@
 #include "helper.hpp"
 #include "orphans.hpp"
 #include "raw.hpp"
+#include "signal_marks.hpp"
+#include "signal_masks.hpp"
 #include "signal_wait.hpp"
 #include "signals.hpp"
 #include "stack.hpp"
@@ -71,20 +73,26 @@ bool is_left(const Thread& t) noexcept {
   return pid < 0 || (pid > 0 && !failed(raw_syscall(SYS_kill, pid, 0)));
 }
 
-/// Whether `signal`, sent to the calling thread, ends the program.
-bool is_fatal(int signal) noexcept {
-  if (signal < 1 || signal > 64 || raw_getpid() == 1) return false;  // the first process of a container is spared
+/// Whether `signal` ends the program where a thread lets it in.
+bool ends_by_default(int signal) noexcept {
+  if (signal < 1 || signal > 64) return false;
   KernelAction now{};
-  std::uint64_t blocked = 0;
   if (failed(set_action(signal, nullptr, &now))) return false;
   if (is_handled_by_us(now)) now = action_of(signal);
   if (now.handler != reinterpret_cast<void*>(SIG_DFL)) return false;
-  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, as_long(&blocked), sizeof blocked);
-  if (blocked >> (signal - 1) & 1) return false;
   for (const int harmless : {SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
     if (signal == harmless) return false;
   return true;
 }
+
+bool is_let_in(int signal) noexcept {
+  std::uint64_t blocked = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, as_long(&blocked), sizeof blocked);
+  return !(blocked & bit_of(signal));
+}
+
+/// Whether `signal`, sent to the calling thread, ends the program. The first process of a container is spared.
+bool is_fatal(int signal) noexcept { return raw_getpid() != 1 && ends_by_default(signal) && is_let_in(signal); }
 
 }  // namespace
 
@@ -126,15 +134,30 @@ void stop_other_threads_before(int signal) noexcept {
   if (is_thread() && is_leader() && is_fatal(signal)) stop_other_threads();
 }
 
-void await_end_by(int signal) noexcept {
-  if (!is_fatal(signal) || leader->pid.load() == 1) return;
+bool would_end(const Thread& other, int signal) noexcept {
+  if (&other == self || !is_thread() || other.pid.load() == 1 || !ends_by_default(signal)) return false;
+  static constexpr timespec kMoment{0, 100'000};
+  std::uint64_t let_in = 0;
+  for (int i = 0; i < 1000 && !(let_in & bit_of(32)); ++i) {  // which only the runtime blocks, for the length of a call
+    if (i > 0) raw_syscall(SYS_nanosleep, as_long(&kMoment), 0);
+    let_in = (&other == leader ? let_in_by_leader() : let_in_by(other)).any;
+  }
+  return let_in & ~other.announced.load() & bit_of(signal);  // what it waits for in sigwait the kernel tells as let in
+}
+
+bool would_end_program(int signal) noexcept {
+  if (is_leader() || leader->pid.load() == 1 || !ends_by_default(signal)) return false;
   // Where main does not let it in, it may be passed on to this thread.
-  const std::uint64_t others = kProgramSignals & ~(1ull << (signal - 1));
+  return (is_let_in(signal) && !(leader->announced.load() & bit_of(signal))) || would_end(*leader, signal);
+}
+
+void await_end_by(int signal, const Thread& to) noexcept {
+  const std::uint64_t others = kProgramSignals & ~bit_of(signal);
   std::uint64_t mask = 0;
   raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, as_long(&others), as_long(&mask), sizeof mask);
   static constexpr timespec kMoment{0, 10'000'000};
-  for (int i = 0; i < 100 || signal == SIGKILL; ++i) {
-    if (raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);
+  for (int i = 0; (i < 100 || signal == SIGKILL) && !to.ended.load(); ++i) {
+    if (!is_leader() && raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);
     raw_syscall(SYS_nanosleep, as_long(&kMoment), 0);
   }
   restore_signals(mask);

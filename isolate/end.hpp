@@ -31,9 +31,13 @@ void stop_other_threads() noexcept;
 /// its parent knows of it, and hold ports and record locks until then.
 void stop_other_threads_before(int signal) noexcept;
 
-/// In another thread, after it has sent main `signal`: does not come back where that ends the program, as the kernel does not for its own
-/// threads. Where nobody would have it just then, it comes back after a second.
-void await_end_by(int signal) noexcept;
+/// Before the caller sends `signal` to another thread, or to the program: whether that ends the program.
+bool would_end(const Thread& other, int signal) noexcept;
+bool would_end_program(int signal) noexcept;
+
+/// After it has, if so: does not come back, as the kernel does not for its own threads. Where `to` (main, for the program) would not have it
+/// just then, it comes back after a second.
+void await_end_by(int signal, const Thread& to) noexcept;
 
 /// Waits until the helper has reaped the threads that ended by themselves: one that was joined may still be leaving, and
 /// shares the descriptors until then. Only in the leader's process, not in the helper.

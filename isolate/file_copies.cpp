@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "memory.hpp"
+#include "protection.hpp"
 #include "raw.hpp"
 #include "share.hpp"
 
@@ -43,7 +44,9 @@ void copy_written(void* to, std::uintptr_t from, std::size_t bytes) noexcept {
   const std::uintptr_t end = from + bytes;
   for (std::uintptr_t at = from, next; at < end; at = next) {
     next = shared_range_end(at, end);
-    if (find_shared_range(at)) std::memcpy(static_cast<std::byte*>(to) + (at - from), reinterpret_cast<const void*>(at), next - at);
+    if (!find_shared_range(at)) continue;
+    unprotect(at, next - at);  // it may be what cannot be read
+    std::memcpy(static_cast<std::byte*>(to) + (at - from), reinterpret_cast<const void*>(at), next - at);
   }
 }
 

@@ -232,7 +232,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   const bool anonymous = (flags & MAP_ANONYMOUS) || (is_shared && is_zero_device(fd));  // memory, and each mapping is another
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
-  if (private_writable && (fixed || bytes < kLazyLeast))
+  if (private_writable && (fixed || bytes < kLazyLeast || (protection & PROT_EXEC)))
     return copy_file(where, bytes, protection, flags, fd, offset);
   Record r{};
   r.protection = private_writable ? PROT_READ : protection;
@@ -272,17 +272,22 @@ long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcep
   }
   if (Range all{low, low + bytes}; is_less_for_others && is_thread() && live_threads.load() > 1) everywhere(&apply_rights, &all);
   forget_lazy_file(low, low + bytes);
-  return !is_copied || adopt_lazy_file(low, low + bytes) ? 0 : -ENOMEM;
+  if (!is_copied) return 0;
+  if (!adopt_lazy_file(low, low + bytes)) return -ENOMEM;
+  // To be run as well as written it must be memory: what is read only until it is written would lack the right to run.
+  return !(protection & PROT_EXEC) ? 0 : promote_all(low, low + bytes) ? protect(low, bytes, protection) : -ENOMEM;
 }
 
 void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target) noexcept {
   Record r{};
   {
     Quiet held(lock);
-    if (const Record* found = find(low)) r = *found;
-    if (r.low < r.high) share_descriptor(r.held);
+    const Record* const found = find(low);
+    if (!found) return fail(EFAULT);
+    r = *found;
+    if (old_bytes == 0 && (r.flags & MAP_TYPE) == MAP_PRIVATE) return fail(EINVAL);  // what is shared can be had twice
+    share_descriptor(r.held);
   }
-  if (r.low == r.high) return fail(EFAULT);
   const int flags = (r.flags & ~kFixed) | (target ? MAP_FIXED : 0), fd = descriptor_of(r.held);
   const off_t offset = r.offset + static_cast<off_t>(low - r.low);
   const int protection = find_shared_range(low) ? protection_of(low) : r.protection | (has_lazy_file(low) ? PROT_WRITE : 0);
@@ -384,7 +389,7 @@ bool catch_up_file(std::uintptr_t address) noexcept {
 bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept {
   Quiet held(lock);
   const Record* const r = find(address);
-  if (!r || !(r->protection & needed)) return false;
+  if (!r || !(r->protection & needed) || find_shared_range(address)) return false;  // of memory others tell
   const bool is_private = (r->flags & MAP_TYPE) == MAP_PRIVATE;  // parts of it may be memory
   const std::uintptr_t low = is_private ? page_floor(address) : r->low, high = is_private ? low + kPage : r->high;
   return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), r->protection));

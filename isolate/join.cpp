@@ -60,6 +60,16 @@ siginfo_t queued(int signal, sigval value) noexcept {
 
 int alive_pid(const Thread* t) noexcept { return t && t->ended.load() == 0 ? t->pid.load() : 0; }
 
+/// To one thread, by `send`: the kernel's answer.
+template <class Send>
+long send_to_thread(const Thread& t, int signal, Send send) noexcept {
+  if (&t == self) stop_other_threads_before(signal);
+  const bool ends = would_end(t, signal);
+  const long result = send();
+  if (ends && !failed(result)) await_end_by(signal, t);
+  return result;
+}
+
 /// Of another process the kernel only tells the name.
 struct Naming {
   const Thread* of;
@@ -114,8 +124,7 @@ int signal_thread(pthread_t handle, int signal) noexcept {
   if (is_of_libc(signal)) return EINVAL;
   const int pid = alive_pid(t);
   if (pid == 0) return 0;  // ended and not joined: as glibc, no error and no effect
-  if (t == self) stop_other_threads_before(signal);
-  return static_cast<int>(-raw_syscall(SYS_tgkill, pid, pid, signal));
+  return static_cast<int>(-send_to_thread(*t, signal, [&] { return raw_syscall(SYS_tgkill, pid, pid, signal); }));
 }
 
 int signal_thread_or_tell(pthread_t handle, int signal) noexcept {
@@ -123,11 +132,13 @@ int signal_thread_or_tell(pthread_t handle, int signal) noexcept {
 }
 
 int queue_signal_to_thread(pthread_t handle, int signal, sigval value) noexcept {
-  const int pid = alive_pid(find_thread(handle));
+  const Thread* const t = find_thread(handle);
+  const int pid = alive_pid(t);
   if (pid == 0) return ESRCH;
   if (is_of_libc(signal)) return EINVAL;
   const siginfo_t info = queued(signal, value);
-  return static_cast<int>(-raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, signal, as_long(&info)));
+  const auto send = [&] { return raw_syscall(SYS_rt_tgsigqueueinfo, pid, pid, signal, as_long(&info)); };
+  return static_cast<int>(-send_to_thread(*t, signal, send));
 }
 
 int raise_signal(int signal) noexcept {
@@ -146,8 +157,9 @@ int send_to_process(pid_t process, int signal, const siginfo_t* info) noexcept {
     process = leader->pid.load();
     if (is_leader()) stop_other_threads_before(signal);
   }
+  const bool ends = is_program && would_end_program(signal);
   const long result = info ? raw_syscall(SYS_rt_sigqueueinfo, process, signal, as_long(info)) : raw_syscall(SYS_kill, process, signal);
-  if (is_program && !is_leader() && !failed(result)) await_end_by(signal);
+  if (ends && !failed(result)) await_end_by(signal, *leader);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 
@@ -164,8 +176,9 @@ int process_of_thread(int process, int thread) noexcept {
 
 int signal_thread_by_id(int process, int thread, int signal) noexcept {
   const int owner = process_of_thread(process, thread);
-  if (owner == raw_getpid() && thread == raw_gettid()) stop_other_threads_before(signal);
-  const long result = raw_syscall(SYS_tgkill, owner, thread, signal);
+  const auto send = [&] { return raw_syscall(SYS_tgkill, owner, thread, signal); };
+  const Thread* const t = is_thread() && owner == thread ? find_thread_by_pid(thread) : nullptr;
+  const long result = t ? send_to_thread(*t, signal, send) : send();
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
 }
 

@@ -128,6 +128,12 @@ bool promote_on_write(std::uintptr_t address) noexcept {
   return f && promote(*f, address);
 }
 
+bool promote_all(std::uintptr_t low, std::uintptr_t high) noexcept {
+  for (std::uintptr_t at = low; at < high; at = at / kLazyBlock * kLazyBlock + kLazyBlock)
+    if (!promote_on_write(at) && !find_shared_range(at)) return false;
+  return true;
+}
+
 bool divide_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (!has_lazy_files()) return true;
   Answering held(lock);

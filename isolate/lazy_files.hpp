@@ -38,6 +38,9 @@ void promote_written_blocks() noexcept;
 /// On a write fault at `address`: makes its block shared memory everywhere. True when the access may be tried again.
 bool promote_on_write(std::uintptr_t address) noexcept;
 
+/// The same of all blocks of [low, high), which is one such mapping. False: there is no room for some.
+bool promote_all(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// Whether there is room for what forget_lazy_file() there may leave.
 bool divide_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 

@@ -27,13 +27,15 @@ void* fail_map(int error) noexcept { return errno = error, MAP_FAILED; }
 /// mremap of what begins in a file's mapping.
 void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int flags, void* target) noexcept {
   void* const low = reinterpret_cast<void*>(at);
-  if (!target && old_bytes > 0 && new_bytes <= old_bytes) {
+  const bool stays = flags & MREMAP_DONTUNMAP;
+  if (stays && old_bytes != new_bytes) return fail_map(EINVAL);
+  if (!target && !stays && old_bytes > 0 && new_bytes <= old_bytes) {
     if (new_bytes < old_bytes) unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes);
     return low;
   }
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* const fresh = move_file(at, old_bytes, new_bytes, target);
-  if (fresh != MAP_FAILED && old_bytes > 0 && !(flags & MREMAP_DONTUNMAP)) unmap_memory(low, old_bytes);
+  if (fresh != MAP_FAILED && old_bytes > 0 && !stays) unmap_memory(low, old_bytes);
   return fresh;
 }
 

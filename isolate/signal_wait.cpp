@@ -68,6 +68,16 @@ void give_back_the_other(std::uint64_t wanted) noexcept {
   restore_signals(mask);
 }
 
+/// Main's wait: whoever sends it one of these does not end the program.
+template <class Take>
+long while_noted(std::uint64_t wanted, Take take) {
+  if (!is_thread()) return take();
+  const std::uint64_t before = self->announced.exchange(wanted);
+  const long taken = take();
+  self->announced.store(before);
+  return taken;
+}
+
 }  // namespace
 
 std::uint64_t pending_here() noexcept {
@@ -99,7 +109,7 @@ int timed_wait_signal(const sigset_t* set, siginfo_t* out, const timespec* timeo
     while (by_way_of_main() && !failed(taken) && is_sent_to_group(info));
     return taken;
   };
-  long taken = by_way_of_main() ? while_awaiting(wanted, false, take) : take();
+  long taken = by_way_of_main() ? while_awaiting(wanted, false, take) : while_noted(wanted, take);
   while (by_way_of_main() && (taken == -EAGAIN || taken == -EINTR)) {
     have_pending(wanted, 1);  // in main's process, where a thread that would not wait has let nobody look
     const long late = take_pending(wanted, &info);

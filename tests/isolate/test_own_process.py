@@ -25,6 +25,11 @@ def test_private_mappings_of_files_that_move(program, same_both_ways):
     assert same_both_ways([program("moved_files")]).out.endswith("mwz\n")
 
 
+def test_rights_of_private_mappings_of_files(program, same_both_ways):
+    """What had been written nobody could be kept from reading, and none could be run."""
+    assert same_both_ways([program("file_rights")]).out.count("ran") == 6
+
+
 def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both_ways):
     assert same_both_ways([program("sparse_move")]).out.count("same 1, little after 1") == 3
 

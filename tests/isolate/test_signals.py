@@ -99,6 +99,10 @@ def test_main_blocks_what_ends_the_program(program, same_both_ways):
     assert same_both_ways([program("blocked_by_main")], times=2).status == -15
 
 
+def test_main_waits_for_what_would_end_the_program(program, same_both_ways):
+    assert same_both_ways([program("awaited_by_main")], times=1).out == "taken 1000\n"
+
+
 def test_signals_that_come_at_once(program, same_both_ways):
     """One of them would be blocked for ever, or queued ones handled in another order."""
     assert same_both_ways([program("signals_at_once")]).out == "blocked: 0, wrong: 0\n"

@@ -94,8 +94,8 @@ def test_nothing_is_held_when_the_end_is_known(program, same_both_ways, tmp_path
     assert "free 1" in same_both_ways([program("death"), tmp_path / "file", way], times=5).out
 
 
-@pytest.mark.parametrize("way", ["kill-self", "kill-self-gently"])
-def test_kill_by_pid_ends_the_whole_program(program, same_both_ways, way):
+@pytest.mark.parametrize("way", ["kill-self", "kill-self-gently", "kill-self-gently-blocked", "kill-self-thread", "kill-self-queue"])
+def test_kill_ends_the_whole_program(program, same_both_ways, way):
     """And comes back to no thread."""
     assert "came back" not in same_both_ways([program("ends"), way], times=20).out
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 static const char* way;
+static pthread_t main_thread;
+static volatile int is_made;  // while main makes threads it lets no signals in
 static void said_at_exit(void) { printf("exit handler ran\n"); }
 
 __attribute__((noinline)) static void overflow(int depth) {
@@ -27,7 +29,12 @@ static void* act(void* is_idle) {
   if (!strcmp(way, "quick-exit-in-thread")) quick_exit(5);
   if (!strcmp(way, "raise")) raise(SIGTERM);
   if (strstr(way, "kill-self") && !is_idle) {
-    kill(getpid(), strstr(way, "gently") ? SIGTERM : SIGKILL);
+    sigset_t all;
+    while (!is_made) usleep(100);
+    if (strstr(way, "blocked")) sigfillset(&all), pthread_sigmask(SIG_BLOCK, &all, NULL);
+    if (strstr(way, "thread")) pthread_kill(main_thread, SIGTERM);
+    else if (strstr(way, "queue")) pthread_sigqueue(main_thread, SIGTERM, (union sigval){0});
+    else kill(getpid(), strstr(way, "gently") ? SIGTERM : SIGKILL);
     write(1, "came back\n", 10);
   }
   if (!strcmp(way, "overflow")) overflow(0);
@@ -43,12 +50,14 @@ static void* act(void* is_idle) {
 int main(int count, char** arguments) {
   (void)count;
   way = arguments[1];
+  main_thread = pthread_self();
   atexit(said_at_exit);
   printf("start of %s\n", way);
   fflush(stdout);
   pthread_t thread, idle;
   pthread_create(&idle, NULL, act, &idle);
   pthread_create(&thread, NULL, act, NULL);
+  is_made = 1;
   if (!strcmp(way, "main-returns")) return 6;
   if (!strcmp(way, "main-exits")) exit(7);
   if (!strcmp(way, "main-crashes")) raise(SIGSEGV);
