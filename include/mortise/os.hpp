@@ -3,6 +3,7 @@
 
 #include "mortise/os/alone.hpp"
 #include "mortise/os/brk.hpp"
+#include "mortise/os/calling_thread.hpp"
 #include "mortise/os/clock.hpp"
 #include "mortise/os/console.hpp"
 #include "mortise/os/control_group.hpp"

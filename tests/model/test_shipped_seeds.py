@@ -13,7 +13,7 @@ POOL, REMOTE = "pool/block_pool_slow.hpp", "route/pool_segment.hpp"
 BATCHES, SLOT, MAGAZINE = "guard/delayed_batches.hpp", "backbone/wait_free_slot.hpp", "pool/locked_magazine.hpp"
 DEPARTURES, REUSE = "backbone/wait_free_departures.hpp", "guard/delayed_reuse.hpp"
 HINTS, WALLS = "backbone/wait_free_hints.hpp", "guard/guard_pages.hpp"
-HELPER = "sync/one_helper.hpp"
+HELPER, ATTEMPT = "sync/one_helper.hpp", "sync/fork_attempt.hpp"
 BIN, SHELF = "sync/wait_free_bin.hpp", "sync/wait_free_pool.hpp"
 
 # What is wrong: the header, what is replaced there (each once), what the explorer says of it, and of which model where not of colours; with
@@ -181,12 +181,25 @@ SEEDS = {
         "left", "one_helper.HardlySentAway"),
     "a helper that nobody sends away any more has left": (
         HELPER, [("return gives_way() || !take_back(mine, wait);", "return gives_way(), mine != 0;")], "left", "one_helper.HardlySentAway"),
+    "a fork that has given a lock up takes the next one": (ATTEMPT, [("      if (failed_) return false;\n", "")], "stays held", "fork_attempt"),
+    "a fork opens the lock that it has given up": (ATTEMPT, [("if (failed_ == &lock) failed_ = nullptr;", "if (failed_ == &lock) failed_ = nullptr, lock.unlock();")], "race", "fork_attempt"),
+    "a fork goes back over all locks as if it had them": (ATTEMPT, [("if (!is_callers() || !failed_) return lock.unlock();", "lock.unlock();")], "race", "fork_attempt"),
+    "a fork that has given a lock up opens none": (ATTEMPT, [("if (failed_ == &lock) failed_ = nullptr;", "")], "has not gone back|stays held", "fork_attempt"),
+    "a fork does not give up": (ATTEMPT, [("if (lock.lock_within(naps_)) return true;", "if (lock.lock(), true) return true;")], "wait", "fork_attempt.AgainstAStoppedHolder"),
+    "all threads give up while one forks": (
+        ATTEMPT, [("return thread && thread == os::calling_thread();", "return thread;")], "given up|race|wait", "fork_attempt"),
+    "a futex lock is had by whoever has waited long enough": (FUTEX, [SLEEPS_AT_ONCE, ("if (naps == 0) return false;", "if (naps == 0) return true;")], "race", "fork_attempt"),
+    "a futex lock that is given up has nobody asleep": (
+        FUTEX, [SLEEPS_AT_ONCE, ("if (naps == 0) return false;", "if (naps == 0) return state_.store(1, Order::relaxed), false;")], "wait|stays held", "fork_attempt"),
     "a drain does not restart what runs": (CACHE, [("os::rseq_restart_all()) drain_set", "true) drain_set")], "race"),
 }
 
 
 # What the model runs besides: a header with another constant, which must pass.
-VARIANTS = {"a futex lock sleeps at once": (FUTEX, [SLEEPS_AT_ONCE], "locks")}
+VARIANTS = {
+    "a futex lock sleeps at once": (FUTEX, [SLEEPS_AT_ONCE], "locks"),
+    "a fork gives a futex lock up at once": (FUTEX, [SLEEPS_AT_ONCE], "fork_attempt"),
+}
 
 
 COMPILE = ["g++", "-std=c++20", "-O0", "-w"]

@@ -9,6 +9,8 @@
 // Placement: every lock that a layer's lock_all takes. A lock without `lock_within` is waited for all the same.
 #pragma once
 
+#include "mortise/os/calling_thread.hpp"
+#include "mortise/sync/atomics.hpp"
 #include "mortise/sync/sync.hpp"
 
 namespace mortise {
@@ -21,11 +23,11 @@ class ForkAttempt {
   explicit ForkAttempt(unsigned naps) noexcept {
     naps_ = naps;
     failed_ = nullptr;
-    set(self());
+    thread_.store(os::calling_thread(), Order::relaxed);
   }
   ForkAttempt(const ForkAttempt&) = delete;
   ForkAttempt& operator=(const ForkAttempt&) = delete;
-  ~ForkAttempt() { set(nullptr); }
+  ~ForkAttempt() { thread_.store(nullptr, Order::relaxed); }
 
   /// Until unlock_all has come by.
   bool has_failed() const noexcept { return failed_ != nullptr; }
@@ -48,16 +50,16 @@ class ForkAttempt {
   }
 
  private:
-  static const void* self() noexcept { return __builtin_thread_pointer(); }
-  static void set(const void* thread) noexcept { __atomic_store_n(&thread_, thread, __ATOMIC_RELAXED); }
+  // Relaxed: a thread finds itself there only if it has put itself there.
   static bool is_callers() noexcept {
-    const void* const thread = __atomic_load_n(&thread_, __ATOMIC_RELAXED);
-    return thread && thread == self();
+    const void* const thread = thread_.load(Order::relaxed);
+    return thread && thread == os::calling_thread();
   }
-  [[gnu::visibility("hidden")]] static inline const void* thread_ = nullptr;
+
+  [[gnu::visibility("hidden")]] static inline constinit Atomic<const void*> thread_{nullptr};
   // Its own.
-  [[gnu::visibility("hidden")]] static inline const void* failed_ = nullptr;
-  [[gnu::visibility("hidden")]] static inline unsigned naps_ = 0;
+  [[gnu::visibility("hidden")]] static inline constinit Shared<const void*> failed_{nullptr};
+  [[gnu::visibility("hidden")]] static inline constinit Shared<unsigned> naps_{0};
 };
 
 /// False where nothing was taken, and what the lock guards must not be looked at.

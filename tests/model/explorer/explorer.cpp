@@ -183,6 +183,7 @@ void plain_access(const void* address, bool write, std::source_location where) {
 void pause(std::source_location where) {
   if (Search* search = Search::active()) search->pause(where);
 }
+const void* thread() { return Search::active() ? Search::active()->thread() : nullptr; }
 int core() {
   Search* const search = Search::active();
   return search ? search->core() : g_core_outside;

@@ -18,6 +18,8 @@ void plain_access(const void* address, bool write, std::source_location where);
 
 /// A step without effect: here the core may switch to another thread.
 void pause(std::source_location where);
+/// Another one for each logical thread.
+const void* thread();
 int core();
 /// This thread runs on `core` from now on. Threads of one core exchange all they know at every switch. Outside a logical thread: what
 /// follows is done there.

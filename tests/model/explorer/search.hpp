@@ -80,6 +80,7 @@ class Search {
   void fence(Order order, std::source_location where);
   void pause(std::source_location where);
   void run_on_core(int core) { fibers_[running_].core = core; }
+  const void* thread() const { return &fibers_[running_]; }
   int core() const { return fibers_[running_].core; }
   void section_begin(std::jmp_buf* restart);
   void section_end() { fibers_[running_].restart = nullptr; }
