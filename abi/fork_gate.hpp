@@ -62,24 +62,18 @@ class ForkGate {
   }
 
  private:
-  /// A handler that has interrupted a miss and forks waits for itself all the same: whoever sees that can end the program.
+  /// By which a program that hangs is ended: behind the locks of what stands on the heap, fork may wait for the program's own malloc.
   static constexpr std::uint64_t kByHand = bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP) | bit(SIGQUIT);
   /// Longer from time to time: on a busy machine whoever has a lock may be off its core for a while.
   static constexpr unsigned kNapsMin = 4, kNapsMax = 256;
 
   template <class HoldAll, class LetAllGo> bool lock_within(unsigned naps, HoldAll hold_all, LetAllGo let_all_go) noexcept {
     const bool has_streams = lock_streams();
-    const std::uint64_t signals = block_signals(~(kNeverBlocked | kByHand));
-    if (lock_.lock_within(naps)) {
-      const ForkAttempt attempt(naps);
-      hold_all();
-      if (!attempt.has_failed()) {
-        signals_ = signals;
-        has_streams_ = has_streams;
-        return true;
-      }
-      let_all_go();
-      lock_.unlock();
+    const std::uint64_t signals = block_signals(~(kNeverBlocked | (lock_above ? kByHand : 0)));
+    if (ForkAttempt::take_all(lock_, naps, hold_all, let_all_go)) {
+      signals_ = signals;
+      has_streams_ = has_streams;
+      return true;
     }
     if (has_streams) unlock_streams();
     set_signals(signals);

@@ -3,6 +3,7 @@
 
 int main(int, char** argv) {
   if (argv[1] == std::string("amid_fork")) return life::ForkAmidFork::run(), 0;
+  if (argv[1] == std::string("amid_end")) return life::ForkAmidFork::run(SIGTERM), 0;
   if (argv[1] == std::string("amid_stop")) return life::ForkAmidStop::run(), 0;
   if (argv[1] == std::string("late")) return life::ForkWithOwnHandlers::run(argv[2]), 0;
   life::ForkAmidFlush().run([] {

@@ -159,16 +159,16 @@ class ForkWithOwnHandlers {
 /// Each child sends its parent a signal at once, which may arrive while the parent's fork is at its handlers; its own handler forks, too.
 class ForkAmidFork {
  public:
-  static void run() {
+  static void run(int with = SIGUSR1) {
     struct sigaction action = {};
     action.sa_handler = [](int) { fork_once(0); };
     action.sa_flags = SA_RESTART;
-    EXPECT(sigaction(SIGUSR1, &action, nullptr) == 0);
+    EXPECT(sigaction(with, &action, nullptr) == 0);
     sigset_t one;
     sigemptyset(&one);
     sigaddset(&one, SIGUSR2);
     EXPECT(sigprocmask(SIG_BLOCK, &one, nullptr) == 0);
-    for (unsigned round = 0; round < 200; ++round) fork_once(SIGUSR1);
+    for (unsigned round = 0; round < 200; ++round) fork_once(with);
     expect_mask();
   }
 

@@ -28,7 +28,7 @@ def test_forks_while_threads_allocate(name, rseq):
 
 
 @EVERY_WAY
-@pytest.mark.parametrize("what", ["amid_flush", "amid_fork", "amid_stop"])
+@pytest.mark.parametrize("what", ["amid_flush", "amid_fork", "amid_end", "amid_stop"])
 def test_a_fork_does_not_wait_with_the_heap_in_its_hands(name, rseq, what):
     """For the list of streams, whose holder waits for a stream, whose holder for malloc. Or for itself, where its own handler forks as well. Nor,
     with signals blocked, for who was stopped by one in malloc and goes on when this thread has stopped."""

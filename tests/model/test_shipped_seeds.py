@@ -184,7 +184,9 @@ SEEDS = {
     "a fork that has given a lock up takes the next one": (ATTEMPT, [("      if (failed_) return false;\n", "")], "stays held", "fork_attempt"),
     "a fork opens the lock that it has given up": (ATTEMPT, [("if (failed_ == &lock) failed_ = nullptr;", "if (failed_ == &lock) failed_ = nullptr, lock.unlock();")], "race", "fork_attempt"),
     "a fork goes back over all locks as if it had them": (ATTEMPT, [("if (!is_callers() || !failed_) return lock.unlock();", "lock.unlock();")], "race", "fork_attempt"),
-    "a fork that has given a lock up opens none": (ATTEMPT, [("if (failed_ == &lock) failed_ = nullptr;", "")], "has not gone back|stays held", "fork_attempt"),
+    "a fork that has given a lock up opens none": (ATTEMPT, [("if (failed_ == &lock) failed_ = nullptr;", "")], "wait|stays held", "fork_attempt"),
+    "a fork's attempt ends behind its gate": (
+        ATTEMPT, [("if (!has_all) let_all_go();", "if (!has_all) let_all_go(), gate.unlock();"), ("    if (!has_all) gate.unlock();", "")], "race|stays held", "fork_attempt.TwoFork"),
     "a fork does not give up": (ATTEMPT, [("if (lock.lock_within(naps_)) return true;", "if (lock.lock(), true) return true;")], "wait", "fork_attempt.AgainstAStoppedHolder"),
     "all threads give up while one forks": (
         ATTEMPT, [("return thread && thread == os::calling_thread();", "return thread;")], "given up|race|wait", "fork_attempt"),

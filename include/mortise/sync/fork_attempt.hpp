@@ -32,6 +32,21 @@ class ForkAttempt {
   /// Until unlock_all has come by.
   bool has_failed() const noexcept { return failed_ != nullptr; }
 
+  /// One attempt behind a lock that sees to it that it is alone, and is held afterwards where all is had, otherwise opened.
+  template <Lock Gate, class HoldAll, class LetAllGo>
+  static bool take_all(Gate& gate, unsigned naps, HoldAll hold_all, LetAllGo let_all_go) noexcept {
+    if (!gate.lock_within(naps)) return false;
+    bool has_all;
+    {
+      const ForkAttempt attempt(naps);
+      hold_all();
+      has_all = !attempt.has_failed();
+      if (!has_all) let_all_go();
+    }
+    if (!has_all) gate.unlock();  // only now: with it the next one begins, which this one's end would end
+    return has_all;
+  }
+
   template <Lock L> static bool take(L& lock) noexcept {
     if (is_callers()) {
       if (failed_) return false;
