@@ -1,6 +1,7 @@
 """One run: the program started by the small launcher, watched by the probe, and everything that was learnt about it."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -204,14 +205,20 @@ class Launcher:
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float) -> subprocess.CompletedProcess:
         """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
         text = ["/bin/sh", "-c", command.replace("{tmp}", str(room_of(folder))).replace("{pid}", str(pid))]
-        pipe = subprocess.PIPE
-        with subprocess.Popen(text, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True) as client:
-            try:
-                printed, complaints = client.communicate(timeout=timeout_s)
-            except BaseException:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(client.pid, signal.SIGKILL)
-                raise
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # what comes while the shell starts waits until it can be ended
+        opens = functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+        try:
+            with subprocess.Popen(text, **pipes, start_new_session=True, preexec_fn=opens) as client:
+                try:
+                    opens()
+                    printed, complaints = client.communicate(timeout=timeout_s)
+                except BaseException:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(client.pid, signal.SIGKILL)
+                    raise
+        finally:
+            opens()
         return subprocess.CompletedProcess(text, client.returncode, printed, complaints)
 
     def _outcome(self, request: Request, folder: Path, facts: dict[str, Any], used: dict[str, Any]) -> Outcome:
