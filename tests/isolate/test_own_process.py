@@ -16,6 +16,11 @@ def test_a_stack_that_there_cannot_be(program, same_both_ways):
     assert same_both_ways([program("refused_stack")]).out.endswith("written by others: 0\n")
 
 
+def test_a_stack_that_may_not_be_run_is_not_kept(program, same_both_ways):
+    """The next thread ran on it, and crashed where it called a nested function."""
+    assert same_both_ways([program("refused_rights", "-z", "execstack")]).out == "refused\n" * 2
+
+
 def test_files_that_cannot_be_mapped(program, same_both_ways):
     """They were read instead of mapped, after what lay there was gone."""
     assert same_both_ways([program("refused_files")]).out.endswith("a file: mapped, 127\n")
