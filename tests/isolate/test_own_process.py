@@ -35,6 +35,11 @@ def test_rights_of_private_mappings_of_files(program, same_both_ways):
     assert same_both_ways([program("file_rights")]).out.count("ran") == 6
 
 
+def test_files_amid_memory_leave_memory(program, same_both_ways):
+    """Nothing was there in the thread that had unmapped it, and it was given to the next who asked for memory."""
+    assert same_both_ways([program("amid_memory")]).out.count("x" * 8) == 4
+
+
 def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both_ways):
     assert same_both_ways([program("sparse_move")]).out.count("same 1, little after 1") == 3
 
