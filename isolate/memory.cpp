@@ -14,6 +14,7 @@
 #include "arm.hpp"
 #include "callers.hpp"
 #include "descriptors.hpp"
+#include "early_files.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
@@ -186,7 +187,8 @@ long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcep
   // Blocks of files that were written are memory.
   const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);
   const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
-  return changed == kNoFile ? protect(at, bytes, protection) : changed;
+  if (changed != kNoFile) return changed;
+  return is_shared(at) ? protect(at, bytes, protection) : protect_early_file(at, bytes, protection);
 }
 
 /// MAP_FIXED over memory that is already shared: allocators commit and decommit so.

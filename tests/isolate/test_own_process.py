@@ -35,6 +35,11 @@ def test_rights_of_private_mappings_of_files(program, same_both_ways):
     assert same_both_ways([program("file_rights")]).out.count("ran") == 6
 
 
+def test_rights_of_files_mapped_before_the_first_thread(program, same_both_ways):
+    """They changed for the calling thread alone, and so did what it wrote; code that was opened to writing could not be run for a moment."""
+    assert same_both_ways([program("early_files")]).out.endswith("written: v\nits end: w\nran\nran\n")
+
+
 def test_files_amid_memory_leave_memory(program, same_both_ways):
     """Nothing was there in the thread that had unmapped it, and it was given to the next who asked for memory."""
     assert same_both_ways([program("amid_memory")]).out.count("x" * 8) == 4
