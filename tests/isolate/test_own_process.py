@@ -1,5 +1,9 @@
 """If these fail, what the kernel keeps or refuses for one process shows in a program whose threads are processes."""
 
+import signal
+
+import pytest
+
 
 def test_memory_that_there_cannot_be(program, same_both_ways):
     """What no address space has room for was given, and all files mapped later had no place."""
@@ -70,6 +74,13 @@ def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
 def test_what_the_program_marks_its_memory_with(program, same_both_ways):
     """A password agent could be dumped and traced by its other threads' processes."""
     assert "thread: dumpable 0" in same_both_ways([program("marks")]).out
+
+
+@pytest.mark.parametrize("first", [[], ["a thread"]])
+def test_who_may_trace_the_program_may_trace_new_threads(program, isolated, first):
+    """Yama keeps that for a process: a crash reporter saw main alone."""
+    done = isolated([program("tracer"), *first])
+    assert (done.status, done.out) == (-signal.SIGSYS, "0\nchild: 0\n")
 
 
 def test_a_thread_changes_its_user_by_itself(program, isolated):
