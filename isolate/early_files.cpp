@@ -46,7 +46,7 @@ long change_rights(const Change& all) noexcept {
   Maps maps;
   for (Mapping m; maps.next(m);) {
     Change c{m.low < all.low ? all.low : m.low, m.high < all.high ? m.high : all.high, all.protection};
-    if (c.low >= c.high || m.protection() != all.protection) continue;
+    if (c.low >= c.high || !m.write) continue;
     if (m.shared || m.inode == 0) everywhere(&apply, &c);
     else if (const long wrong = open_early_file(c); wrong && !failed(result)) result = wrong;
   }
