@@ -19,6 +19,7 @@
 #include "actions.hpp"
 #include "attributes.hpp"
 #include "cancel.hpp"
+#include "credentials.hpp"
 #include "end.hpp"
 #include "glibc.hpp"
 #include "helper.hpp"
@@ -78,6 +79,7 @@ void become(Thread& t) noexcept {
   adopt_tls(t);
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (raw_syscall(SYS_getppid) != leader->pid.load()) raw_syscall(SYS_exit_group, 1);  // it died before the line above
+  let_tracer_trace();
   guard_stack(t);
   leave_terminal_signals_to_leader();
 }

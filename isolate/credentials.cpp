@@ -75,6 +75,21 @@ void control(void* argument) noexcept {
 
 constexpr long kKeep = -1;
 
+/// Who the program says may trace it: Yama keeps that for a process, and no child has it.
+constinit std::atomic<unsigned long> tracer{0};
+constinit std::atomic<int> tracee{0};
+
+/// Known first: threads that are being made are to learn of it as well.
+void set_tracer(Control& c, unsigned long wanted) noexcept {
+  if (self && !is_thread()) return control(&c);  // a child about to exec
+  const int process = self ? leader->pid.load() : raw_getpid();
+  const unsigned long before = tracee.exchange(process) == process ? tracer.load() : 0;
+  tracer.store(wanted);
+  if (self) everywhere(&control, &c);
+  else control(&c);
+  if (failed(c.result)) tracer.store(before);
+}
+
 }  // namespace
 
 bool is_of_memory(int option) noexcept {
@@ -109,9 +124,15 @@ int control_process(int option, unsigned long a, unsigned long b, unsigned long 
   if (option == PR_SET_CHILD_SUBREAPER && is_thread()) call.result = wish_to_take_in(a != 0);
   else if (option == PR_GET_CHILD_SUBREAPER && is_thread()) call.result = ask_to_take_in(reinterpret_cast<int*>(a));
   else if (about_death && is_thread() && !is_leader()) everywhere(&control_leader, &call);
+  else if (option == PR_SET_PTRACER) set_tracer(call, a);
   else if (is_of_memory(option) && is_thread()) everywhere(&control, &call);
   else control(&call);
   return failed(call.result) ? (errno = static_cast<int>(-call.result), -1) : static_cast<int>(call.result);
+}
+
+void let_tracer_trace() noexcept {
+  const unsigned long wanted = tracee.load() == leader->pid.load() ? tracer.load() : 0;
+  if (wanted) raw_syscall(SYS_prctl, PR_SET_PTRACER, static_cast<long>(wanted));
 }
 
 int set_groups(std::size_t count, const gid_t* groups) noexcept {

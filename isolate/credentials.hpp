@@ -26,4 +26,7 @@ bool is_of_memory(int option) noexcept;
 /// Replacement of prctl: "die with the parent" and "take orphans in" are about the program.
 int control_process(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept;
 
+/// In a new thread: whoever may trace the program may trace it.
+void let_tracer_trace() noexcept;
+
 }  // namespace mortise::isolate

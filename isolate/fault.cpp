@@ -15,6 +15,7 @@
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
+#include "maps.hpp"
 #include "masks.hpp"
 #include "protection.hpp"
 #include "quiet.hpp"
@@ -45,7 +46,7 @@ bool catch_up(const siginfo_t* info, const ucontext_t* context) noexcept {
     return true;
   const int needed = error & kWriteFault ? PROT_WRITE : error & kFetchFault ? PROT_EXEC : PROT_READ;
   if (info->si_code == SEGV_ACCERR) return catch_up_file_rights(address, needed);
-  return catch_up_file(address) || is_file_here(address);  // a rendezvous may have brought it since
+  return catch_up_file(address) || is_page_here(address);  // a task of a rendezvous may have made the mapping here since
 }
 
 void end_by_default(int signal) noexcept {

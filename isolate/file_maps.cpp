@@ -2,9 +2,8 @@
 //
 // Small private writable mappings are read into the shared region at once: a write must be seen by all threads, and the
 // file must not change; large ones are copied by blocks when written (lazy_files.hpp). All others stay mappings of
-// their file. Addresses of the window are handed out once, so that a mapping another thread still has from earlier can
-// never be taken for a new one. Only the last mapping's is used again, if no other thread has touched it, or if it was memory, which
-// goes everywhere.
+// their file. Addresses of the window are handed out once, so that a mapping another thread still has from earlier can never be taken
+// for a new one. Only the last mapping's is used again, if no other thread has touched it, or if it was memory, which goes everywhere.
 #include "file_maps.hpp"
 
 #include <atomic>
@@ -47,7 +46,7 @@ struct Record {
 };
 
 struct Range {
-  std::uintptr_t low, high;  // equal: none
+  std::uintptr_t low, high;
 };
 
 constinit Lock lock;  // of Quiet: tasks of a rendezvous and faults in handlers come to take it
@@ -147,17 +146,12 @@ bool has_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept {
   return divide_shared_range(low, high) && (!r || r->low == low || r->high <= high || divide(*r, high));
 }
 
-void unmap_here(std::uintptr_t low, std::uintptr_t high) noexcept {
-  raw_syscall(SYS_munmap, static_cast<long>(low), static_cast<long>(high - low));
-}
-
 void unmap_range(void* argument) {
   const Range r = *static_cast<const Range*>(argument);
-  unmap_here(r.low, r.high);
+  raw_syscall(SYS_munmap, static_cast<long>(r.low), static_cast<long>(r.high - r.low));
 }
 
-/// Whether memory lies there already. The region is mapped all over.
-bool is_occupied(std::uintptr_t low, std::uintptr_t high) noexcept {
+bool is_occupied(std::uintptr_t low, std::uintptr_t high) noexcept {  // the region is mapped all over
   return in_region(low) ? !take_pages_at(low, high - low) : is_mapped_here(low, high - low);
 }
 
@@ -263,22 +257,32 @@ long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcep
     if (!r) return -ENOMEM;
     is_copied = (r->flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
     const int before = r->protection;
-    r->protection = is_copied ? PROT_READ : protection;
-    long result = raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), r->protection);
+    r->protection = is_copied ? PROT_READ | (protection & PROT_EXEC) : protection;
+    long result = raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), protection);
     if (result == -ENOMEM) result = make(*r);  // this thread has not touched it yet
+    if (is_copied) raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(bytes), r->protection);
     if (failed(result)) return r->protection = before, result;
     is_less_for_others = (before & ~r->protection) && is_elsewhere(*r);
     r->owner = nullptr;
   }
   if (Range all{low, low + bytes}; is_less_for_others && is_thread() && live_threads.load() > 1) everywhere(&apply_rights, &all);
   forget_lazy_file(low, low + bytes);
-  if (!is_copied) return 0;
-  if (!adopt_lazy_file(low, low + bytes)) return -ENOMEM;
-  // To be run as well as written it must be memory: what is read only until it is written would lack the right to run.
-  return !(protection & PROT_EXEC) ? 0 : promote_all(low, low + bytes) ? protect(low, bytes, protection) : -ENOMEM;
+  return is_copied ? open_to_writing(low, low + bytes, protection) : 0;
 }
 
-void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target) noexcept {
+bool is_one_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+  Quiet held(lock);
+  const Record* r = find(low);
+  for (const Record* next; r && r->high < high; r = next) {
+    next = find(r->high);
+    if (!next || next->held != r->held || next->offset - r->offset != static_cast<off_t>(next->low - r->low)) return false;
+    const bool may_be_memory = (r->flags & MAP_TYPE) == MAP_PRIVATE;  // in part, with rights of its own
+    if (next->flags != r->flags || (!may_be_memory && next->protection != r->protection)) return false;
+  }
+  return r;
+}
+
+void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target, bool stays) noexcept {
   Record r{};
   {
     Quiet held(lock);
@@ -298,6 +302,7 @@ void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes
   if (is_written && fresh != MAP_FAILED) {
     copy_written(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
     protect_fresh(reinterpret_cast<std::uintptr_t>(fresh), page_ceil(new_bytes), protection);
+    if (stays) map_file(reinterpret_cast<void*>(low), old_bytes, protection, (r.flags & ~kFixed) | MAP_FIXED, fd, offset);
   }
   let_go_descriptor(r.held);
   return fresh;
@@ -372,16 +377,11 @@ void forget_files(std::uintptr_t low, std::size_t bytes) noexcept {
   forget_left(low, low + bytes);
 }
 
-bool is_file_here(std::uintptr_t address) noexcept {
-  unsigned char present;  // mincore fails where nothing is mapped
-  return raw_syscall(SYS_mincore, static_cast<long>(page_floor(address)), kPage, as_long(&present)) == 0;
-}
-
 bool catch_up_file(std::uintptr_t address) noexcept {
-  if (is_file_here(address)) return false;
+  if (is_page_here(address)) return false;
   Quiet held(lock);
   Record* const r = find(address);
-  if (!r || is_file_here(address) || failed(make(*r))) return false;  // again: a rendezvous may have brought it, and blocks that are memory
+  if (!r || is_page_here(address) || failed(make(*r))) return false;  // again: a rendezvous may have brought it, and blocks that are memory
   if (r->owner != self) r->owner = nullptr;
   return true;
 }

@@ -39,8 +39,12 @@ long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
 /// mprotect of what is all one recorded mapping; others catch up. 0, -errno, or kNoFile.
 long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcept;
 
-/// mremap of the same: a new mapping at `target`, or anywhere if that is null. MAP_FAILED with errno.
-void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target) noexcept;
+/// Whether all of it is mapped from one file, one piece after the other.
+bool is_one_file(std::uintptr_t low, std::uintptr_t high) noexcept;
+
+/// mremap of the same: a new mapping at `target`, or anywhere if that is null. Where the old one stays, it is the file's again. MAP_FAILED
+/// with errno.
+void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target, bool stays) noexcept;
 
 /// Whether forget_files() there, which may leave two parts of one mapping, has room to record both.
 bool make_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept;
@@ -51,9 +55,6 @@ void forget_files(std::uintptr_t low, std::size_t bytes) noexcept;
 /// On a fault at `address`: makes the mapping here if another thread has made it. True when the access may be tried
 /// again.
 bool catch_up_file(std::uintptr_t address) noexcept;
-
-/// Whether anything is mapped there by now: between a fault and its handler a task of a rendezvous may have made the mapping here.
-bool is_file_here(std::uintptr_t address) noexcept;
 
 /// The same where it is there, with less than the rights `needed` that another thread has given it.
 bool catch_up_file_rights(std::uintptr_t address, int needed) noexcept;

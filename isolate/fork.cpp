@@ -74,10 +74,12 @@ bool copy_existing(std::uintptr_t low, std::uintptr_t high, long file, std::uint
 bool unshare(std::uintptr_t low, std::size_t used, std::size_t whole) noexcept {
   const long file = open_memory_file("mortise-forked", whole);
   if (failed(file)) return false;
-  raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(used), PROT_READ | PROT_WRITE);
+  // It may be what this runs in: a program may have made its libraries' code writable.
+  const int rights = PROT_READ | PROT_WRITE | (holds_code(low, low + used) ? PROT_EXEC : 0);
+  raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(used), rights);
   const bool copied = copy_existing(low, low + used, file, 0);
   const long mapped = copied ? raw_syscall(SYS_mmap, static_cast<long>(low), static_cast<long>(whole),
-                                           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0)
+                                           rights, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0)
                              : -1;
   raw_syscall(SYS_close, file);
   return mapped == static_cast<long>(low);

@@ -1,17 +1,20 @@
 // interpose.cpp: the only symbols this library puts in front of libc's. Until a program asks for its first thread,
 // they are all there is.
 #include <cerrno>
+#include <cstdarg>
 #include <dlfcn.h>
 #include <mqueue.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <threads.h>
 #include <unistd.h>
 
 #include "arm.hpp"
 #include "create.hpp"
+#include "credentials.hpp"
 #include "end.hpp"
 #include "epoll_signals.hpp"
 #include "loads.hpp"
@@ -73,6 +76,16 @@ MORTISE_ISOLATE_EXPORT int madvise(void* low, std::size_t bytes, int advice) noe
   if (advice == MADV_WIPEONFORK) expect_wiped();
   const long result = raw_syscall(SYS_madvise, as_long(low), static_cast<long>(bytes), advice);
   return failed(result) ? (errno = static_cast<int>(-result), -1) : 0;
+}
+
+/// Who may trace the program it says at its start.
+MORTISE_ISOLATE_EXPORT int prctl(int option, ...) noexcept {
+  va_list rest;
+  va_start(rest, option);
+  unsigned long arguments[4];
+  for (unsigned long& one : arguments) one = va_arg(rest, unsigned long);
+  va_end(rest);
+  return control_process(option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }
 
 /// Most programs make theirs before the first thread.

@@ -6,12 +6,14 @@
 // every address space. Then the write runs again. Threads that read meanwhile see the same bytes before and after.
 #include "lazy_files.hpp"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 
 #include "descriptors.hpp"
 #include "file_maps.hpp"
 #include "lock.hpp"
+#include "protection.hpp"
 #include "quiet.hpp"
 #include "ranges.hpp"
 #include "raw.hpp"
@@ -22,6 +24,7 @@ namespace mortise::isolate {
 namespace {
 
 constexpr std::size_t kFilesMax = 1024;
+constexpr int kPlain = PROT_READ | PROT_WRITE;
 constexpr std::uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kOfFile = 1ull << 61;
 
 struct LazyFile {
@@ -41,12 +44,13 @@ LazyFile* find(std::uintptr_t address) noexcept {
 struct Promotion {
   std::uintptr_t low, high;
   long file;
+  int protection;
 };
 
 void map_block(void* argument) {
   const Promotion p = *static_cast<const Promotion*>(argument);
   catch_up_file(p.low);  // a later catch-up would hide the block again
-  raw_syscall(SYS_mmap, static_cast<long>(p.low), static_cast<long>(p.high - p.low), PROT_READ | PROT_WRITE,
+  raw_syscall(SYS_mmap, static_cast<long>(p.low), static_cast<long>(p.high - p.low), p.protection,
               MAP_SHARED | MAP_FIXED, p.file, 0);
 }
 
@@ -58,18 +62,27 @@ void copy_block(const Promotion& p) noexcept {
     raw_syscall(SYS_pwrite64, p.file, static_cast<long>(p.low) + at, kPage, at);
 }
 
-bool promote(const LazyFile& f, std::uintptr_t address) noexcept {
-  Promotion p{address / kLazyBlock * kLazyBlock, address / kLazyBlock * kLazyBlock + kLazyBlock, -1};
+bool promote(const LazyFile& f, std::uintptr_t address, int protection = kPlain) noexcept {
+  Promotion p{address / kLazyBlock * kLazyBlock, address / kLazyBlock * kLazyBlock + kLazyBlock, -1, protection};
   if (p.low < f.low) p.low = f.low;
   if (p.high > f.high) p.high = f.high;
   if (find_shared_range(address)) return false;  // memory already: a matter of its protection
   p.file = open_memory_file("mortise-written", p.high - p.low);
   if (failed(p.file)) return false;
   copy_block(p);
-  const bool noted = note_shared_range(p.low, p.high);
+  const bool noted = (protection == kPlain || note_protection(p.low, p.high, protection)) && note_shared_range(p.low, p.high);
   if (noted) everywhere(&map_block, &p);
   raw_syscall(SYS_close, p.file);
   return noted;
+}
+
+bool adopt(std::uintptr_t low, std::uintptr_t high, int rights) noexcept {
+  Answering held(lock);
+  if (count == kFilesMax) return false;
+  if (failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), rights))) return false;
+  files[count] = {low, high};
+  shared(count).fetch_add(1);
+  return true;
 }
 
 bool was_written(long pagemap, std::uintptr_t low, std::uintptr_t high) noexcept {
@@ -101,13 +114,11 @@ bool is_lazy_file(const Mapping& m) noexcept {
   return count < kFilesMax;
 }
 
-bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept {
-  Answering held(lock);
-  if (count == kFilesMax) return false;
-  if (failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), PROT_READ))) return false;
-  files[count] = {low, high};
-  shared(count).fetch_add(1);
-  return true;
+bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept { return adopt(low, high, PROT_READ); }
+
+long open_to_writing(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+  if (!adopt(low, high, PROT_READ | (protection & PROT_EXEC))) return -ENOMEM;
+  return !(protection & PROT_EXEC) || promote_all(low, high, protection) ? 0 : -ENOMEM;
 }
 
 void promote_written_blocks() noexcept {
@@ -128,9 +139,12 @@ bool promote_on_write(std::uintptr_t address) noexcept {
   return f && promote(*f, address);
 }
 
-bool promote_all(std::uintptr_t low, std::uintptr_t high) noexcept {
-  for (std::uintptr_t at = low; at < high; at = at / kLazyBlock * kLazyBlock + kLazyBlock)
-    if (!promote_on_write(at) && !find_shared_range(at)) return false;
+bool promote_all(std::uintptr_t low, std::uintptr_t high, int protection) noexcept {
+  for (std::uintptr_t at = low; at < high; at = at / kLazyBlock * kLazyBlock + kLazyBlock) {
+    Answering held(lock);
+    const LazyFile* const f = find(at);
+    if (!(f && promote(*f, at, protection)) && !find_shared_range(at)) return false;
+  }
   return true;
 }
 

@@ -32,14 +32,18 @@ bool is_lazy_file(const Mapping& m) noexcept;
 /// Makes [low, high), mapped privately from a file in the caller, read-only and remembers it.
 bool adopt_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 
+/// mprotect of the same with PROT_WRITE: to be run as well it must be memory, for what is read only until it is written would lack the
+/// right to run; then it is never without that right. 0 or -errno.
+long open_to_writing(std::uintptr_t low, std::uintptr_t high, int protection) noexcept;
+
 /// Blocks already written before the runtime armed; called once afterwards, on the ordinary stack.
 void promote_written_blocks() noexcept;
 
 /// On a write fault at `address`: makes its block shared memory everywhere. True when the access may be tried again.
 bool promote_on_write(std::uintptr_t address) noexcept;
 
-/// The same of all blocks of [low, high), which is one such mapping. False: there is no room for some.
-bool promote_all(std::uintptr_t low, std::uintptr_t high) noexcept;
+/// The same of all blocks of [low, high), which is one such mapping, with these rights. False: there is no room for some.
+bool promote_all(std::uintptr_t low, std::uintptr_t high, int protection) noexcept;
 
 /// Whether there is room for what forget_lazy_file() there may leave.
 bool divide_lazy_file(std::uintptr_t low, std::uintptr_t high) noexcept;

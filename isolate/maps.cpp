@@ -27,6 +27,11 @@ long open_pagemap() noexcept {
   return again;
 }
 
+bool is_page_here(std::uintptr_t address) noexcept {
+  unsigned char present;  // mincore fails where nothing is mapped
+  return raw_syscall(SYS_mincore, static_cast<long>(page_floor(address)), kPage, as_long(&present)) == 0;
+}
+
 bool is_mapped_here(std::uintptr_t low, std::size_t bytes) noexcept {
   constexpr long kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;  // refused where anything is
   const long nothing = raw_syscall(SYS_mmap, static_cast<long>(low), static_cast<long>(bytes), PROT_NONE, kFlags, -1, 0);

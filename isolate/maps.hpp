@@ -38,6 +38,9 @@ class Maps {
 /// its own file is closed; for the moment of opening it the program says that it may be looked at.
 long open_pagemap() noexcept;
 
+/// Whether anything is mapped at that page.
+bool is_page_here(std::uintptr_t address) noexcept;
+
 /// Whether anything lies in [low, low + bytes) in the calling address space.
 bool is_mapped_here(std::uintptr_t low, std::size_t bytes) noexcept;
 

@@ -14,6 +14,7 @@
 #include "arm.hpp"
 #include "callers.hpp"
 #include "descriptors.hpp"
+#include "early_files.hpp"
 #include "file_maps.hpp"
 #include "lazy_files.hpp"
 #include "lock.hpp"
@@ -128,7 +129,10 @@ std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
 /// munmap of one.
 long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   if (!divide_wiped(at, bytes)) return -ENOMEM;
-  // The place of a file is not used again: others still have it mapped.
+  // Around a file in the region or a window lies memory: what is given back with it later must be there.
+  const bool is_amid_memory = (in_region(at) || in_window(at)) && has_mapped_file(at, at + bytes);
+  if (is_amid_memory && replace_everywhere(at, bytes, PROT_READ | PROT_WRITE) == MAP_FAILED && !has_mapped_file(at, at + 1)) return 0;
+  // The place of a file elsewhere is not used again: others still have it mapped.
   if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return unmapped;
   forget_wiped(at, bytes);
   if (in_region(at)) {
@@ -183,7 +187,8 @@ long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcep
   // Blocks of files that were written are memory.
   const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);
   const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
-  return changed == kNoFile ? protect(at, bytes, protection) : changed;
+  if (changed != kNoFile) return changed;
+  return is_shared(at) ? protect(at, bytes, protection) : protect_early_file(at, bytes, protection);
 }
 
 /// MAP_FIXED over memory that is already shared: allocators commit and decommit so.

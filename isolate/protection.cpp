@@ -254,6 +254,12 @@ bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexc
   return !failed(raw_syscall(SYS_mprotect, static_cast<long>(low), static_cast<long>(high - low), now.protection));
 }
 
+bool holds_code(std::uintptr_t low, std::uintptr_t high) noexcept {
+  for (std::size_t i = search(low); i < count && extents[i].low < high; ++i)
+    if (extents[i].protection & PROT_EXEC) return true;
+  return false;
+}
+
 void apply_recorded_protections() noexcept {
   for (std::size_t i = 0; i < count; ++i)
     raw_syscall(SYS_mprotect, static_cast<long>(extents[i].low), static_cast<long>(extents[i].high - extents[i].low),

@@ -35,6 +35,9 @@ bool note_protection(std::uintptr_t low, std::uintptr_t high, int protection) no
 /// On a fault at `address`: brings this address space up to the record. True when the access may be tried again.
 bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexcept;
 
+/// Whether code may be run somewhere in [low, high). Without the lock: for a child that a fork has just made.
+bool holds_code(std::uintptr_t low, std::uintptr_t high) noexcept;
+
 /// After a fork gave the child plain copies: applies what is recorded.
 void apply_recorded_protections() noexcept;
 

@@ -304,6 +304,19 @@ bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept {
   return arena.take_at(page_in_arena(low), static_cast<std::uint32_t>(page_ceil(bytes) / kPage));
 }
 
+bool are_taken(std::uintptr_t low, std::size_t bytes) noexcept {
+  bool all = in_region(low) && page_ceil(bytes) <= kRegionHigh - low;
+  in_each_arena(low, bytes, [&all](std::uintptr_t part, std::size_t part_bytes) {
+    Arena& arena = arena_of(part);
+    const std::uint32_t end = page_in_arena(part) + static_cast<std::uint32_t>(part_bytes / kPage);
+    Brief held(arena.lock);
+    while (const auto kept = arena.kept.take_touching(part, part_bytes)) give_up(arena, kept.low, kept.bytes);
+    const std::uint32_t i = arena.search(page_in_arena(part));
+    all = all && end <= arena.fresh && (i == arena.count || arena.free[i].first >= end);
+  });
+  return all;
+}
+
 void give_pages(std::uintptr_t low, std::size_t bytes) noexcept { in_each_arena(low, bytes, &give_to_arena); }
 void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept { in_each_arena(low, bytes, &claim_in_arena); }
 

@@ -49,6 +49,9 @@ void give_pages(std::uintptr_t low, std::size_t bytes) noexcept;
 /// Takes [low, low + bytes) itself, to grow a range in place. False when some of it is taken.
 bool take_pages_at(std::uintptr_t low, std::size_t bytes) noexcept;
 
+/// Whether all of [low, low + bytes) is given out.
+bool are_taken(std::uintptr_t low, std::size_t bytes) noexcept;
+
 /// Takes [low, low + bytes) itself, whatever of it was taken before: MAP_FIXED.
 void claim_pages(std::uintptr_t low, std::size_t bytes) noexcept;
 

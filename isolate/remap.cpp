@@ -24,6 +24,16 @@ std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std:
 
 void* fail_map(int error) noexcept { return errno = error, MAP_FAILED; }
 
+/// Whether what lies there can be told from one mapping: another's that follows must not be moved along. The kernel joins neighbours.
+bool is_one_mapping(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (has_mapped_file(low, low + 1)) return is_one_file(low, high);
+  if (has_mapped_file(low, high)) return false;
+  if (in_region(low)) return are_taken(low, high - low);
+  for (std::uintptr_t at = low; at < high; at = shared_range_end(at, high))
+    if (!find_shared_range(at)) return false;
+  return true;
+}
+
 /// mremap of what begins in a file's mapping.
 void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int flags, void* target) noexcept {
   void* const low = reinterpret_cast<void*>(at);
@@ -34,7 +44,7 @@ void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes
     return low;
   }
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
-  void* const fresh = move_file(at, old_bytes, new_bytes, target);
+  void* const fresh = move_file(at, old_bytes, new_bytes, target, stays);
   if (fresh != MAP_FAILED && old_bytes > 0 && !stays) unmap_memory(low, old_bytes);
   return fresh;
 }
@@ -84,8 +94,11 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
   }
   const std::uintptr_t to = address_of(target);
   if (target && (to % kPage || !has_addresses(to, new_bytes) || (at < to + new_bytes && to < at + old_bytes))) return fail_map(EINVAL);
+  const bool is_ours = in_region(at) || find_shared_range(at) || has_mapped_file(at, at + 1);
+  const bool must_be_one = new_bytes > old_bytes || ((flags & MREMAP_DONTUNMAP) && !target);  // else the kernel takes several
+  if (is_ours && must_be_one && !is_one_mapping(at, at + (old_bytes ? old_bytes : kPage))) return fail_map(EFAULT);
   if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
-  if (!in_region(at) && !find_shared_range(at)) {
+  if (!is_ours) {
     const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
                                    static_cast<long>(new_bytes), flags, as_long(target));
     return failed(moved) ? fail_map(static_cast<int>(-moved)) : reinterpret_cast<void*>(moved);

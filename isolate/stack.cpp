@@ -16,17 +16,23 @@ namespace {
 constexpr std::size_t kStackLeast = 64u << 10;
 constinit bool are_executable = false;  // C's nested functions and Fortran's put code there
 
-bool take_stack(Stack& s, std::size_t bytes) noexcept {
-  const std::uintptr_t low = take_pages(bytes);
-  s = {reinterpret_cast<std::byte*>(low), bytes, 0, false};
-  return low && (!are_executable || !failed(protect(low, bytes, PROT_READ | PROT_WRITE | PROT_EXEC)));
-}
-
 void give_stack(const Stack& s) noexcept {
   if (!s.low || s.from_program) return;
   const auto low = reinterpret_cast<std::uintptr_t>(s.low);
   if (are_executable) unprotect(low, s.bytes);
   give_pages(low, s.bytes);
+}
+
+/// 0 or an error number.
+int take_stack(Stack& s, std::size_t bytes) noexcept {
+  const std::uintptr_t low = take_pages(bytes);
+  s = {reinterpret_cast<std::byte*>(low), bytes, 0, false};
+  if (!low) return EAGAIN;
+  const long refused = are_executable ? protect(low, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) : 0;
+  if (!failed(refused)) return 0;
+  give_stack(s);  // the next thread would run on it as it is
+  s = {};
+  return static_cast<int>(-refused);
 }
 
 }  // namespace
@@ -57,7 +63,7 @@ int make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   if (!reusable) {
     if (is_too_much(bytes)) return EAGAIN;
     give_stack(t.stack);
-    if (!take_stack(t.stack, bytes)) return EAGAIN;
+    if (const int error = take_stack(t.stack, bytes)) return error;
   }
   t.stack.guard_bytes = page_ceil(guard);
   return 0;

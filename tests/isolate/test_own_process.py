@@ -1,5 +1,9 @@
 """If these fail, what the kernel keeps or refuses for one process shows in a program whose threads are processes."""
 
+import signal
+
+import pytest
+
 
 def test_memory_that_there_cannot_be(program, same_both_ways):
     """What no address space has room for was given, and all files mapped later had no place."""
@@ -16,6 +20,11 @@ def test_a_stack_that_there_cannot_be(program, same_both_ways):
     assert same_both_ways([program("refused_stack")]).out.endswith("written by others: 0\n")
 
 
+def test_a_stack_that_may_not_be_run_is_not_kept(program, same_both_ways):
+    """The next thread ran on it, and crashed where it called a nested function."""
+    assert same_both_ways([program("refused_rights", "-z", "execstack")]).out == "refused\n" * 2
+
+
 def test_files_that_cannot_be_mapped(program, same_both_ways):
     """They were read instead of mapped, after what lay there was gone."""
     assert same_both_ways([program("refused_files")]).out.endswith("a file: mapped, 127\n")
@@ -28,6 +37,16 @@ def test_private_mappings_of_files_that_move(program, same_both_ways):
 def test_rights_of_private_mappings_of_files(program, same_both_ways):
     """What had been written nobody could be kept from reading, and none could be run."""
     assert same_both_ways([program("file_rights")]).out.count("ran") == 6
+
+
+def test_rights_of_files_mapped_before_the_first_thread(program, same_both_ways):
+    """They changed for the calling thread alone, and so did what it wrote; code that was opened to writing could not be run for a moment."""
+    assert same_both_ways([program("early_files")]).out.endswith("written: v\nits end: w\nran\nran\n")
+
+
+def test_files_amid_memory_leave_memory(program, same_both_ways):
+    """Nothing was there in the thread that had unmapped it, and it was given to the next who asked for memory."""
+    assert same_both_ways([program("amid_memory")]).out.count("x" * 8) == 4
 
 
 def test_what_is_moved_takes_no_memory_that_was_only_reserved(program, same_both_ways):
@@ -55,6 +74,13 @@ def test_what_is_shown_of_arguments_and_environment(program, same_both_ways):
 def test_what_the_program_marks_its_memory_with(program, same_both_ways):
     """A password agent could be dumped and traced by its other threads' processes."""
     assert "thread: dumpable 0" in same_both_ways([program("marks")]).out
+
+
+@pytest.mark.parametrize("first", [[], ["a thread"]])
+def test_who_may_trace_the_program_may_trace_new_threads(program, isolated, first):
+    """Yama keeps that for a process: a crash reporter saw main alone."""
+    done = isolated([program("tracer"), *first])
+    assert (done.status, done.out) == (-signal.SIGSYS, "0\nchild: 0\n")
 
 
 def test_a_thread_changes_its_user_by_itself(program, isolated):
