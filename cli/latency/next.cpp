@@ -60,6 +60,7 @@ bool search_next() noexcept {
   find(found, "malloc");
   if (early_used != 0) look_out_for_early_blocks();
   front.next.malloc = found;  // last: it says that all is found
+  look_for_operators();
   return found != nullptr;
 }
 

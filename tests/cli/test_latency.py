@@ -140,6 +140,33 @@ extern "C" int run() {
   return 0;
 }
 """
+# Opens a plug-in; where OWN is set, with basic operators of its own.
+OPENER = """
+#include <dlfcn.h>
+#include <cstdlib>
+#include <new>
+#ifdef OWN
+void* operator new(std::size_t size) { if (void* p = std::malloc(size)) return p; throw std::bad_alloc(); }
+void operator delete(void* p) noexcept { std::free(p); }
+#endif
+int main(int, char** argv) { return !dlopen(argv[1], RTLD_NOW); }
+"""
+# The loader, which has opened it, waits in its constructor for a thread that calls such operators first.
+WAITED_FOR = """
+#include <cstdlib>
+#include <new>
+#include <thread>
+std::size_t volatile few = 100, too_many = ~std::size_t{0} / 2;
+struct Waits {
+  Waits() { std::thread(run).join(); }
+  static void run() {
+    delete[] new char[few];
+    delete[] new (std::nothrow) char[few];
+    if (new (std::nothrow) char[too_many]) std::abort();
+    try { delete[] new char[too_many]; std::abort(); } catch (const std::bad_alloc&) {}
+  }
+} waits;
+"""
 # Asks for memory while the layer looks for its allocator, and at the end resizes and frees what it got.
 EARLY = """
 #define _GNU_SOURCE
@@ -311,7 +338,8 @@ def test_nothing_inside_asks_for_memory(mortise_home):
 
 
 def behind_the_layer(home, *words):
-    return subprocess.run(words, check=True, capture_output=True, env=os.environ | {"LD_PRELOAD": str(home / "libexec/mortise-latency.so")})
+    inside = os.environ | {"LD_PRELOAD": str(home / "libexec/mortise-latency.so")}
+    return subprocess.run(words, check=True, capture_output=True, env=inside, timeout=60)
 
 
 @pytest.mark.parametrize("program", ["own_operators", "own_arrays"])
@@ -327,6 +355,15 @@ def test_a_plug_in_has_operators_that_the_program_has_not(mortise_home, tmp_path
         words = ["c++", "-O0", "-std=c++17", "-static-libstdc++", *flags, str(tmp_path / f"{name}.cpp"), "-o", str(tmp_path / name)]
         subprocess.run(words, check=True)
     behind_the_layer(mortise_home, tmp_path / "narrow", tmp_path / "arrays.so")
+
+
+@pytest.mark.parametrize("own", ("OWN", "NONE"))
+def test_no_operator_waits_for_the_loader(mortise_home, tmp_path, own):
+    for code, name, flags in ((OPENER, "opener", [f"-D{own}", "-rdynamic", "-Wl,--no-as-needed"]), (WAITED_FOR, "waited_for.so", ["-shared", "-fPIC"])):
+        (tmp_path / f"{name}.cpp").write_text(code)
+        words = ["c++", "-O0", "-std=c++17", "-pthread", *flags, str(tmp_path / f"{name}.cpp"), "-o", str(tmp_path / name), "-ldl"]
+        subprocess.run(words, check=True)
+    behind_the_layer(mortise_home, tmp_path / "opener", tmp_path / "waited_for.so")
 
 
 def test_a_plug_in_of_a_program_in_c_catches_what_operator_new_throws(mortise_home):
