@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -76,8 +77,6 @@ Header* new_file(void* where) noexcept {
   return header;
 }
 
-void thread_ended(void*) noexcept { detach(self); }
-
 /// Takes off what is counted ahead: the calls that were to go untimed and did not come.
 void settle_accounts(Thread& t) noexcept {
   for (unsigned kind = 0; kind < kEmpty; ++kind) {
@@ -85,6 +84,14 @@ void settle_accounts(Thread& t) noexcept {
     t.left[kind] = 0;
     t.drawn[kind] = 0;
   }
+}
+
+/// Called in each round of destructors, in which others come after it that ask for memory, too. What libc frees after the last one is not
+/// counted: nobody would be there to give the record back.
+void thread_ended(void*) noexcept {
+  detach(self);
+  if (++self.rounds < PTHREAD_DESTRUCTOR_ITERATIONS) pthread_setspecific(key, &self);
+  else for (auto& left : self.left) left = kNever;
 }
 
 /// The thread that calls exit() is none that ends. Destructors of libraries may still ask for memory, and are counted.
