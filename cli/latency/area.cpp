@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -54,6 +55,8 @@ bool populate(void* where, std::size_t bytes) noexcept {
 /// A new file of this process, mapped at `where` (over what is there) or anywhere. A process may have several: it may
 /// execute another program.
 Header* new_file(void* where) noexcept {
+  rlimit size{};
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < kAreaBytes) return nullptr;  // SIGXFSZ would end the program
   char path[sizeof prefix + 64];
   int file = -1;
   for (int n = 0; file < 0 && n < 1000; ++n) {

@@ -174,6 +174,38 @@ struct Waits {
   }
 } waits;
 """
+# Must know what is mapped, as caches of mappings must, and libraries that register memory with a device.
+KNOWS_MAPPINGS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int seen;
+int how_many(void) { return seen; }
+void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  seen++;
+  return (void*)syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
+}
+int munmap(void* at, size_t bytes) { return seen++, (int)syscall(SYS_munmap, at, bytes); }
+int madvise(void* at, size_t bytes, int advice) { return seen++, (int)syscall(SYS_madvise, at, bytes, advice); }
+"""
+MAPS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+int main(void) {
+  int (*how_many)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "how_many");
+  const int before = how_many();
+  void* p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (madvise(p, 8192, MADV_DONTNEED) != 0 || munmap(p, 8192) != 0) return 2;
+  return how_many() - before != 3;
+}
+"""
 # Asks for memory while the layer looks for its allocator, and at the end resizes and frees what it got.
 EARLY = """
 #define _GNU_SOURCE
@@ -285,6 +317,21 @@ def test_blocks_given_before_the_allocator_was_known_are_resized_and_freed(progr
     early = compile_c(tmp_path / "early.c", tmp_path / "libearly.so", "-shared", "-fPIC", "-fno-builtin")
     facts, processes = timed(program, "pairs", 1000, library=early)
     assert facts["exit_status"] == 0 and calls(processes, "free") >= 1000
+
+
+def test_who_must_know_of_mappings_hears_of_them(tmp_path):
+    for code, name, flags in ((KNOWS_MAPPINGS, "knows.so", ("-shared", "-fPIC")), (MAPS, "maps", ())):
+        (tmp_path / f"{name}.c").write_text(code)
+        compile_c(tmp_path / f"{name}.c", tmp_path / name, *flags)
+    facts, processes = timed(tmp_path / "maps", library=tmp_path / "knows.so")
+    assert facts["exit_status"] == 0 and processes
+
+
+def test_a_limit_on_the_size_of_files_ends_no_program(cli, program):
+    words = ("latency", "--arms", "glibc", "--", "sh", "-c", f"ulimit -f 100 && {program} pairs 1000")
+    assert "ended" not in cli(*words).stdout
+    done = subprocess.run(["sh", "-c", 'ulimit -f 2000 && exec "$@"', "sh", sys.executable, ROOT / "cli", *words[:4], program], capture_output=True, text=True)
+    assert done.returncode == 1 and "glibc: failed: " in done.stdout and "(ulimit -f)" in done.stdout, done.stdout + done.stderr
 
 
 def test_threads_share_records_one_after_the_other_and_lose_nothing(program):
