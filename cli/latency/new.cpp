@@ -27,9 +27,12 @@ MORTISE_HOT void* allocate(std::size_t size, const void* site) noexcept {
   return slow_malloc(size, site);
 }
 
-MORTISE_HOT void* allocate(std::size_t size, std::align_val_t align, const void* site) noexcept {
-  if (passes(kAligned)) [[likely]] return front.next.memalign(static_cast<std::size_t>(align), size);
-  return slow_aligned(static_cast<std::size_t>(align), size, site);
+/// By aligned_alloc, of a multiple of the alignment, as the C++ library does: an allocator need not have memalign, and libc's is none of its.
+MORTISE_HOT void* allocate(std::size_t size, std::align_val_t alignment, const void* site) noexcept {
+  const auto align = static_cast<std::size_t>(alignment);
+  const std::size_t rounded = (size + align - 1) & ~(align - 1), bytes = rounded < size ? size : rounded;
+  if (passes(kAligned)) [[likely]] return front.next.aligned_alloc(align, bytes);
+  return slow_aligned(align, bytes, site);
 }
 
 MORTISE_HOT void release(void* block, const void* site) noexcept {

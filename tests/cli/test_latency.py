@@ -174,6 +174,37 @@ struct Waits {
   }
 } waits;
 """
+# An allocator without memalign: libc's gives blocks that it does not know.
+WITHOUT_MEMALIGN = """
+#include <stdlib.h>
+#include <string.h>
+static _Alignas(4096) char room[1 << 24];
+static size_t used;
+void* aligned_alloc(size_t align, size_t size) {
+  if (size % align != 0) abort();
+  char* p = room + (used = (used + sizeof size + align - 1) / align * align);
+  used += size;
+  return memcpy(p - sizeof size, &size, sizeof size) + sizeof size;
+}
+void* malloc(size_t size) { return aligned_alloc(16, (size + 15) / 16 * 16); }
+void* calloc(size_t n, size_t m) { return malloc(n * m); }
+void free(void* p) { if (p && (size_t)((char*)p - room) >= sizeof room) abort(); }
+void* realloc(void* p, size_t size) {
+  void* q = malloc(size);
+  size_t held = 0;
+  if (p) memcpy(&held, (char*)p - sizeof held, sizeof held);
+  return p ? memcpy(q, p, held < size ? held : size) : q;
+}
+"""
+ALIGNED = """
+#include <new>
+struct alignas(128) Wide { char bytes[300]; };
+Wide* volatile wide;
+int main() {
+  for (int i = 0; i < 1000; i++) delete (wide = new Wide);
+  ::operator delete(::operator new(200, std::align_val_t(64)), std::align_val_t(64));
+}
+"""
 # Must know what is mapped, as caches of mappings must, and libraries that register memory with a device.
 KNOWS_MAPPINGS = """
 #define _GNU_SOURCE
@@ -441,6 +472,15 @@ def test_operators_of_cpp_are_timed_as_the_program_called_them(tmp_path):
     assert 6000 <= calls(processes, "malloc") < 7000 and 1000 <= calls(processes, "aligned") < 1010
     sites = {symbols.place(c["module"], c["offset"])["module"] for p in processes for c in p.slow}
     assert any(module.endswith("/operators") for module in sites), "the program, not libstdc++"
+
+
+def test_aligned_operators_are_those_of_an_allocator_that_has_no_memalign(tmp_path):
+    (tmp_path / "without.c").write_text(WITHOUT_MEMALIGN)
+    (tmp_path / "aligned.cpp").write_text(ALIGNED)
+    library = compile_c(tmp_path / "without.c", tmp_path / "without.so", "-shared", "-fPIC", "-fno-builtin")
+    subprocess.run(["c++", "-O0", "-std=c++17", str(tmp_path / "aligned.cpp"), "-o", str(tmp_path / "aligned")], check=True)
+    facts, processes = timed(tmp_path / "aligned", library=library)
+    assert facts["exit_status"] == 0 and calls(processes, "aligned") == 1001
 
 
 @pytest.mark.parametrize("words", (["bash", "-c", "echo a | cat; (echo b) & wait"], ["/usr/bin/python3", "-c", "import threading, json; print(1)"]))
