@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "abi/beside.hpp"
 #include "abi/front.hpp"
 #include "abi/heap.hpp"
 #include "abi/next.hpp"
@@ -33,11 +34,6 @@ void* ask_handlers(std::size_t size, std::size_t align) {
   return nullptr;
 }
 
-bool is_ours(const void* address) noexcept {
-  Dl_info its, ours;
-  return dladdr(address, &its) && dladdr(&front, &ours) && its.dli_fbase == ours.dli_fbase;
-}
-
 /// The same operator of a library that came later, often seen by the caller alone. Our malloc, which it calls, fails again, and it does
 /// what it must: asks its new-handler, throws, and catches. Null when there is none.
 void* new_there(std::size_t size, std::size_t align, bool may_throw, const void* caller) {
@@ -46,7 +42,7 @@ void* new_there(std::size_t size, std::size_t align, bool may_throw, const void*
                                      : (is_aligned ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnwmRKSt9nothrow_t");
   void* theirs = find_beside(caller, name);
   if (!theirs) theirs = find_beside(dlsym(RTLD_DEFAULT, "__cxa_begin_catch"), name);
-  if (!theirs || is_ours(theirs)) return nullptr;
+  if (!theirs || is_of(theirs, &front)) return nullptr;
   if (is_aligned) return reinterpret_cast<void* (*)(std::size_t, std::size_t, const std::nothrow_t&)>(theirs)(size, align, kNothrow);
   return reinterpret_cast<void* (*)(std::size_t, const std::nothrow_t&)>(theirs)(size, kNothrow);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "abi/affinity.hpp"
+#include "abi/beside.hpp"
 #include "mortise/core/inline.hpp"
 
 #ifndef RTLD_DEEPBIND  // musl has no such flag
@@ -103,13 +104,7 @@ std::size_t next_usable_size(void* p) noexcept {
 }
 
 void* find_beside(const void* address, const char* name) noexcept {
-  Dl_info place;
-  auto* const opens = dlopen_after.get();
-  void* const object = opens && ::dladdr(address, &place) ? opens(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-  if (!object) return nullptr;
-  void* const found = ::dlsym(object, name);
-  dlclose_after.get()(object);
-  return found;
+  return find_beside(address, name, dlopen_after.get(), dlclose_after.get());
 }
 
 Place malloc_in_front() noexcept {

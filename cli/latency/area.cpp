@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -53,6 +55,8 @@ bool populate(void* where, std::size_t bytes) noexcept {
 /// A new file of this process, mapped at `where` (over what is there) or anywhere. A process may have several: it may
 /// execute another program.
 Header* new_file(void* where) noexcept {
+  rlimit size{};
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < kAreaBytes) return nullptr;  // SIGXFSZ would end the program
   char path[sizeof prefix + 64];
   int file = -1;
   for (int n = 0; file < 0 && n < 1000; ++n) {
@@ -76,8 +80,6 @@ Header* new_file(void* where) noexcept {
   return header;
 }
 
-void thread_ended(void*) noexcept { detach(self); }
-
 /// Takes off what is counted ahead: the calls that were to go untimed and did not come.
 void settle_accounts(Thread& t) noexcept {
   for (unsigned kind = 0; kind < kEmpty; ++kind) {
@@ -85,6 +87,14 @@ void settle_accounts(Thread& t) noexcept {
     t.left[kind] = 0;
     t.drawn[kind] = 0;
   }
+}
+
+/// Called in each round of destructors, in which others come after it that ask for memory, too. What libc frees after the last one is not
+/// counted: nobody would be there to give the record back.
+void thread_ended(void*) noexcept {
+  detach(self);
+  if (++self.rounds < PTHREAD_DESTRUCTOR_ITERATIONS) pthread_setspecific(key, &self);
+  else for (auto& left : self.left) left = kNever;
 }
 
 /// The thread that calls exit() is none that ends. Destructors of libraries may still ask for memory, and are counted.

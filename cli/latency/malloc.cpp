@@ -23,7 +23,7 @@ namespace mortise::latency {
 
 [[gnu::noinline]] void* slow_aligned(std::size_t align, std::size_t size, const void* site) noexcept {
   if (!find_next()) return nullptr;
-  return timed_allocation(kAligned, size, site, [=] { return front.next.memalign(align, size); });
+  return timed_allocation(kAligned, size, site, [=] { return front.next.aligned_alloc(align, size); });
 }
 
 }  // namespace mortise::latency
@@ -83,12 +83,12 @@ MORTISE_EXPORT void* reallocarray(void* block, std::size_t count, std::size_t si
 }
 
 MORTISE_EXPORT void* memalign(std::size_t align, std::size_t size) noexcept {
-  if (passes(kAligned)) [[likely]] return front.next.memalign(align, size);
-  return slow_aligned(align, size, SITE);
+  return aligned(size, SITE, [=] { return front.next.memalign(align, size); });
 }
 
 MORTISE_EXPORT void* aligned_alloc(std::size_t align, std::size_t size) noexcept {
-  return aligned(size, SITE, [=] { return front.next.aligned_alloc(align, size); });
+  if (passes(kAligned)) [[likely]] return front.next.aligned_alloc(align, size);
+  return slow_aligned(align, size, SITE);
 }
 
 MORTISE_EXPORT int posix_memalign(void** out, std::size_t align, std::size_t size) noexcept {

@@ -58,8 +58,10 @@ bool search_next() noexcept {
   find(front.next.malloc_usable_size, "malloc_usable_size");
   void* (*found)(std::size_t) = nullptr;
   find(found, "malloc");
+  look_for_kernel_calls();
   if (early_used != 0) look_out_for_early_blocks();
   front.next.malloc = found;  // last: it says that all is found
+  look_for_operators();
   return found != nullptr;
 }
 

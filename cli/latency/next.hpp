@@ -34,6 +34,12 @@ inline constexpr std::uint64_t kScaleOfOne = 43691;  // two thirds, 0.16, of wha
 bool search_next() noexcept;
 inline bool find_next() noexcept { return front.next.malloc || search_next(); }
 
+/// What operators of C++ go by: the program's own in front of ours, and those behind us. Looked for once, where the allocator is: to ask
+/// the loader later waits for whoever opens a library, who may wait for the caller.
+void look_for_operators() noexcept;
+/// What of libc the allocator calls the kernel by.
+void look_for_kernel_calls() noexcept;
+
 /// Blocks from a small arena of our own, for those who ask while the allocator is being looked for. Never freed: where
 /// there are any, `next.free` and `next.realloc` are functions of ours that know them.
 void* early_block(std::size_t bytes) noexcept;

@@ -20,7 +20,7 @@ constinit std::uint64_t known_sizes[1 << kSizesLog2] = {};
 
 namespace {
 
-constexpr std::int32_t kNever = 0x7fffffff, kLater = 1024;
+constexpr std::int32_t kLater = 1024;
 
 void take_snapshot(Snapshot& known, std::uint64_t now) noexcept {
   rusage used{};

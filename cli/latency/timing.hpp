@@ -35,6 +35,7 @@ struct Thread {
   bool is_inside;              // a call is being timed: what the allocator calls in turn is part of it
   std::uint8_t stretch;        // gaps are 2^stretch times as long as was asked
   std::uint8_t drawn[kEmpty];  // by how much that of the next timed call of each kind was
+  std::uint8_t rounds;         // of destructors, of a thread that ends
 };
 static_assert(sizeof(Thread) <= 64, "static TLS is scarce");
 [[gnu::visibility("hidden")]] extern constinit thread_local Thread self [[gnu::tls_model("initial-exec")]];
@@ -49,6 +50,9 @@ MORTISE_HOT std::uint64_t clock_now() noexcept {
   ::clock_gettime(CLOCK_MONOTONIC_RAW, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
+
+/// For `left`: this thread is timed no more.
+inline constexpr std::int32_t kNever = 0x7fffffff;
 
 /// Gives the thread a record, if timing is on and one is to be had. False: this call of `kind` is not timed, or it is
 /// part of one that is.

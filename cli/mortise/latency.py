@@ -6,6 +6,7 @@ Runs of this kind are never timed as a whole: what the layer costs is measured b
 import json
 import os
 import random
+import resource
 import subprocess
 import tempfile
 import time
@@ -25,6 +26,7 @@ SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 SLOW_S = 5e-6  # from here on a call may have been torn: no preemption was seen to take less
 WINDOW_S = 10e-6  # what the kernel did in so long before a call may be taken for its doing
 PAIRS = 200_000
+FILE_BYTES = 65 << 20  # of a process
 RECORD_BYTES, RECORDS_BYTES = 1 << 20, 256 << 20  # more than a thread's counts take, and those of a thousand threads or processes
 
 
@@ -135,6 +137,8 @@ def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tu
         facts = launcher.run(layered).facts
         if not has_room(Path(folder), RECORD_BYTES):
             raise RunFailed(f"'{request.arm.name}' left no room in '{Path(folder).parent}', where calls are counted: name a folder that has room in TMPDIR")
+        if -1 < resource.getrlimit(resource.RLIMIT_FSIZE)[0] < FILE_BYTES:
+            raise RunFailed("calls are counted in a file of 65 MiB, mostly empty, and none may be as large here (ulimit -f)")
         return facts, [process for path in sorted(Path(folder).glob("calls.*")) if (process := latency_file.read(path))]
 
 

@@ -31,6 +31,7 @@ PROGRAM = """
 #include <unistd.h>
 static void pairs(int count) { for (int i = 0; i < count; i++) { void* volatile p = malloc(24 + i % 100); free(p); } }
 static void* thread(void* count) { pairs((int)(long)count); return NULL; }
+static void* freed_by_libc(void* nothing) { pairs(1); return strerror(12345) ? nothing : NULL; }
 __attribute__((noinline)) void* slow_place(size_t size) { void* volatile p = malloc(size); return p; }
 static void alone_with_a_hog(void) {
   cpu_set_t one;
@@ -66,6 +67,12 @@ int main(int argc, char** argv) {
       pthread_t t[4];
       for (int k = 0; k < 4; k++) pthread_create(&t[k], NULL, thread, (void*)(long)count);
       for (int k = 0; k < 4; k++) pthread_join(t[k], NULL);
+    }
+  if (strcmp(mode, "ended") == 0)
+    for (int i = 0; i < count; i++) {
+      pthread_t t;
+      pthread_create(&t, NULL, freed_by_libc, NULL);
+      pthread_join(t, NULL);
     }
   if (strcmp(mode, "fork") == 0) { if (fork() == 0) { pairs(2 * count); _exit(0); } wait(NULL); pairs(count); }
   if (strcmp(mode, "exec") == 0) { pairs(count); execl(argv[0], argv[0], "pairs", "3000", NULL); return 1; }
@@ -138,6 +145,96 @@ extern "C" int run() {
   delete[] new char[100];
   delete[] new (std::nothrow) char[100];
   return 0;
+}
+"""
+# Opens a plug-in; where OWN is set, with basic operators of its own.
+OPENER = """
+#include <dlfcn.h>
+#include <cstdlib>
+#include <new>
+#ifdef OWN
+void* operator new(std::size_t size) { if (void* p = std::malloc(size)) return p; throw std::bad_alloc(); }
+void operator delete(void* p) noexcept { std::free(p); }
+#endif
+int main(int, char** argv) { return !dlopen(argv[1], RTLD_NOW); }
+"""
+# The loader, which has opened it, waits in its constructor for a thread that calls such operators first.
+WAITED_FOR = """
+#include <cstdlib>
+#include <new>
+#include <thread>
+std::size_t volatile few = 100, too_many = ~std::size_t{0} / 2;
+struct Waits {
+  Waits() { std::thread(run).join(); }
+  static void run() {
+    delete[] new char[few];
+    delete[] new (std::nothrow) char[few];
+    if (new (std::nothrow) char[too_many]) std::abort();
+    try { delete[] new char[too_many]; std::abort(); } catch (const std::bad_alloc&) {}
+  }
+} waits;
+"""
+# An allocator without memalign: libc's gives blocks that it does not know.
+WITHOUT_MEMALIGN = """
+#include <stdlib.h>
+#include <string.h>
+static _Alignas(4096) char room[1 << 24];
+static size_t used;
+void* aligned_alloc(size_t align, size_t size) {
+  if (size % align != 0) abort();
+  char* p = room + (used = (used + sizeof size + align - 1) / align * align);
+  used += size;
+  return memcpy(p - sizeof size, &size, sizeof size) + sizeof size;
+}
+void* malloc(size_t size) { return aligned_alloc(16, (size + 15) / 16 * 16); }
+void* calloc(size_t n, size_t m) { return malloc(n * m); }
+void free(void* p) { if (p && (size_t)((char*)p - room) >= sizeof room) abort(); }
+void* realloc(void* p, size_t size) {
+  void* q = malloc(size);
+  size_t held = 0;
+  if (p) memcpy(&held, (char*)p - sizeof held, sizeof held);
+  return p ? memcpy(q, p, held < size ? held : size) : q;
+}
+"""
+ALIGNED = """
+#include <new>
+struct alignas(128) Wide { char bytes[300]; };
+Wide* volatile wide;
+int main() {
+  for (int i = 0; i < 1000; i++) delete (wide = new Wide);
+  ::operator delete(::operator new(200, std::align_val_t(64)), std::align_val_t(64));
+}
+"""
+# Must know what is mapped, as caches of mappings must, and libraries that register memory with a device.
+KNOWS_MAPPINGS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int seen;
+int how_many(void) { return seen; }
+void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  seen++;
+  return (void*)syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
+}
+int munmap(void* at, size_t bytes) { return seen++, (int)syscall(SYS_munmap, at, bytes); }
+int madvise(void* at, size_t bytes, int advice) { return seen++, (int)syscall(SYS_madvise, at, bytes, advice); }
+"""
+MAPS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+int main(void) {
+  int (*how_many)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "how_many");
+  const int before = how_many();
+  void* p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (madvise(p, 8192, MADV_DONTNEED) != 0 || munmap(p, 8192) != 0) return 2;
+  return how_many() - before != 3;
 }
 """
 # Asks for memory while the layer looks for its allocator, and at the end resizes and frees what it got.
@@ -253,6 +350,21 @@ def test_blocks_given_before_the_allocator_was_known_are_resized_and_freed(progr
     assert facts["exit_status"] == 0 and calls(processes, "free") >= 1000
 
 
+def test_who_must_know_of_mappings_hears_of_them(tmp_path):
+    for code, name, flags in ((KNOWS_MAPPINGS, "knows.so", ("-shared", "-fPIC")), (MAPS, "maps", ())):
+        (tmp_path / f"{name}.c").write_text(code)
+        compile_c(tmp_path / f"{name}.c", tmp_path / name, *flags)
+    facts, processes = timed(tmp_path / "maps", library=tmp_path / "knows.so")
+    assert facts["exit_status"] == 0 and processes
+
+
+def test_a_limit_on_the_size_of_files_ends_no_program(cli, program):
+    words = ("latency", "--arms", "glibc", "--", "sh", "-c", f"ulimit -f 100 && {program} pairs 1000")
+    assert "ended" not in cli(*words).stdout
+    done = subprocess.run(["sh", "-c", 'ulimit -f 2000 && exec "$@"', "sh", sys.executable, ROOT / "cli", *words[:4], program], capture_output=True, text=True)
+    assert done.returncode == 1 and "glibc: failed: " in done.stdout and "(ulimit -f)" in done.stdout, done.stdout + done.stderr
+
+
 def test_threads_share_records_one_after_the_other_and_lose_nothing(program):
     (_, few), (_, many) = (timed(program, "threads", n) for n in (100, 300))
     assert calls(many, "malloc") - calls(few, "malloc") == 50 * 4 * 200
@@ -266,6 +378,13 @@ def test_each_process_counts_for_itself_however_it_ends(program):
     assert sorted(int(p.calls[0]) // 1000 for p in replaced) == [3, 5] and len({p.pid for p in replaced}) == 1
     facts, killed = timed(program, "killed", 5000)
     assert facts["exit_status"] == 128 + 9 and calls(killed, "malloc") >= 5000
+
+
+def test_what_libc_frees_for_threads_that_have_ended_takes_no_records(program):
+    """From the thousandth thread on that had asked for an error's words no call was counted any more, and up to there a gap of frees too many each."""
+    whole, sampled = (timed(program, "ended", 1100, every=n)[1] for n in (1, 4000))
+    assert max(whole[0].threads, sampled[0].threads) <= 9 and whole[0].untimed_threads == sampled[0].untimed_threads == 0
+    assert calls(sampled, "malloc") == calls(whole, "malloc") and calls(sampled, "free") < 10 * 1100, "those of NULL, too"
 
 
 def find(entries, size):
@@ -311,7 +430,8 @@ def test_nothing_inside_asks_for_memory(mortise_home):
 
 
 def behind_the_layer(home, *words):
-    return subprocess.run(words, check=True, capture_output=True, env=os.environ | {"LD_PRELOAD": str(home / "libexec/mortise-latency.so")})
+    inside = os.environ | {"LD_PRELOAD": str(home / "libexec/mortise-latency.so")}
+    return subprocess.run(words, check=True, capture_output=True, env=inside, timeout=60)
 
 
 @pytest.mark.parametrize("program", ["own_operators", "own_arrays"])
@@ -329,6 +449,15 @@ def test_a_plug_in_has_operators_that_the_program_has_not(mortise_home, tmp_path
     behind_the_layer(mortise_home, tmp_path / "narrow", tmp_path / "arrays.so")
 
 
+@pytest.mark.parametrize("own", ("OWN", "NONE"))
+def test_no_operator_waits_for_the_loader(mortise_home, tmp_path, own):
+    for code, name, flags in ((OPENER, "opener", [f"-D{own}", "-rdynamic", "-Wl,--no-as-needed"]), (WAITED_FOR, "waited_for.so", ["-shared", "-fPIC"])):
+        (tmp_path / f"{name}.cpp").write_text(code)
+        words = ["c++", "-O0", "-std=c++17", "-pthread", *flags, str(tmp_path / f"{name}.cpp"), "-o", str(tmp_path / name), "-ldl"]
+        subprocess.run(words, check=True)
+    behind_the_layer(mortise_home, tmp_path / "opener", tmp_path / "waited_for.so")
+
+
 def test_a_plug_in_of_a_program_in_c_catches_what_operator_new_throws(mortise_home):
     words = [sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]).runs_out()", ROOT / "build/tests/life/libprogram-life-thrower.so"]
     alone = subprocess.run(words, check=True, capture_output=True)
@@ -343,6 +472,15 @@ def test_operators_of_cpp_are_timed_as_the_program_called_them(tmp_path):
     assert 6000 <= calls(processes, "malloc") < 7000 and 1000 <= calls(processes, "aligned") < 1010
     sites = {symbols.place(c["module"], c["offset"])["module"] for p in processes for c in p.slow}
     assert any(module.endswith("/operators") for module in sites), "the program, not libstdc++"
+
+
+def test_aligned_operators_are_those_of_an_allocator_that_has_no_memalign(tmp_path):
+    (tmp_path / "without.c").write_text(WITHOUT_MEMALIGN)
+    (tmp_path / "aligned.cpp").write_text(ALIGNED)
+    library = compile_c(tmp_path / "without.c", tmp_path / "without.so", "-shared", "-fPIC", "-fno-builtin")
+    subprocess.run(["c++", "-O0", "-std=c++17", str(tmp_path / "aligned.cpp"), "-o", str(tmp_path / "aligned")], check=True)
+    facts, processes = timed(tmp_path / "aligned", library=library)
+    assert facts["exit_status"] == 0 and calls(processes, "aligned") == 1001
 
 
 @pytest.mark.parametrize("words", (["bash", "-c", "echo a | cat; (echo b) & wait"], ["/usr/bin/python3", "-c", "import threading, json; print(1)"]))
