@@ -176,3 +176,17 @@ def test_every_package_has_the_same_version():
     version = re.search(r"^project\(mortise VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), flags=re.M)[1]
     for file, pattern in (("pyproject.toml", r'^version = "(.+)"'), ("Cargo.toml", r'^version = "(.+)"'), ("cli/mortise/__init__.py", r'^__version__ = "(.+)"')):
         assert re.search(pattern, (ROOT / file).read_text(), flags=re.M)[1] == version, file
+
+
+def test_the_command_line_says_all_that_it_lacks_of_python(tmp_path):
+    """By the names that Debian has: who is told of one at a time comes back eight times."""
+    bin, package = tmp_path / "bin", tmp_path / "lib/python3/dist-packages/mortise"
+    for folder in (bin, package):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "cli/launcher/mortise_installed.py", bin)
+    named = re.search(r"python3-typer[^\"]*", (ROOT / "cmake/packages.cmake").read_text())[0].split(", ")
+    for lacks, advice in (("elftools.elf", f"'apt install {' '.join(named)}'"), ("mortise.entry", "install mortise anew")):
+        (package / "entry.py").write_text(f"raise ModuleNotFoundError(name='{lacks}')\n")
+        ran = shell("/usr/bin/python3", "-S", bin / "mortise_installed.py", cwd=tmp_path)
+        assert ran.status == 1 and ran.err.startswith(f"mortise: the Python package '{lacks}' is missing: {advice}"), ran.err
+    assert f"apt install {' '.join(named)}" in (ROOT / "docs/install.md").read_text()
