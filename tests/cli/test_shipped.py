@@ -59,6 +59,14 @@ def test_what_is_no_value_for_the_library_is_none_here(the_build, value, tmp_pat
     assert {key for key, kind in known.items() if conf.lacks(key, kind, value) is not None} == passed_over
 
 
+def test_memory_goes_back_when_the_manual_says(the_build, tmp_path):
+    """Who reads of 100 ms and finds memory never go back looks for a leak."""
+    said = re.search(r"100 in (\w+) and its like and in (\w+), -1 in the others", str(conf.keys()["purge_ms"]["default"]))
+    for name in NAMES:
+        line = run(["/bin/true"], name, env={"MORTISE_CONF": "verbose=1"}, cwd=tmp_path).err
+        assert f" purge_ms={100 if name.startswith(said[1]) or name == said[2] else -1} " in line, line
+
+
 @pytest.mark.parametrize("words", (["profile"], ["affinity"], ["latency", "--arms", "hslab"], ["compare", "--arms", "glibc,hslab"], ["threads", "--watch"]))
 def test_no_folder_for_temporary_files_is_a_line(the_build, words, tmp_path, monkeypatch):
     """As where all of them are read-only, or full."""
