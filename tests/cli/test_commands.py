@@ -4,6 +4,7 @@ import json
 
 import jsonschema
 import pytest
+from mortise.main import COMMANDS
 
 from cli.conftest import DESCRIPTION, KEYS, ROOT
 
@@ -45,6 +46,13 @@ def test_every_schema_is_a_schema():
 def test_every_command_explains_itself(cli, name):
     done = cli(name, "--help")
     assert done.returncode == 0 and f"mortise {name}" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_word_of_help_is_cut_off_on_a_terminal_of_80_columns(cli, name, monkeypatch):
+    """What is cut is what has to be typed: the longest words are patterns of arguments."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "\u2026" not in cli(name, "--help").stdout
 
 
 def test_version_and_colours(cli, monkeypatch):

@@ -50,8 +50,8 @@ Budget = Annotated[
         "Whatever it is, each arm has its warm-up, one time round and one memory round; traces of --html come on top.",
     ),
 ]
-Rounds = Annotated[int, _option("--rounds", "How many time rounds at most; memory rounds come on top.", min=1)]
-Warmup = Annotated[int, _option("--warmup", "Rounds that are run and not counted.", min=0)]
+Rounds = Annotated[int, _option("--rounds", "How many time rounds at most; memory rounds come on top.", min=1, metavar="N")]
+Warmup = Annotated[int, _option("--warmup", "Rounds that are run and not counted.", min=0, metavar="N")]
 RepeatInside = Annotated[
     int,
     _option(
@@ -59,13 +59,14 @@ RepeatInside = Annotated[
         "Time main so many times in each run, in copies of the loaded program: for programs of milliseconds, of which "
         "starting is most.",
         min=1,
+        metavar="N",
     ),
 ]
 SweepTexts = Annotated[
     list[str] | None,
     _option(
         "--sweep",
-        "Turn a knob: [ARM:]VARIABLE=text{VALUE,...}, [ARM:]@NAME={VALUE,...} for {NAME} in the arguments, or a "
+        "Turn a knob: [ARM:]VAR=text{VALUE,...}, [ARM:]@NAME={VALUE,...} for {NAME} in the arguments, or a "
         "preset: ocaml, go, java, node, jemalloc, mimalloc, tcmalloc, glibc, mortise.",
     ),
 ]
