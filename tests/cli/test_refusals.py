@@ -141,6 +141,10 @@ def test_missing_program(cli, command):
     assert "no such program './nowhere'" in cli.refused(2, *command, "--", "./nowhere")
 
 
+def test_an_allocator_in_the_place_of_the_program(cli):
+    assert "expected --alloc toy -- PROG" in cli.refused(2, "run", "toy", "--", "true")
+
+
 def test_a_script_whose_interpreter_is_missing(cli, tmp_path):
     script = tmp_path / "script"
     for first, name in (("#!/no/such", "/no/such"), ("#!/usr/bin/env no-such-shell", "no-such-shell")):

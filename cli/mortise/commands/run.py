@@ -3,6 +3,7 @@ program's; if it ends on a fault, the places in its report are then printed by n
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import typer
@@ -23,6 +24,7 @@ def command(
     force: bool = typer.Option(False, "--force", help="Run even where preflight says that it cannot work."),
 ) -> None:
     """Run a program on an allocator. Exit status: the program's own, 128+signal if one ended it."""
+    demand_no_allocator(program[0])
     path = elf.resolve(program[0])
     library = resolve(alloc)
     found = doctor.diagnose(program[0], deep=False)
@@ -41,6 +43,12 @@ def command(
     starting.become(path, program, environment)
 
 
+def demand_no_allocator(program: str) -> None:
+    """Who writes 'mortise run hslab ./prog' means the allocator, unless there is a program of that name."""
+    if "/" not in program and shutil.which(program) is None and program in names():
+        raise WrongUse(f"no program '{program}' on PATH, and an allocator is named by --alloc: expected --alloc {program} -- PROG [ARG]...")
+
+
 def demand_one_machine(library: str | None, found: doctor.Diagnosis) -> None:
     """The loader passes over a library for another machine, and the program would run on glibc."""
     if library is not None and not elf.same_machine(elf.image(Path(library)), elf.image(found.runs)):
@@ -49,6 +57,11 @@ def demand_one_machine(library: str | None, found: doctor.Diagnosis) -> None:
             f"'{library}' is built for another machine ({built.machine}, {built.bits} bits) than '{found.runs}': "
             "the loader would pass it over; expected a library for the program's machine"
         )
+
+
+def names() -> set[str]:
+    """What --alloc knows by name."""
+    return {a.name for a in catalogue.allocators()} | {p.name for p in peers.peers()} | {arms.GLIBC}
 
 
 def resolve(alloc: str) -> str | None:
@@ -67,7 +80,7 @@ def resolve(alloc: str) -> str | None:
     peer = peers.named(alloc)
     if peer is not None:
         return str(peer.library)
-    known = ours | {p.name for p in peers.peers()} | {arms.GLIBC}
+    known = names()
     base, colon, setting = alloc.partition(":")
     if colon and base in known:
         how = f"--alloc {base} --conf {setting}" if base in ours else f"--alloc {base}, and {setting} in the environment"
