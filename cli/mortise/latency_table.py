@@ -7,6 +7,7 @@ from rich.text import Text
 
 from mortise import endings, formats, reach, screen, symbols
 from mortise.latency import SHARES
+from mortise.profiles import several
 
 WIDTH_MIN = 116
 ALWAYS, EMPTY = ("malloc", "free"), "empty"
@@ -98,7 +99,7 @@ def notes(document: dict[str, Any]) -> list[str]:
         ended = f"; ended with {', '.join(map(str, statuses))}" if statuses else ""
         lost = f"; {entry['untimed_threads']} times a thread found no record and went untimed" if entry["untimed_threads"] else ""
         lines.append(
-            f"{name}: {total(entry):,} calls of {entry['threads']} threads in {entry['processes']} processes, "
+            f"{name}: {total(entry):,} calls of {several(entry['threads'], 'thread')} in {several(entry['processes'], 'process', 'es')}, "
             f"{entry['minor_faults']:,} page faults (first touches of memory, the program's own among them), "
             f"{formats.seconds(entry['cpu_s'])} CPU, of which the layer about {formats.percent(entry['layer_share'])}"
             f"{torn}{ended}{lost}; malloc from {', '.join(entry['served_by'])}"

@@ -514,7 +514,7 @@ def test_the_report_is_whole(cli, program, tmp_path):
     document = json.loads((tmp_path / "o.json").read_text())
     jsonschema.validate(document, schema("latency"))
     assert done.returncode == 0 and document["overhead_ns"] > 0 and document["clock"]["step_ns"] > 0
-    for part in ("p99.9999", "every call is timed", "the layer adds", "in steps of", "steal", "page faults", "torn", "slowest calls"):
+    for part in ("p99.9999", "every call is timed", "the layer adds", "in steps of", "steal", "page faults", "torn", "slowest calls", " of 1 thread in 1 process, "):
         assert part in done.stdout, part
     for arm in ("glibc", "toy"):
         kind = document["arms"][arm]["kinds"]["free"]
