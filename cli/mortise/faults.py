@@ -29,7 +29,7 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
     status = facts["exit_status"]
     if settings.service is not None:
         if facts.get("load_status"):
-            return f"the load ended with status {facts['load_status']}: {first_line(outcome.load_output)}"
+            return of_load(outcome)
         status = 0 if status == 128 + signal.SIGTERM else status
     if expected.status is None:
         expected.status = status
@@ -45,6 +45,10 @@ def find(settings: Any, expected: Expected, outcome: Outcome) -> str | None:
     if settings.check not in ("stdout", "exit"):
         return check(settings, expected, outcome)
     return None
+
+
+def of_load(outcome: Outcome) -> str:
+    return f"the load ended with status {outcome.facts['load_status']}: {first_line(outcome.load_output)}"
 
 
 def another(expected: Expected, printed: str, hint: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mortise import __version__, arms as arms_, endings, formats, home, latency_file, machine, reach, symbols
+from mortise import __version__, arms as arms_, endings, faults, formats, home, latency_file, machine, reach, symbols
 from mortise.errors import Refusal, RunFailed
 from mortise.latency_file import KINDS, Process
 from mortise.launching import Launcher, Request, has_room
@@ -134,11 +134,14 @@ def measure(argv: list[str], requests: list[Request], every: int, rounds: int, s
 def run(launcher: Launcher, request: Request, measured: Clock, every: int) -> tuple[dict[str, Any], list[Process]]:
     with folder_of_records() as folder:
         layered = replace(request, keep_output=False, latency=measured.variables(every, Path(folder) / "calls"))
-        facts = launcher.run(layered).facts
+        outcome = launcher.run(layered)
+        facts = outcome.facts
         if not has_room(Path(folder), RECORD_BYTES):
             raise RunFailed(f"'{request.arm.name}' left no room in '{Path(folder).parent}', where calls are counted: name a folder that has room in TMPDIR")
         if -1 < resource.getrlimit(resource.RLIMIT_FSIZE)[0] < FILE_BYTES:
             raise RunFailed("calls are counted in a file of 65 MiB, mostly empty, and none may be as large here (ulimit -f)")
+        if facts.get("load_status") and endings.signal_of(facts["exit_status"]) in (None, "SIGTERM"):  # else it failed since the server did
+            raise RunFailed(faults.of_load(outcome))
         return facts, [process for path in sorted(Path(folder).glob("calls.*")) if (process := latency_file.read(path))]
 
 

@@ -171,20 +171,23 @@ class Launcher:
         service = request.service
         assert service is not None
         give_up = time.monotonic() + service.patience_s
-        while service.ready and not self._succeeds(service.ready, folder, pid, give_up - time.monotonic()):
+        said = ""
+        while service.ready and (complaint := self._complaint(service.ready, folder, pid, give_up - time.monotonic())) is not None:
+            said = complaint or said
             if not Path(f"/proc/{pid}").exists():
                 return None
             if time.monotonic() > give_up:
                 raise RunFailed(
                     f"'{request.arm.name}' was not ready after {service.patience_s:.0f} s: "
-                    f"'{service.ready}' never succeeded"
+                    f"'{service.ready}' never succeeded{endings.tail(said)}"
                 )
             time.sleep(0.02)
         used: dict[str, Any] = {}
         if service.load:
             start = time.monotonic()
             load = self._shell(service.load, folder, pid, request.timeout_s)
-            used = {"wall_s": time.monotonic() - start, "load_status": load.returncode, "load_output": load.stdout}
+            output = load.stdout if load.returncode == 0 else said_by(load)
+            used = {"wall_s": time.monotonic() - start, "load_status": load.returncode, "load_output": output}
         if service.stop:
             try:
                 self._shell(service.stop, folder, pid, service.stop_s)
@@ -196,11 +199,12 @@ class Launcher:
                 os.kill(pid, signal.SIGTERM)
         return used
 
-    def _succeeds(self, command: str, folder: Path, pid: int, patience_s: float) -> bool:
-        """Whether it does so by then: who asks a server that is not yet there may wait for ever."""
+    def _complaint(self, command: str, folder: Path, pid: int, patience_s: float) -> str | None:
+        """What it says when it fails; None where it succeeds by then: who asks a server that is not yet there may wait for ever."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._shell(command, folder, pid, max(patience_s, 0.0)).returncode == 0
-        return False
+            asked = self._shell(command, folder, pid, max(patience_s, 0.0))
+            return None if asked.returncode == 0 else said_by(asked)
+        return ""
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float) -> subprocess.CompletedProcess:
         """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
@@ -255,6 +259,11 @@ class Launcher:
             probed,
             before_main,
         )
+
+
+def said_by(failed: subprocess.CompletedProcess) -> str:
+    """Why it failed, in its words."""
+    return failed.stderr if failed.stderr.strip() else failed.stdout
 
 
 def room_of(folder: Path) -> Path:

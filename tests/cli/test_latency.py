@@ -543,6 +543,14 @@ def test_what_cannot_be_timed_is_refused_or_said(cli, program, static_program, t
     assert done.returncode == 1 and re.search(r"failed: malloc came from .*libc\.so\.6", done.stdout)
 
 
+def test_a_load_that_failed_is_no_measurement(cli, tmp_path):
+    """A misspelt client leaves a server at rest, whose few calls look like an answer."""
+    served = ["--ready", "test -e {tmp}/up", "--load", "no-such-client", "--", "sh", "-c", "touch {tmp}/up; sleep 60 & wait"]
+    done = cli("latency", "--full", "--arms", "glibc", *served)
+    assert done.returncode == 1, done.stdout
+    assert re.search("glibc: failed: the load ended with status 127: .*no-such-client: not found", done.stdout), done.stdout
+
+
 def test_who_is_ended_by_a_signal_is_told_of_on_a_line_of_its_own(cli, program, tmp_path):
     """Percentiles up to a crash look like those of the whole run."""
     done = cli("latency", "--full", "--arms", "glibc", "--json", str(tmp_path / "o.json"), "--", str(program), "killed", "2000")

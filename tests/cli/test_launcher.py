@@ -383,6 +383,14 @@ def test_a_server_that_is_never_ready(launch):
         launch("sleep", "60", service=Service(ready="false", load="true", patience_s=0.1))
 
 
+def test_what_a_client_says_of_its_failure_is_told(launch):
+    """It may be misspelt, and its user would look for what is wrong with the server."""
+    with pytest.raises(RunFailed, match="'no-such-client ping' never succeeded: .*no-such-client: not found"):
+        launch("sleep", "60", service=Service(ready="no-such-client ping", load="true", patience_s=0.1))
+    outcome = launch("sleep", "60", service=Service(load="echo started; no-such-client"))
+    assert outcome.facts["load_status"] == 127 and "no-such-client: not found" in outcome.load_output
+
+
 def test_a_client_that_hangs_is_told_of_and_not_the_server(launch):
     """Asked whether it is there by something that waits for ever, it was said to have run longer than an hour, after a minute."""
     with pytest.raises(RunFailed, match="was not ready after 0 s: 'sleep 600' never succeeded"):
