@@ -61,6 +61,7 @@ def gathered(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """The command line with these commands. To import all of them takes twice as long as to import one."""
     app = older.Typer(
         name="mortise",
+        context_settings={"help_option_names": ["--help", "-h"]},
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         help="Which memory allocator should a program run on? Compare them on it, honestly, and run it there.",

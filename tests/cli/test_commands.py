@@ -46,6 +46,7 @@ def test_every_schema_is_a_schema():
 def test_every_command_explains_itself(cli, name):
     done = cli(name, "--help")
     assert done.returncode == 0 and f"mortise {name}" in done.stdout
+    assert cli(name, "-h").stdout == done.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
