@@ -50,6 +50,7 @@ template <class H> struct AffinitySettings {
   static void hand_over(H&) noexcept {}
   static void at_exit(H&) noexcept {}
   static void unloaded(H&) noexcept {}
+  static void shut_in() noexcept {}
 };
 
 template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
@@ -98,6 +99,7 @@ template <class H> requires kReadsCalls<H> struct AffinitySettings<H> {
     if (!out.close()) warn_of_full_file(path);
   }
   static void unloaded(H& h) noexcept { h.chooser().code_unloaded(); }
+  static void shut_in() noexcept { H::ChooserType::shut_in(); }
 };
 
 }  // namespace mortise::abi

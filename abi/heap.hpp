@@ -85,7 +85,7 @@ class KeptAway {
   KeptAway(const KeptAway&) = delete;
   KeptAway& operator=(const KeptAway&) = delete;
   ~KeptAway();
-  void for_good() noexcept;
+  bool for_good() noexcept;  ///< false where it is nothing, or was so before
 
  private:
   const bool counts_;

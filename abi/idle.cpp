@@ -354,8 +354,9 @@ KeptAway::KeptAway() noexcept : counts_(kMayClone && !helper.is_kept_away_for_go
   for (const std::uint32_t thread : threads)
     if (thread) wait_while([=] { return ask_for(thread) == 0; });
 }
-void KeptAway::for_good() noexcept {
+bool KeptAway::for_good() noexcept {
   if (counts_) helper.keep_away_for_good();
+  return counts_;
 }
 KeptAway::~KeptAway() {
   if (counts_ && helper.come_again()) start(refills.load(Order::relaxed) ? run_refill : run);

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 
+#include "abi/affinity.hpp"
 #include "abi/heap.hpp"
 #include "mortise/os/isolation.hpp"
 
@@ -69,7 +70,7 @@ MORTISE_EXPORT int prctl(int option, ...) noexcept {
   if (option != PR_SET_NO_NEW_PRIVS && option != PR_SET_SECCOMP) return call_prctl(option, a);
   KeptAway kept_away;
   const int result = call_prctl(option, a);
-  if (result == 0) kept_away.for_good();
+  if (result == 0 && kept_away.for_good()) AffinitySettings<Heap>::shut_in();
   return result;
 }
 MORTISE_EXPORT int unshare(int flags) noexcept {

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mortise/sync/atomics.hpp"
+
 namespace mortise::os {
 class Output;
 }
@@ -122,6 +124,9 @@ Mixing mixing() noexcept;
 
 /// Zeroed memory that is never released; null when the system refuses. Not synchronised: under the analysis lock.
 std::byte* analysis_memory(std::size_t bytes) noexcept;
+/// The program has shut itself in, or is about to: its filter may end it for what it does not call itself. So the kernel is not asked
+/// any more, which counts as a no, and code is not written to.
+inline constinit Atomic<bool> is_shut_in{false};
 /// Copies `bytes` from an address that may be anything; false when not all of it can be read. Never faults.
 bool read_memory(std::uintptr_t from, void* to, std::size_t bytes) noexcept;
 /// The same for a few of them, `bytes` each, by one call of the kernel.

@@ -36,6 +36,12 @@ bool leads_to_malloc(const Module& m, std::uintptr_t target) noexcept {
   return name && strcmp(name, "malloc") == 0;
 }
 
+/// Whether the program writes to this code itself, or may: it would lose its right to. Older kernels (before Linux 5.14) do not say.
+bool is_writable(std::uintptr_t at, std::size_t bytes, std::size_t page) noexcept {
+  const std::uintptr_t first = at / page * page, last = (at + bytes + page - 1) / page * page;
+  return os::prefault(reinterpret_cast<std::byte*>(first), last - first);
+}
+
 /// Makes `bytes` of code writable, and runs `write`.
 template <class Write> bool write_code(std::uintptr_t at, std::size_t bytes, std::size_t page, Write&& write) noexcept {
   const std::uintptr_t first = at / page * page, last = (at + bytes + page - 1) / page * page;
@@ -53,7 +59,7 @@ bool CallSites::patch(const Module& m, std::uintptr_t back, std::uint32_t pool, 
   const std::uintptr_t call = back - kCall, distance = call + 1;
   if (!m || !code_of(m, call).holds(call) || distance / kLine != (distance + 3) / kLine) return false;
   if (*bytes_at(call) != 0xe8) return false;
-  if (!leads_to_malloc(m, goal_of(bytes_at(distance)))) return false;
+  if (!leads_to_malloc(m, goal_of(bytes_at(distance))) || is_writable(distance, kCall - 1, kPage)) return false;
   std::uint8_t* const stub = stub_near(m, call, entry);
   if (!stub) return false;
   const auto place = reinterpret_cast<std::uintptr_t>(stub);

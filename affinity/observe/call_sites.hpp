@@ -4,9 +4,9 @@
 //
 // Only a direct call of malloc through the module's own table is touched, by one aligned store of its four bytes of distance, so
 // that another thread runs the old call or the new one. The code is writable for that moment only, yet it is; systems that
-// forbid this refuse, and the call stays as it was. Calls through pointers, jumps at a function's end and calls whose distance lies
-// across a line are left alone: the cache of ways serves them as before. Nothing is ever put back: code that is unloaded takes its
-// calls with it, and a pool that a stub names stays valid.
+// forbid this refuse, and the call stays as it was. Calls through pointers, jumps at a function's end, calls whose distance lies
+// across a line and calls in code that the program keeps writable are left alone: the cache of ways serves them as before. Nothing
+// is ever put back: code that is unloaded takes its calls with it, and a pool that a stub names stays valid.
 //
 // Under the analysis lock. Source: [Wang10], parameter of the call site.
 #pragma once

@@ -16,6 +16,7 @@ std::byte* analysis_memory(std::size_t bytes) noexcept { return arena.take(bytes
 
 /// The kernel copies, and says how much it could.
 bool read_memory(const Read* reads, unsigned count, std::size_t bytes) noexcept {
+  if (is_shut_in.load(Order::relaxed)) return false;
   iovec local[Read::kMax], remote[Read::kMax];
   for (unsigned i = 0; i < count; ++i) local[i] = {reads[i].to, bytes}, remote[i] = {reinterpret_cast<void*>(reads[i].from), bytes};
   const long n = static_cast<long>(count);

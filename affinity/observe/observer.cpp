@@ -97,6 +97,7 @@ void Observer::look_up(const CallSite& site, std::size_t size, CallChoice& choic
 /// A call that leads to one pool by itself carries it from now on.
 void Observer::patch_site(Way& way, std::uintptr_t address, const Pool& pool) noexcept {
   way.was_patched = true;
+  if (is_shut_in.load(Order::relaxed)) return;
   if (!pool.size_class || pool.is_forwarding || pool.id >= kNodesMax || !way.caller || !callers_[way.caller].module) return;
   sites_.patch(modules_[callers_[way.caller].module].module, address, pool.id, options_.malloc_in_pool);
 }

@@ -64,6 +64,8 @@ class Observer {
 
   /// Forgets what lay in modules that are not loaded any more. After each dlclose.
   void code_unloaded() noexcept;
+  /// From now on nothing is asked of the kernel.
+  static void shut_in() noexcept { is_shut_in.store(true, Order::relaxed); }
   /// Writes what was found, one JSON object a line.
   void dump(os::Output& out) noexcept;
 

@@ -4,6 +4,7 @@
 #include <sys/single_threaded.h>
 #include <sys/uio.h>
 
+#include "affinity/seam.hpp"
 #include "mortise/os/syscall.hpp"
 
 namespace mortise::abi {
@@ -38,7 +39,7 @@ const std::byte* ForeignMemory::ask_for(std::uintptr_t number) noexcept {
   s.bytes = nullptr;
   const std::uintptr_t address = number * kPageBytes;
   const auto in_place = reinterpret_cast<const std::byte*>(address);
-  if (number == 0 || address >> 47) return nullptr;
+  if (number == 0 || address >> 47 || is_shut_in.load(Order::relaxed)) return nullptr;
   const bool stays = alone_ || number == stack_ / kPageBytes;  // where the stack ends nobody knows: it may be a coroutine's
   if (stays) {
     if (is_readable(address)) s.bytes = in_place;

@@ -275,6 +275,13 @@ def test_modules_that_libc_has_unloaded_by_itself_are_not_asked_for_their_names(
     assert all(Path(m["path"]).is_file() for m in found["modules"] if m["loaded"])
 
 
+def test_a_program_that_shuts_itself_in_is_not_looked_at_and_has_its_pools(watch):
+    """Its filter knows nothing of what we ask of the kernel: it was ended within malloc."""
+    done, found = watch(program("affinity", "shut_in"), conf="affinity_misses=1,affinity_sites=1")
+    done.ok()
+    assert max(n["counted"] for n in found["nodes"] if n["pool"]) >= 33 and not found["run"]["sites_patched"]
+
+
 def test_a_dump_that_cannot_be_written_is_told_of(tmp_path):
     done = run(["/bin/true"], NAME, env={"MORTISE_AFFINITY_DUMP": tmp_path / "none" / "dump"}).ok()
     assert done.err.startswith(f"mortise[{NAME}] warning: cannot write {tmp_path}/none/dump") and done.err.count("\n") == 1

@@ -104,6 +104,12 @@ def test_calls_that_name_their_pool_are_served_from_it(tmp_path):
     assert found["run"]["misses"] <= plain["run"]["misses"] * 1.05, "the calls that were written to still find their pools"
 
 
+def test_code_that_the_program_keeps_writable_stays_so(tmp_path):
+    done, found = affinity(tmp_path, program("chains", "rewrites"), more="affinity_sites=1,affinity_misses=1")
+    assert done.stdout == "42\n", done.stderr
+    assert [n["counted"] for n in found["nodes"] if n["pool"]], "nothing led to a pool: nothing was tried"
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_pools_stand_over_the_systems_malloc_too(mode):
     library = BUILD / "lib/libmortise-system+affinity.so"
