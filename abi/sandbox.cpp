@@ -2,7 +2,8 @@
 // program's own threads then: ours, which gives memory back, has gone before a filter comes, and behind it there is none any more. From
 // namespaces it goes only where it is in the way: most of these calls succeed beside threads, and some programs make them all the time.
 //
-// The calls themselves are the kernel's, as in libc. Only isolated threads have a prctl of their own: they stand behind us.
+// The calls themselves are the kernel's, as in libc. Only isolated threads have a prctl of their own: behind us it is called; where they
+// are in front of us it is not ours that is, and beside them no thread of ours gives memory back.
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/nsfs.h>
