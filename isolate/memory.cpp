@@ -130,7 +130,8 @@ std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
 long unmap_piece(std::uintptr_t at, std::size_t bytes) noexcept {
   if (!divide_wiped(at, bytes)) return -ENOMEM;
   // Around a file in the region or a window lies memory: what is given back with it later must be there.
-  const bool is_amid_memory = (in_region(at) || in_window(at)) && has_mapped_file(at, at + bytes);
+  const bool is_early_in_window = in_window(at) && !find_shared_range(at);  // what was there when it was adopted
+  const bool is_amid_memory = is_early_in_window || ((in_region(at) || in_window(at)) && has_mapped_file(at, at + bytes));
   if (is_amid_memory && replace_everywhere(at, bytes, PROT_READ | PROT_WRITE) == MAP_FAILED && !has_mapped_file(at, at + 1)) return 0;
   // The place of a file elsewhere is not used again: others still have it mapped.
   if (const long unmapped = unmap_file(at, bytes); unmapped != kNoFile) return unmapped;
@@ -179,6 +180,7 @@ long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
     if (advice == MADV_KEEPONFORK) return divide_wiped(at, page_ceil(bytes)) ? (forget_wiped(at, page_ceil(bytes)), 0) : -ENOMEM;
     if (advice == MADV_WIPEONFORK) return note_wiped(at, page_ceil(bytes)) ? 0 : -ENOMEM;
   }
+  if (advice == MADV_DONTFORK && is_thread()) advice = MADV_DOFORK;  // threads are made by fork: asks what the kernel has against it
   return raw_syscall(SYS_madvise, static_cast<long>(at), static_cast<long>(bytes), advice);
 }
 
@@ -197,6 +199,30 @@ void* map_anonymous_over(std::uintptr_t low, std::size_t bytes, int protection) 
   punch(low, page_ceil(bytes));
   if (protection != PROT_NONE) unprotect(low, bytes);  // what lay there may have had fewer rights
   protect_fresh(low, page_ceil(bytes), protection);
+  return reinterpret_cast<void*>(low);
+}
+
+/// What windows.hpp answers.
+void* map_chosen(long mapped, std::size_t bytes, int protection) noexcept {
+  if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
+  const auto low = static_cast<std::uintptr_t>(mapped);
+  unprotect(low, bytes);
+  protect_fresh(low, bytes, protection);
+  return reinterpret_cast<void*>(low);
+}
+
+/// MAP_FIXED over whatever lies there. Memory and what is none may be neighbours: punching all of it would reach a file.
+void* replace(std::uintptr_t low, std::size_t bytes, int protection) noexcept {
+  const std::uintptr_t high = low + bytes;
+  void* last = fail_map(ENOMEM);
+  for (std::uintptr_t at = low, next; at < high; at = next) {
+    next = next_piece(at, high);
+    const bool is_among_files = !is_shared(at) && lies_among_files(at);  // others may map there next: no window
+    if (is_among_files || is_foreign(at, next - at)) last = replace_everywhere(at, next - at, protection);
+    else if (is_shared(at) && !in_window(at)) last = map_anonymous_over(at, next - at, protection);
+    else last = map_chosen(map_in_window(at, next - at, false), next - at, protection);
+    if (last == MAP_FAILED) return last;
+  }
   return reinterpret_cast<void*>(low);
 }
 
@@ -266,14 +292,8 @@ void* map_private(void* where, std::size_t bytes, int protection, int flags) noe
     if (!is_shared(at)) return replace_everywhere(at, bytes, protection);
   }
   if (fixed && !replaces && in_region(at)) return take_pages_at(at, bytes) ? protect_taken(at, bytes, protection) : fail_map(EEXIST);
-  if (replaces && is_foreign(at, bytes)) return replace_everywhere(at, bytes, protection);
-  if (replaces && is_shared(at) && !in_window(at)) return map_anonymous_over(at, bytes, protection);
-  const long mapped = fixed ? map_in_window(at, bytes, flags & MAP_FIXED_NOREPLACE) : map_low(bytes);
-  if (failed(mapped)) return fail_map(static_cast<int>(-mapped));
-  const auto low = static_cast<std::uintptr_t>(mapped);
-  unprotect(low, bytes);
-  protect_fresh(low, bytes, protection);
-  return reinterpret_cast<void*>(low);
+  if (replaces) return replace(at, bytes, protection);
+  return map_chosen(fixed ? map_in_window(at, bytes, true) : map_low(bytes), bytes, protection);
 }
 
 int unmap_memory(void* low, std::size_t bytes) noexcept {

@@ -202,6 +202,8 @@ const char* share_all(Copier& c) noexcept {
   if (!maps.complete()) return "cannot read /proc/self/maps";
   std::uintptr_t below = 0;
   for (Mapping m; maps.next(m); below = m.high) {
+    if (!must_be_shared(m) || m.inode != 0)  // threads are made by fork, from which MADV_DONTFORK keeps it
+      raw_syscall(SYS_madvise, static_cast<long>(m.low), static_cast<long>(m.bytes()), MADV_DOFORK);
     if (!must_be_shared(m)) continue;
     if (is_lazy_file(m) && adopt_lazy_file(m.low, m.high)) continue;
     const bool stack = std::strcmp(m.name, "[stack]") == 0;

@@ -44,6 +44,11 @@ def test_rights_of_files_mapped_before_the_first_thread(program, same_both_ways)
     assert same_both_ways([program("early_files")]).out.endswith("written: v\nits end: w\nran\nran\n")
 
 
+def test_memory_over_files_mapped_before_the_first_thread(program, same_both_ways):
+    """They were written to and emptied, files on a disk too; a file that madvise keeps from children crashed every thread."""
+    assert same_both_ways([program("over_early_files")]).out.count("file f") == 8
+
+
 def test_files_amid_memory_leave_memory(program, same_both_ways):
     """Nothing was there in the thread that had unmapped it, and it was given to the next who asked for memory."""
     assert same_both_ways([program("amid_memory")]).out.count("x" * 8) == 4
