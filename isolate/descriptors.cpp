@@ -207,7 +207,7 @@ int hold_descriptor(int fd) noexcept {
   return static_cast<int>(place - files);
 }
 
-int descriptor_of(int held) noexcept { return is_still_there(files[held]) ? files[held].fd : -EBADF; }
+int descriptor_of(int held) noexcept { return held >= 0 && is_still_there(files[held]) ? files[held].fd : -EBADF; }
 
 bool is_noticed(int held) noexcept {
   const NoNewLocks quiet;
@@ -220,11 +220,13 @@ bool is_noticed(int held) noexcept {
 }
 
 void share_descriptor(int held) noexcept {
+  if (held < 0) return;
   const NoNewLocks quiet;
   ++files[held].users;
 }
 
 void let_go_descriptor(int held) noexcept {
+  if (held < 0) return;
   const NoNewLocks quiet;
   File& f = files[held];
   if (--f.users > 0) return;

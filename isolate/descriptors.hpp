@@ -10,6 +10,9 @@
 
 namespace mortise::isolate {
 
+/// In the place of one: of what there is no descriptor of. The calls below may be given it.
+inline constexpr int kNoDescriptor = -1;
+
 /// A duplicate of what `fd` has open, for one user more: what the calls below know it by, or -errno.
 int hold_descriptor(int fd) noexcept;
 

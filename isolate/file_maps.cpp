@@ -270,42 +270,22 @@ long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcep
   return is_copied ? open_to_writing(low, low + bytes, protection) : 0;
 }
 
-bool is_one_file(std::uintptr_t low, std::uintptr_t high) noexcept {
+bool find_file(std::uintptr_t address, FoundFile& out, bool hold) noexcept {
   Quiet held(lock);
-  const Record* r = find(low);
-  for (const Record* next; r && r->high < high; r = next) {
-    next = find(r->high);
-    if (!next || next->held != r->held || next->offset - r->offset != static_cast<off_t>(next->low - r->low)) return false;
-    const bool may_be_memory = (r->flags & MAP_TYPE) == MAP_PRIVATE;  // in part, with rights of its own
-    if (next->flags != r->flags || (!may_be_memory && next->protection != r->protection)) return false;
-  }
-  return r;
+  const Record* const r = find(address);
+  if (!r) return false;
+  if (hold) share_descriptor(r->held);
+  out = {r->low, r->high, r->offset, r->held, r->protection, r->flags};
+  return true;
 }
 
-void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target, bool stays) noexcept {
-  Record r{};
-  {
-    Quiet held(lock);
-    const Record* const found = find(low);
-    if (!found) return fail(EFAULT);
-    r = *found;
-    if (old_bytes == 0 && (r.flags & MAP_TYPE) == MAP_PRIVATE) return fail(EINVAL);  // what is shared can be had twice
-    share_descriptor(r.held);
-  }
-  const int flags = (r.flags & ~kFixed) | (target ? MAP_FIXED : 0), fd = descriptor_of(r.held);
-  const off_t offset = r.offset + static_cast<off_t>(low - r.low);
-  const int protection = find_shared_range(low) ? protection_of(low) : r.protection | (has_lazy_file(low) ? PROT_WRITE : 0);
-  const bool is_written = end_of_shared_in(low, low + old_bytes) != 0;  // and in memory; what nobody has written is still the file's
-  void* const fresh = fd < 0       ? fail(fd)
-                      : is_written ? copy_file(target, new_bytes, PROT_READ | PROT_WRITE, flags, fd, offset)
-                                   : map_file(target, new_bytes, protection, flags, fd, offset);
-  if (is_written && fresh != MAP_FAILED) {
-    copy_written(fresh, low, old_bytes < new_bytes ? old_bytes : new_bytes);
-    protect_fresh(reinterpret_cast<std::uintptr_t>(fresh), page_ceil(new_bytes), protection);
-    if (stays) map_file(reinterpret_cast<void*>(low), old_bytes, protection, (r.flags & ~kFixed) | MAP_FIXED, fd, offset);
-  }
-  let_go_descriptor(r.held);
-  return fresh;
+bool note_early_file(std::uintptr_t low, std::uintptr_t high, int protection, int flags) noexcept {
+  Quiet held(lock);
+  Record* const place = unused();
+  if (!place) return false;
+  *place = {low, high, 0, kNoDescriptor, protection, flags, nullptr, 0};
+  if (in_region(low)) files_in_region.fetch_add(1);
+  return true;
 }
 
 std::uintptr_t take_file_place(std::size_t bytes) noexcept {

@@ -39,12 +39,17 @@ long unmap_file(std::uintptr_t low, std::size_t bytes) noexcept;
 /// mprotect of what is all one recorded mapping; others catch up. 0, -errno, or kNoFile.
 long protect_file(std::uintptr_t low, std::size_t bytes, int protection) noexcept;
 
-/// Whether all of it is mapped from one file, one piece after the other.
-bool is_one_file(std::uintptr_t low, std::uintptr_t high) noexcept;
+struct FoundFile {
+  std::uintptr_t low, high;
+  off_t offset;
+  int held, protection, flags;
+};
+/// The recorded mapping around `address`; `hold`: its descriptor has one user more.
+bool find_file(std::uintptr_t address, FoundFile& out, bool hold = false) noexcept;
 
-/// mremap of the same: a new mapping at `target`, or anywhere if that is null. Where the old one stays, it is the file's again. MAP_FAILED
-/// with errno.
-void* move_file(std::uintptr_t low, std::size_t old_bytes, std::size_t new_bytes, void* target, bool stays) noexcept;
+/// Records what every address space has there already, whose file nobody can open again: a mapping from before the first thread that was
+/// moved. False: no room is left.
+bool note_early_file(std::uintptr_t low, std::uintptr_t high, int protection, int flags) noexcept;
 
 /// Whether forget_files() there, which may leave two parts of one mapping, has room to record both.
 bool make_room_to_cut(std::uintptr_t low, std::uintptr_t high) noexcept;

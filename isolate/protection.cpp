@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "fault.hpp"
+#include "file_maps.hpp"
 #include "lock.hpp"
 #include "message.hpp"
 #include "quiet.hpp"
@@ -239,6 +240,7 @@ bool note_protection(std::uintptr_t low, std::uintptr_t high, int protection) no
 bool catch_up_protection(std::uintptr_t address, bool write, bool execute) noexcept {
   std::uintptr_t low, high;
   if (!bounds(address, low, high)) return false;
+  if (in_region(address) && has_mapped_file(address, address + 1) && !find_shared_range(address)) return false;  // no memory: of rights of its own
   Quiet held(lock);
   const Extent now = lookup(address);
   if (now.owner != self && now.protection != kPlain) extents[search(address)].owner = nullptr;

@@ -7,8 +7,10 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include "early_moves.hpp"
 #include "file_maps.hpp"
 #include "memory.hpp"
+#include "moved_files.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
 #include "region.hpp"
@@ -94,15 +96,16 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
   }
   const std::uintptr_t to = address_of(target);
   if (target && (to % kPage || !has_addresses(to, new_bytes) || (at < to + new_bytes && to < at + old_bytes))) return fail_map(EINVAL);
+  const bool shrinks = old_bytes > 0 && new_bytes <= old_bytes && !target && !(flags & MREMAP_DONTUNMAP);
+  if (!shrinks && !in_region(at) && !has_mapped_file(at, at + 1)) make_written_early_file_memory(at, at + old_bytes);
   const bool is_ours = in_region(at) || find_shared_range(at) || has_mapped_file(at, at + 1);
   const bool must_be_one = new_bytes > old_bytes || ((flags & MREMAP_DONTUNMAP) && !target);  // else the kernel takes several
   if (is_ours && must_be_one && !is_one_mapping(at, at + (old_bytes ? old_bytes : kPage))) return fail_map(EFAULT);
-  if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
-  if (!is_ours) {
-    const long moved = raw_syscall(SYS_mremap, static_cast<long>(at), static_cast<long>(old_bytes),
-                                   static_cast<long>(new_bytes), flags, as_long(target));
+  if (!is_ours || is_moved_early_file(at)) {
+    const long moved = move_early_file(at, old_bytes, new_bytes, flags, to);
     return failed(moved) ? fail_map(static_cast<int>(-moved)) : reinterpret_cast<void*>(moved);
   }
+  if (has_mapped_file(at, at + 1)) return remap_file(at, old_bytes, new_bytes, flags, target);
   if (old_bytes == 0 || ((flags & MREMAP_DONTUNMAP) && old_bytes != new_bytes)) return fail_map(EINVAL);
   const bool moves = target || (flags & MREMAP_DONTUNMAP);
   if (!moves && new_bytes <= old_bytes) {

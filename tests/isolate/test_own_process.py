@@ -44,6 +44,16 @@ def test_rights_of_files_mapped_before_the_first_thread(program, same_both_ways)
     assert same_both_ways([program("early_files")]).out.endswith("written: v\nits end: w\nran\nran\n")
 
 
+def test_files_mapped_before_the_first_thread_that_move(program, same_both_ways):
+    """They moved in the calling thread alone, and memory that was given out later was the file."""
+    assert same_both_ways([program("early_moves")]).out == "ttga\nwapp\nfile: atmg, gp\n"
+
+
+def test_rights_of_files_amid_memory(program, same_both_ways):
+    """They were those of the memory around."""
+    assert same_both_ways([program("rights_amid_memory")]).out == "fault\n" * 6 + "written\n"
+
+
 def test_memory_over_files_mapped_before_the_first_thread(program, same_both_ways):
     """They were written to and emptied, files on a disk too; a file that madvise keeps from children crashed every thread."""
     assert same_both_ways([program("over_early_files")]).out.count("file f") == 8
