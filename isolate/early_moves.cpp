@@ -133,7 +133,10 @@ bool is_moved_early_file(std::uintptr_t address) noexcept {
 }
 
 void make_written_early_file_memory(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (has_lazy_files() && end_of_shared_in(low, high)) promote_all(low, high, PROT_READ | PROT_WRITE);
+  if (!has_lazy_files() || !end_of_shared_in(low, high) || !promote_all(low, high, PROT_READ | PROT_WRITE)) return;
+  if (!is_moved_early_file(low)) return;
+  forget_files(low, high - low);
+  if (in_region(low)) forget_shared_range(low, high);
 }
 
 long move_early_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int flags, std::uintptr_t target) noexcept {

@@ -242,6 +242,7 @@ void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd
   if (fixed) {  // others may have what lay there before
     forget_lazy_file(r.low, r.high);
     if (in_region(r.low)) claim_pages(r.low, r.high - r.low);
+    note_protection(r.low, r.high, PROT_READ | PROT_WRITE);  // what the memory there had is not the file's
     everywhere(&make_what_is_recorded, &r);
   }
   return reinterpret_cast<void*>(r.low);
@@ -308,6 +309,8 @@ bool lies_among_files(std::uintptr_t address) noexcept {
 bool in_file_window(std::uintptr_t address) noexcept {
   return address >= kWindowLow && address < shared(window_next).load(std::memory_order_relaxed);
 }
+
+bool has_files_in_region() noexcept { return files_in_region.load() != 0; }
 
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (in_region(low) && files_in_region.load() == 0) return false;

@@ -26,6 +26,9 @@ bool in_file_window(std::uintptr_t address) noexcept;
 /// Whether mappings of files lie near, or the next ones would.
 bool lies_among_files(std::uintptr_t address) noexcept;
 
+/// Whether one ever lay in the region. Cheap.
+bool has_files_in_region() noexcept;
+
 /// Whether a recorded mapping has a part in [low, high).
 bool has_mapped_file(std::uintptr_t low, std::uintptr_t high) noexcept;
 

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@
 #include "helper.hpp"
 #include "leader_call.hpp"
 #include "left_files.hpp"
+#include "maps.hpp"
 #include "message.hpp"
 #include "on_stack.hpp"
 #include "orphans.hpp"
@@ -85,16 +87,53 @@ bool unshare(std::uintptr_t low, std::size_t used, std::size_t whole) noexcept {
   return mapped == static_cast<long>(low);
 }
 
+/// Files that are mapped amid the region's memory, which is replaced as a whole: they wait elsewhere meanwhile.
+struct Aside {
+  long low, bytes, place;
+};
+constexpr std::size_t kAsideMost = 4096;
+constinit Aside aside[kAsideMost]{};
+constinit std::size_t aside_count = 0;
+
+bool is_own_memory(const Mapping& m) noexcept {
+  constexpr char kOwn[] = "/memfd:mortise-", kProgram[] = "/memfd:mortise-shared";
+  return std::strncmp(m.name, kOwn, sizeof kOwn - 1) == 0 && std::strncmp(m.name, kProgram, sizeof kProgram - 1) != 0;
+}
+
+void set_files_aside() noexcept {
+  aside_count = 0;
+  if (!has_files_in_region()) return;
+  Maps maps;
+  for (Mapping m; maps.next(m);) {
+    if (!in_region(m.low) || is_own_memory(m) || aside_count == kAsideMost) continue;
+    const long low = static_cast<long>(m.low), bytes = static_cast<long>(m.bytes());
+    const auto map_nothing = [bytes](long at, long fixed) {
+      return raw_syscall(SYS_mmap, at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    };
+    const long place = map_nothing(0, 0);
+    if (failed(place) || failed(raw_syscall(SYS_mremap, low, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place))) continue;
+    map_nothing(low, MAP_FIXED);  // or what exists there could not be asked for
+    aside[aside_count++] = {low, bytes, place};
+  }
+}
+
+void put_files_back() noexcept {
+  for (std::size_t i = 0; i < aside_count; ++i)
+    raw_syscall(SYS_mremap, aside[i].place, aside[i].bytes, aside[i].bytes, MREMAP_MAYMOVE | MREMAP_FIXED, aside[i].low);
+}
+
 bool unshare_everything() noexcept {
   for (std::size_t i = 0; i < shared_range_count; ++i) {
     const SharedRange r = shared_ranges[i];
     if (!unshare(r.low, r.high - r.low, r.high - r.low)) return false;
   }
+  set_files_aside();  // no earlier: what it writes is the child's own by now
   for (int i = 0; i < kArenaCount; ++i) {
     if (!unshare(arena_low(i), arena_touched_end(i) - arena_low(i), kArenaBytes)) return false;
     leave_out_of_dumps(i);
   }
   apply_recorded_protections();
+  put_files_back();
   return true;
 }
 

@@ -123,7 +123,7 @@ void* map_anonymous(std::size_t bytes, int protection, int flags) noexcept {
 std::uintptr_t next_piece(std::uintptr_t at, std::uintptr_t end) noexcept {
   if (const std::uintptr_t edge = in_region(at) ? kRegionHigh : kRegionLow; at < edge && edge < end) end = edge;
   end = piece_end(at, end);
-  return in_region(at) ? end : shared_range_end(at, end);
+  return in_region(at) && !has_files_in_region() ? end : shared_range_end(at, end);
 }
 
 /// munmap of one.
@@ -187,7 +187,7 @@ long advise_piece(std::uintptr_t at, std::size_t bytes, int advice) noexcept {
 /// mprotect of the same.
 long protect_piece(std::uintptr_t at, std::size_t bytes, int protection) noexcept {
   // Blocks of files that were written are memory.
-  const bool may_be_file = in_region(at) ? has_mapped_file(at, at + bytes) : !find_shared_range(at);
+  const bool may_be_file = (!in_region(at) || has_mapped_file(at, at + bytes)) && !find_shared_range(at);
   const long changed = may_be_file ? protect_file(at, bytes, protection) : kNoFile;
   if (changed != kNoFile) return changed;
   return is_shared(at) ? protect(at, bytes, protection) : protect_early_file(at, bytes, protection);

@@ -97,7 +97,7 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
   const std::uintptr_t to = address_of(target);
   if (target && (to % kPage || !has_addresses(to, new_bytes) || (at < to + new_bytes && to < at + old_bytes))) return fail_map(EINVAL);
   const bool shrinks = old_bytes > 0 && new_bytes <= old_bytes && !target && !(flags & MREMAP_DONTUNMAP);
-  if (!shrinks && !in_region(at) && !has_mapped_file(at, at + 1)) make_written_early_file_memory(at, at + old_bytes);
+  if (!shrinks && (is_moved_early_file(at) || (!in_region(at) && !has_mapped_file(at, at + 1)))) make_written_early_file_memory(at, at + old_bytes);
   const bool is_ours = in_region(at) || find_shared_range(at) || has_mapped_file(at, at + 1);
   const bool must_be_one = new_bytes > old_bytes || ((flags & MREMAP_DONTUNMAP) && !target);  // else the kernel takes several
   if (is_ours && must_be_one && !is_one_mapping(at, at + (old_bytes ? old_bytes : kPage))) return fail_map(EFAULT);

@@ -54,6 +54,11 @@ def test_rights_of_files_amid_memory(program, same_both_ways):
     assert same_both_ways([program("rights_amid_memory")]).out == "fault\n" * 6 + "written\n"
 
 
+def test_files_amid_memory_are_shared_with_children(program, same_both_ways):
+    """A child had a copy of them, and what had been written of a private one could be written whatever its rights."""
+    assert same_both_ways([program("forked_files")]).out == "prqr\nconstant: w\n"
+
+
 def test_memory_over_files_mapped_before_the_first_thread(program, same_both_ways):
     """They were written to and emptied, files on a disk too; a file that madvise keeps from children crashed every thread."""
     assert same_both_ways([program("over_early_files")]).out.count("file f") == 8

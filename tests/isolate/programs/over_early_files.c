@@ -41,10 +41,10 @@ int main(void) {
   pwrite(file, "f", 1, 0);
   amid = map(NULL, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
   map(amid + kBytes, kBytes, MAP_SHARED | MAP_FIXED);
+  kept = map(NULL, kBytes, MAP_SHARED);
   holed = map(NULL, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
   munmap(holed + kBytes, kBytes);
   map(chosen, kBytes, MAP_SHARED | MAP_FIXED), map(chosen + kBytes, kBytes, MAP_SHARED | MAP_FIXED);
-  kept = map(NULL, kBytes, MAP_SHARED);
   madvise(kept, kBytes, MADV_DONTFORK);
   pthread_t thread;
   pthread_create(&thread, NULL, use, NULL);
