@@ -223,7 +223,9 @@ void* fail(long error) noexcept { return errno = static_cast<int>(error < 0 ? -e
 void* map_file(void* where, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const bool fixed = flags & kFixed;
   const bool is_shared = (flags & MAP_TYPE) != MAP_PRIVATE;
-  const bool anonymous = (flags & MAP_ANONYMOUS) || (is_shared && is_zero_device(fd));  // memory, and each mapping is another
+  const bool is_memory = !(flags & MAP_ANONYMOUS) && is_zero_device(fd);
+  if (is_memory && !is_shared) return map_private(where, bytes, protection, flags);
+  const bool anonymous = (flags & MAP_ANONYMOUS) || is_memory;  // and each mapping is another
   if (!anonymous) refuse_device(fd);
   const bool private_writable = !anonymous && (flags & MAP_TYPE) == MAP_PRIVATE && (protection & PROT_WRITE);
   if (private_writable && (fixed || bytes < kLazyLeast || (protection & PROT_EXEC)))

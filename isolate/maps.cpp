@@ -2,6 +2,7 @@
 #include "maps.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -91,6 +92,7 @@ bool Maps::next(Mapping& out) noexcept {
     char* const line_end = at_ + (p - at_);
     at_ = *line_end ? line_end + 1 : line_end;
     *line_end = '\0';
+    if (!out.shared && std::strcmp(out.name, "/dev/zero") == 0) out.inode = 0;  // memory
     return true;
   }
   return false;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <sys/mman.h>
 
+#include "lazy_files.hpp"
 #include "maps.hpp"
 #include "protection.hpp"
 #include "raw.hpp"
@@ -52,6 +53,8 @@ int make_stack(Thread& t, const pthread_attr_t* attributes) noexcept {
   const bool given = pthread_attr_getstack(attributes, &low, &bytes) == 0 && reinterpret_cast<std::uintptr_t>(low) + bytes != 0;
   if (given) {
     give_stack(t.stack);
+    const auto at = reinterpret_cast<std::uintptr_t>(low);
+    if (has_lazy_files()) promote_all(at, at + bytes, PROT_READ | PROT_WRITE);  // no handler of faults could run on it
     t.stack = {static_cast<std::byte*>(low), bytes, 0, true};
     return 0;
   }

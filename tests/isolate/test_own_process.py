@@ -25,6 +25,11 @@ def test_a_stack_that_may_not_be_run_is_not_kept(program, same_both_ways):
     assert same_both_ways([program("refused_rights", "-z", "execstack")]).out == "refused\n" * 2
 
 
+def test_stacks_in_private_mappings_of_files(program, same_both_ways):
+    """They are copied by the handler of faults, which had no stack to run on; of /dev/zero nothing could be forgotten."""
+    assert same_both_ways([program("stacks_in_files")]).out == "e\nforgotten: 0\n"
+
+
 def test_files_that_cannot_be_mapped(program, same_both_ways):
     """They were read instead of mapped, after what lay there was gone."""
     assert same_both_ways([program("refused_files")]).out.endswith("a file: mapped, 127\n")
