@@ -118,7 +118,7 @@ long move(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes, int f
   if (target || (flags & MREMAP_DONTUNMAP)) return move_away(at, old_bytes, new_bytes, flags, target);
   if (old_bytes > 0 && new_bytes <= old_bytes) {
     if (!is_page_here(at)) return -EFAULT;
-    if (new_bytes < old_bytes) unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes);
+    if (new_bytes < old_bytes && unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes) != 0) return -errno;
     return static_cast<long>(at);
   }
   if (flags & MREMAP_MAYMOVE) return move_away(at, old_bytes, new_bytes, flags, 0);

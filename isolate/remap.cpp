@@ -42,8 +42,8 @@ void* remap_file(std::uintptr_t at, std::size_t old_bytes, std::size_t new_bytes
   const bool stays = flags & MREMAP_DONTUNMAP;
   if (stays && old_bytes != new_bytes) return fail_map(EINVAL);
   if (!target && !stays && old_bytes > 0 && new_bytes <= old_bytes) {
-    if (new_bytes < old_bytes) unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes);
-    return low;
+    const bool wrong = new_bytes < old_bytes && unmap_memory(reinterpret_cast<void*>(at + new_bytes), old_bytes - new_bytes) != 0;
+    return wrong ? MAP_FAILED : low;
   }
   if (!(flags & MREMAP_MAYMOVE)) return fail_map(ENOMEM);
   void* const fresh = move_file(at, old_bytes, new_bytes, target, stays);
@@ -109,8 +109,8 @@ void* remap_memory(void* low, std::size_t old_bytes, std::size_t new_bytes, int 
   if (old_bytes == 0 || ((flags & MREMAP_DONTUNMAP) && old_bytes != new_bytes)) return fail_map(EINVAL);
   const bool moves = target || (flags & MREMAP_DONTUNMAP);
   if (!moves && new_bytes <= old_bytes) {
-    if (new_bytes < old_bytes) unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes);
-    return low;
+    const bool wrong = new_bytes < old_bytes && unmap_memory(static_cast<std::byte*>(low) + new_bytes, old_bytes - new_bytes) != 0;
+    return wrong ? MAP_FAILED : low;
   }
   const int protection = protection_of(at);
   if (new_bytes > old_bytes && (protection & PROT_WRITE) && is_too_much(new_bytes - old_bytes)) return fail_map(ENOMEM);

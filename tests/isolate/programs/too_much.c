@@ -29,6 +29,7 @@ static void beyond_the_end(void) {
   over("not to replace", 1ul << 47, MAP_FIXED_NOREPLACE | MAP_NORESERVE);
   show("unmapped, 128 TB", munmap(memory, 1ul << 47) == 0);
   show("unmapped, all", munmap(memory, SIZE_MAX) == 0);
+  show("made smaller, all", mremap(memory, -4096ul, 4096, 0) != MAP_FAILED);
   show("moved, 128 TB", mremap(memory, 8192, 1ul << 47, MREMAP_MAYMOVE | MREMAP_FIXED, memory + (1 << 20)) != MAP_FAILED);
   show("moved onto itself", mremap(memory, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, memory + 4096) != MAP_FAILED);
 }
