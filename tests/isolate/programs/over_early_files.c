@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum { kBytes = 1 << 16, kBoth = PROT_READ | PROT_WRITE };
-static char *amid, *chosen = (char*)0x123400000000, *holed, *kept;
+static char *amid, *chosen = (char*)0x123400000000, *holed = (char*)0x123500000000, *kept;
 static int file;
 
 static char* map(char* low, size_t bytes, int flags) { return mmap(low, bytes, kBoth, flags, flags & MAP_ANONYMOUS ? -1 : file, 0); }
@@ -42,7 +42,7 @@ int main(void) {
   amid = map(NULL, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
   map(amid + kBytes, kBytes, MAP_SHARED | MAP_FIXED);
   kept = map(NULL, kBytes, MAP_SHARED);
-  holed = map(NULL, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
+  map(holed, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
   munmap(holed + kBytes, kBytes);
   map(chosen, kBytes, MAP_SHARED | MAP_FIXED), map(chosen + kBytes, kBytes, MAP_SHARED | MAP_FIXED);
   madvise(kept, kBytes, MADV_DONTFORK);
