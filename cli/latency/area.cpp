@@ -32,6 +32,7 @@ constinit pthread_key_t key{};
 constinit bool has_key = false;
 constinit char prefix[3072] = {};
 constinit Header settings{};  // what each new file begins with
+constinit Record nobodys{};   // what is counted here is not told
 
 Record* record_at(std::uint32_t index) noexcept {
   return reinterpret_cast<Record*>(reinterpret_cast<char*>(area.header) + kHeaderBytes + kRecordBytes * index);
@@ -106,10 +107,13 @@ void thread_ended(void*) noexcept {
 void child_began() noexcept {
   Header* const header = area.header;
   if (!header) return;
+  const bool is_amid = self.is_inside;  // a handler has forked amid a timed call, which goes on here
   area.header = nullptr;
   self = {};
   if (new_file(header)) area.header = header;
-  else munmap(header, kAreaBytes);  // the parent's figures stay the parent's
+  else if (!is_amid) munmap(header, kAreaBytes);  // the parent's figures stay the parent's
+  if (is_amid && !(area.header && attach(self))) area.header = nullptr, self.record = &nobodys;
+  self.is_inside = is_amid;
 }
 
 void describe_process() noexcept {
@@ -144,7 +148,7 @@ void lengthen_window() noexcept {
     strcpy(prefix, wanted);
     front.use_clock_gettime = getenv("MORTISE_LATENCY_CLOCK") != nullptr;  // the name says which: there is one other
     settings.every = number("MORTISE_LATENCY_EVERY", 64);
-    settings.slow_ticks = number("MORTISE_LATENCY_SLOW", 13'000);
+    area.slow_ticks = settings.slow_ticks = number("MORTISE_LATENCY_SLOW", 13'000);
     settings.window_ticks = number("MORTISE_LATENCY_WINDOW", 26'000);
     if (settings.every > kEveryMax) settings.every = kEveryMax;
     if (settings.every > 1) lengthen_window();
@@ -163,6 +167,7 @@ void lengthen_window() noexcept {
 
 bool attach(Thread& t) noexcept {
   const int kept = errno;
+  t.is_inside = true;  // where the key is not among the first, setting it asks for memory
   Header& h = *area.header;
   bool is_found = false;
   for (std::uint32_t i = 0; i < kRecordsMax && !is_found; ++i) {
@@ -185,11 +190,11 @@ bool attach(Thread& t) noexcept {
   if (is_found) {
     t.record->known.at = 0;  // the snapshot is taken at the first timed call
     t.record->paced_at = 0;
+    for (auto& left : t.left) left = 0;  // while there was no record, calls went by that nobody counted
     t.random = os::entropy() | 1;
-    t.is_inside = true;  // where the key is not among the first, setting it asks for memory
     if (has_key) pthread_setspecific(key, &t);
-    t.is_inside = false;
   } else {
+    t.is_inside = false;
     __atomic_fetch_add(&h.untimed_threads, 1, __ATOMIC_RELAXED);
   }
   errno = kept;

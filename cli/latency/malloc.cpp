@@ -2,6 +2,7 @@
 // is called from the end.
 #include <cerrno>
 
+#include "abi/front.hpp"
 #include "cli/latency/next.hpp"
 #include "cli/latency/timing.hpp"
 #include "mortise/core/inline.hpp"
@@ -18,7 +19,8 @@ namespace mortise::latency {
 }
 
 [[gnu::noinline]] void slow_free(void* block, const void* site) noexcept {
-  if (block && find_next()) timed_free(block, site, [=] { front.next.free(block); });
+  if (!block && !self.record) return;  // libc frees many for threads that have ended: nobody would be there to give the record back
+  if (find_next()) timed_free(block, site, [=] { front.next.free(block); });
 }
 
 [[gnu::noinline]] void* slow_aligned(std::size_t align, std::size_t size, const void* site) noexcept {
@@ -78,6 +80,8 @@ MORTISE_EXPORT void* reallocarray(void* block, std::size_t count, std::size_t si
     errno = ENOMEM;
     return nullptr;
   }
+  find_next();
+  if (auto* const own = mortise::abi::front.reallocates) [[unlikely]] return own(block, bytes);  // the program's, as libc's comes down to it
   if (passes(kRealloc)) [[likely]] return front.next.realloc(block, bytes);
   return slow_realloc(block, bytes, SITE);
 }

@@ -78,7 +78,7 @@ bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, con
   const Snapshot before = r.known;
   take_snapshot(r.known, ended);
   const std::uint64_t ticks = ended - begun;
-  const bool is_torn = ticks >= area.header->slow_ticks && r.known.preemptions != before.preemptions;
+  const bool is_torn = ticks >= area.slow_ticks && r.known.preemptions != before.preemptions;
   Call* const table = is_torn ? r.torn_calls : r.slow;
   std::uint32_t& used = is_torn ? r.torn_used : r.slow_used;
   Call& place = used < kWorst ? table[used] : least(table);
@@ -97,7 +97,7 @@ bool examine(Thread& t, Kind kind, std::uint64_t begun, std::uint64_t ended, con
     find_site(site, place);
     if (r.slow_used == kWorst) {
       const std::uint64_t enough = least(r.slow).ticks;
-      r.examine_from = enough < area.header->slow_ticks ? enough : area.header->slow_ticks;
+      r.examine_from = enough < area.slow_ticks ? enough : area.slow_ticks;
     }
   }
   errno = kept;

@@ -54,9 +54,20 @@ MORTISE_HOT std::uint64_t clock_now() noexcept {
 /// For `left`: this thread is timed no more.
 inline constexpr std::int32_t kNever = 0x7fffffff;
 
-/// Gives the thread a record, if timing is on and one is to be had. False: this call of `kind` is not timed, or it is
+/// Gives the thread a record, if timing is on and one is to be had, and has it be inside. False: this call of `kind` is not timed, or it is
 /// part of one that is.
 bool admit(Thread& t, Kind kind) noexcept;
+
+/// Whether a call of `kind` is timed: then the thread is inside from here to end(). From the first step on, so that where a handler forks
+/// amid the call the child has a record for the rest of it (child_began).
+MORTISE_HOT bool enter(Thread& t, Kind kind) noexcept {
+  const bool was_inside = t.is_inside;
+  t.is_inside = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (t.record && !was_inside) [[likely]] return true;
+  t.is_inside = was_inside;
+  return admit(t, kind);
+}
 
 /// Asks the kernel what it has done to the thread. Gives the moment to time from.
 std::uint64_t refresh(Snapshot& known, std::uint64_t now) noexcept;
@@ -103,7 +114,6 @@ MORTISE_HOT unsigned draw(Thread& t, Kind kind) noexcept {
 
 /// Gives the moment to time from.
 MORTISE_HOT std::uint64_t begin(Thread& t) noexcept {
-  t.is_inside = true;
   t.kernel_calls = 0;
   const std::uint64_t now = clock_now();
   return now - t.record->known.at <= front.window_ticks ? now : refresh(t.record->known, now);
@@ -143,9 +153,7 @@ MORTISE_HOT void know_size(const void* block, std::size_t size) noexcept {
 template <class Function>
 MORTISE_HOT void* timed_allocation(Kind kind, std::size_t size, const void* site, Function call) noexcept {
   Thread& t = self;
-  if (!t.record || t.is_inside) [[unlikely]] {
-    if (!admit(t, kind)) return call();
-  }
+  if (!enter(t, kind)) [[unlikely]] return call();
   const unsigned stretch = draw(t, kind);
   const std::uint64_t begun = begin(t);
   void* const block = call();
@@ -158,9 +166,7 @@ MORTISE_HOT void* timed_allocation(Kind kind, std::size_t size, const void* site
 
 template <class Function> MORTISE_HOT void timed_free(void* block, const void* site, Function call) noexcept {
   Thread& t = self;
-  if (!t.record || t.is_inside) [[unlikely]] {
-    if (!admit(t, kFree)) return call();
-  }
+  if (!enter(t, kFree)) [[unlikely]] return call();
   const unsigned stretch = draw(t, kFree);
   const std::uint64_t begun = begin(t);
   call();

@@ -20,6 +20,7 @@ from mortise.errors import RunFailed
 
 SAMPLE_MS = 10
 LAST_BYTES = 2000
+NO_SUCH_COMMAND = 127  # a shell's exit status
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PER_REPEAT = ("wall_s", "user_s", "sys_s", "cpu_s", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches",
               "instructions", "cycles")  # fmt: skip
@@ -203,23 +204,26 @@ class Launcher:
         """What it says when it fails; None where it succeeds by then: who asks a server that is not yet there may wait for ever."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             asked = self._shell(command, folder, pid, max(patience_s, 0.0))
+            if asked.returncode == NO_SUCH_COMMAND:  # and it will not come to be there
+                raise RunFailed(f"'{command}' cannot be run{endings.tail(said_by(asked))}")
             return None if asked.returncode == 0 else said_by(asked)
         return ""
 
     def _shell(self, command: str, folder: Path, pid: int, timeout_s: float) -> subprocess.CompletedProcess:
-        """A group of its own: what the shell has started ends with it, where this is interrupted or takes too long."""
+        """A session of its own: what the shell has started ends with it, where this is interrupted or takes too long. Reads nothing, as the
+        program: what this process was given the first run would take from all others.
+        """
         text = ["/bin/sh", "-c", command.replace("{tmp}", str(room_of(folder))).replace("{pid}", str(pid))]
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # what comes while the shell starts waits until it can be ended
         opens = functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
         try:
             with subprocess.Popen(text, **pipes, start_new_session=True, preexec_fn=opens) as client:
                 try:
                     opens()
                     printed, complaints = client.communicate(timeout=timeout_s)
                 except BaseException:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(client.pid, signal.SIGKILL)
+                    kill_session(client.pid)
                     raise
         finally:
             opens()
@@ -259,6 +263,16 @@ class Launcher:
             probed,
             before_main,
         )
+
+
+def kill_session(leader: int) -> None:
+    """Its group, and those that a shell gives to what it starts (set -m). O(processes)."""
+    with contextlib.suppress(OSError):
+        os.killpg(leader, signal.SIGKILL)
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            if os.getsid(int(place.name)) == leader:
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 def said_by(failed: subprocess.CompletedProcess) -> str:

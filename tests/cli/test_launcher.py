@@ -384,11 +384,26 @@ def test_a_server_that_is_never_ready(launch):
 
 
 def test_what_a_client_says_of_its_failure_is_told(launch):
-    """It may be misspelt, and its user would look for what is wrong with the server."""
-    with pytest.raises(RunFailed, match="'no-such-client ping' never succeeded: .*no-such-client: not found"):
-        launch("sleep", "60", service=Service(ready="no-such-client ping", load="true", patience_s=0.1))
+    """It may be misspelt, and its user would look for what is wrong with the server, after half a minute for each arm."""
+    with pytest.raises(RunFailed, match="'no-such-client ping' cannot be run: .*no-such-client: not found"):
+        launch("sleep", "60", service=Service(ready="no-such-client ping", load="true", patience_s=600))
+    with pytest.raises(RunFailed, match="never succeeded: no port"):
+        launch("sleep", "60", service=Service(ready="echo no port >&2; false", load="true", patience_s=0.1))
     outcome = launch("sleep", "60", service=Service(load="echo started; no-such-client"))
     assert outcome.facts["load_status"] == 127 and "no-such-client: not found" in outcome.load_output
+
+
+def test_a_client_reads_nothing(launch, tmp_path):
+    """The first run's took what was there, and all others' had nothing."""
+    (tmp_path / "words").write_text("words")
+    kept = os.dup(0)
+    try:
+        with (tmp_path / "words").open() as words:
+            os.dup2(words.fileno(), 0)
+        assert launch("sleep", "60", service=Service(load="cat; exit 1")).load_output == ""
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
 
 
 def test_a_client_that_hangs_is_told_of_and_not_the_server(launch):

@@ -66,8 +66,10 @@ def test_before_anything_is_finished_there_is_only_a_status(stopped, tmp_path, n
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_a_client_of_a_server_ends_too(stopped, tmp_path):
-    load = f"sleep 600 & echo $! > {tmp_path}/client; touch {tmp_path}/hangs; wait"
+@pytest.mark.parametrize("first", ("", "set -m;"))
+def test_a_client_of_a_server_ends_too(stopped, tmp_path, first):
+    """Its shell may give each of its commands a group of its own."""
+    load = f"exec bash -c '{first} sleep 600 & echo $! > {tmp_path}/client; touch {tmp_path}/hangs; wait'"
     server = f"echo $$ > {tmp_path}/pid; exec sleep 600"
     status, _, err = stopped("latency", "--arms", "glibc", "--load", load, "--", "sh", "-c", server)
     assert status == 128 + signal.SIGTERM and "Traceback" not in err
