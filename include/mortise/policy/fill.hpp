@@ -33,12 +33,14 @@ namespace fills {
 
 namespace detail {
 using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
-/// The same at any multiple of 8.
-using AnyWord = std::uint64_t __attribute__((vector_size(16), may_alias, aligned(8)));
-MORTISE_HOT Word any_word(const std::byte* p) noexcept { return *reinterpret_cast<const AnyWord*>(p); }
-MORTISE_HOT AnyWord& any_word(std::byte* p) noexcept { return *reinterpret_cast<AnyWord*>(p); }
 MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
 MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
+/// The same where it is not aligned.
+MORTISE_HOT Word any_word(const std::byte* p) noexcept {
+  Word word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
 
 /// All words from `from` to `to`, eight at a time, then four; before the last four the end is reached, and they fall on it, so that three
 /// before `from`, which are the block's, may be looked at, too.
@@ -161,7 +163,7 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   };
   template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
     detail::word(p) = Word{};
-    if (kLeast >= kStart || l.bytes >= kStart) detail::any_word(p + kStart - sizeof(Word)) = Word{};
+    if (kLeast >= kStart || l.bytes >= kStart) std::memset(p + kStart - sizeof(Word), 0, sizeof(Word));
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
