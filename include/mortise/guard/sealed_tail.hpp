@@ -131,7 +131,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       return release_by(t, p, line) ? Tried::done : Tried::checked;
     }
     void release_checked(Thread& t, std::byte* p) noexcept requires Hits<Below> {
-      this->below.release(t, sized(this->below.block_of(p)));
+      const unsigned c = this->below.block_of(p).class_index();  // what has none is no hit
+      this->below.release(t, {p, Below::Classes::size_of(c), c});
     }
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires Hits<Below> {
       Block outer;

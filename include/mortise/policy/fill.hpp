@@ -36,11 +36,10 @@ using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
 MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
 MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
 /// The same where it is not aligned.
-MORTISE_HOT Word any_word(const std::byte* p) noexcept {
+struct [[gnu::packed, gnu::may_alias]] AnyWord {
   Word word;
-  std::memcpy(&word, p, sizeof word);
-  return word;
-}
+};
+MORTISE_HOT Word any_word(const std::byte* p) noexcept { return reinterpret_cast<const AnyWord*>(p)->word; }
 
 /// All words from `from` to `to`, eight at a time, then four; before the last four the end is reached, and they fall on it, so that three
 /// before `from`, which are the block's, may be looked at, too.
@@ -163,7 +162,7 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   };
   template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
     detail::word(p) = Word{};
-    if (kLeast >= kStart || l.bytes >= kStart) std::memset(p + kStart - sizeof(Word), 0, sizeof(Word));
+    if (kLeast >= kStart || l.bytes >= kStart) reinterpret_cast<detail::AnyWord*>(p + kStart - sizeof(Word))->word = Word{};
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
