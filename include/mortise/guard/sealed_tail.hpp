@@ -150,7 +150,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       const Seen seen = look_at(b);
       if (!seen) [[unlikely]] {
         accuse(seen, b.ptr, nullptr);
-        return seen.outer ? seen.outer.shrunk_by(kTail) : Block{b.ptr, 0, b.class_index()};
+        return seen.state == State::broken ? seen.outer.shrunk_by(kTail) : Block{b.ptr, 0, b.class_index()};
       }
       return {b.ptr, seen.outer.size - gap_in(last_word(seen.outer)), seen.outer.class_index()};
     }
@@ -326,10 +326,19 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     }
     Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
 
+    /// Whether `p` may be where a large block was that is free now. Inside spans nothing is kept: the way goes back to where one starts.
+    bool lies_in_free_span(const std::byte* p) noexcept {
+      auto& index = this->page_index();
+      const std::uint32_t at = index.number_of(p);
+      const Span* s = &index.spans()[at];
+      while (s->state == SpanState::none && s > index.spans()) --s;
+      const bool is_free = s->state == SpanState::dirty || s->state == SpanState::clean;
+      return is_free && is_aligned(p, kGranule) && at - s->head < index.spans()[s->head].granules;
+    }
     /// Whether a block starts at `b` in its span, and ends there, before its wall if it has one.
     bool starts(Block b) noexcept {
       auto& index = this->page_index();
-      const Span* const s = index.span_of(b.ptr);
+      const Span* const s = b.size_class == kNoClass ? &index.spans()[index.number_of(b.ptr)] : index.span_of(b.ptr);
       if (b.size_class == kNoClass) return s->state == SpanState::large && index.base_of(s) == b.ptr;
       const std::size_t size = Below::Classes::size_of(b.class_index()), offset = static_cast<std::size_t>(b.ptr - index.base_of(s));
       return offset % size == 0 && offset + size <= round_down(index.used_bytes_of(s), kGranule);
@@ -344,8 +353,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       b = this->below.block_of(b.ptr);
       Block outer;
       if (!is_near(b, outer)) {
-        const bool is_free = b.size_class == kNoClass && this->page_index().span_of(b.ptr)->state != SpanState::large;
-        if (!starts(b)) return {is_free && is_aligned(b.ptr, kGranule) ? State::released : State::nothing, {}};
+        if (!starts(b)) return {b.size_class == kNoClass && lies_in_free_span(b.ptr) ? State::released : State::nothing, {}};
         outer = sized(b);
       }
       const std::uint64_t word = last_word(outer);
