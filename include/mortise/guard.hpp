@@ -6,7 +6,7 @@
 #include "mortise/guard/delayed_reuse.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/noted_crimes.hpp"
 #include "mortise/guard/quarantine_lines.hpp"
 #include "mortise/guard/random_slots.hpp"

@@ -10,8 +10,8 @@
 #include "mortise/guard/delayed_reuse.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"
-#include "mortise/guard/marked_tail.hpp"
 #include "mortise/guard/random_slots.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/guard/zero_on_free.hpp"
 #include "tests/support/stacks.hpp"
@@ -45,7 +45,7 @@ using GuardStacks = ::testing::Types<
     Entry<"tail_checksum_below_the_cache", OverSpans<ThreadCache<>, TailChecksum<tag::Mixed, on_fault::Configured, false>, SmallSlab>, Traits{.is_exact = false}>,
     Entry<"header_magic", Guarded<HeaderMagic<>>, kAligns>,
     Entry<"header_magic_below_the_cache", OverMarks<ThreadCache<>, HeaderMagic<>, SmallSlab>>,
-    Entry<"marked_tail", Guarded<MarkedTail<>>, kTags>,
+    Entry<"sealed_tail", Guarded<SealedTail<>>, kTags>,
     Entry<"delayed_free", Guarded<Quarantine>, kAligns>,
     Entry<"delayed_free_zeroing", Guarded<ZeroingQuarantine>, kAligns>,
     Entry<"delayed_batches", Guarded<BatchQuarantine>, kAligns>,
@@ -64,7 +64,7 @@ using GuardStacks = ::testing::Types<
     Entry<"zero_delay", Guarded<ZeroOnFree<>, Quarantine>, kAligns>,
     Entry<"tail_magic_delay", Guarded<TailChecksum<>, HeaderMagic<>, Quarantine>, kTags>,
     Entry<"magic_tail_delay", Guarded<HeaderMagic<>, TailChecksum<>, ZeroingQuarantine>, kTags>,
-    Entry<"marked_tail_batches", Guarded<SizeCheck<>, MarkedTail<>, ZeroingStarts>, kTags>,
+    Entry<"sealed_tail_batches", Guarded<SizeCheck<>, SealedTail<>, ZeroingStarts>, kTags>,
     Entry<"magic_delay_tail", Guarded<HeaderMagic<>, Quarantine, TailChecksum<>>, kTags>>;
 
 }  // namespace mortise::test

@@ -9,7 +9,7 @@
 
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/guard/header_magic.hpp"
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/size_check.hpp"
 #include "mortise/shape/block_marks.hpp"
 #include "tests/support/advice.hpp"
@@ -466,7 +466,7 @@ void count(const Crime&) noexcept { ++mismatches; }
 
 /// Guards below know nothing of objects in pools, and those above are not to take their marks or their sizes for the blocks' below.
 TEST(AffinityPools, GuardsBelowAreAskedAboutTheirOwnBlocks) {
-  using H = Stack<Layers<AffinityPools<>, SizeCheck<on_fault::CallBack<count>>, MarkedTail<>>, HslabOver<BlockMarks<>, MmapHeap<>>>;
+  using H = Stack<Layers<AffinityPools<>, SizeCheck<on_fault::CallBack<count>>, SealedTail<>>, HslabOver<MmapHeap<>>>;
   static_assert(!Marked<H> && !kSizesExactly<H> && !FitsOn<HeaderMagic<>, H> && !FitsOn<SizeCheck<>, H>);
   Stage<H> stage;
   mismatches = 0;

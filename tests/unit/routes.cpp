@@ -15,7 +15,7 @@
 #include "mortise/guard/delayed_free.hpp"
 #include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/header_magic.hpp"
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/sampled_guards.hpp"
 #include "mortise/guard/size_check.hpp"
 #include "mortise/guard/tail_checksum.hpp"
@@ -161,7 +161,7 @@ template <class... Wrapped> constexpr bool kMaySkip = FitsOn<BypassFor<RealTimeT
 /// A large block came past the guard and was judged by it, or came through the guard and went back past it.
 TEST(Bypass, WhatMustSeeEachBlockIsNotWrapped) {
   static_assert(kMayWrap<Slab<>> && kMayWrap<ThreadCache<>, Slab<>> && kMayWrap<DelayedFree<>, Slab<>>);
-  static_assert(!kMayWrap<TailChecksum<>, Slab<>> && !kMayWrap<MarkedTail<>, Slab<>> && !kMayWrap<HeaderMagic<>, Slab<>>);
+  static_assert(!kMayWrap<TailChecksum<>, Slab<>> && !kMayWrap<SealedTail<>, Slab<>> && !kMayWrap<HeaderMagic<>, Slab<>>);
   static_assert(!kMayWrap<SizedHeader, Slab<>> && !kMayWrap<ZeroOnFree<>, Slab<>> && !kMayWrap<SampledGuards<>, Slab<>>);
   static_assert(!kMayWrap<Slab<>, GuardPages<>>, "it would take a page off the size of blocks that it has never seen");
   static_assert(kMayWrap<Slab<>, GuardPages<16, false>>);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mortise/allocators/hslab.hpp"
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/size_check.hpp"
 #include "tests/support/stage.hpp"
 
@@ -69,7 +69,7 @@ TEST(SampledGuards, AFaultIsAnsweredWithoutTheLock) {
 std::optional<Crime> told;
 void note(const Crime& crime) noexcept { told = crime; }
 using Noting = SampledGuards<1, 8, 0, on_fault::CallBack<note>>;
-using Walked = Stack<Join<Layers<Noting, SizeCheck<>, MarkedTail<>>, HslabOver<BlockMarks<>, MmapHeap<>>>>;
+using Walked = Stack<Join<Layers<Noting, SizeCheck<>, SealedTail<>>, HslabOver<MmapHeap<>>>>;
 
 /// One alone at its page's start lies on every alignment that there is.
 TEST(SampledGuards, ADeleteNamesTheAlignmentThatWasAskedFor) {

@@ -5,6 +5,7 @@
 
 #include "mortise/allocators/hslab_hardened.hpp"
 #include "mortise/guard/tail_checksum.hpp"
+#include "mortise/shape/block_marks.hpp"
 #include "mortise/shape/sized_header.hpp"
 #include "mortise/watch/annotated.hpp"
 #include "tests/support/stage.hpp"
@@ -55,7 +56,7 @@ TEST(SizeCheck, ASizedHitIsOfThatSizeAndWhole) {
 
 /// Also of what has no class, and of what is larger than its request for its alignment's sake.
 TEST(SizeCheck, LargeBlocksAreComparedToTheByteToo) {
-  using H = Stack<Join<Layers<SizeCheck<on_fault::CallBack<count>>, MarkedTail<>>, HslabOver<BlockMarks<>, MmapHeap<>>>>;
+  using H = Stack<Join<Layers<SizeCheck<on_fault::CallBack<count>>, SealedTail<>>, HslabOver<MmapHeap<>>>>;
   Stage<H> stage;
   stage.as(0, [](H& h, auto& t) {
     for (const std::size_t align : {16, 32768, 1 << 20})
@@ -75,7 +76,7 @@ TEST(SizeCheck, LargeBlocksAreComparedToTheByteToo) {
 /// Below a guard that takes a part of each block, or a header, it would compare another block's pointer or size with the program's.
 TEST(SizeCheck, StandsAboveWhatTakesAPartOfEachBlock) {
   using Ground = Layers<SizeCheck<>, Slab<>, SpanCache<>, PageIndex, BlockMarks<>, MmapHeap<>>;
-  static_assert(!FitsOn<TailChecksum<>, Stack<Ground>> && !FitsOn<MarkedTail<>, Stack<Ground>> && !FitsOn<SizedHeader, Stack<Ground>>);
+  static_assert(!FitsOn<TailChecksum<>, Stack<Ground>> && !FitsOn<SealedTail<>, Stack<Ground>> && !FitsOn<SizedHeader, Stack<Ground>>);
   static_assert(!ChecksSizes<Stack<Join<Layers<Annotated<checker::Address>>, Ground>>>);
 }
 

@@ -13,7 +13,7 @@
 #include "mortise/backbone/segregated_fit.hpp"
 #include "mortise/guard/delayed_free.hpp"
 #include "mortise/guard/header_magic.hpp"
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/shape/sized_header.hpp"
 #include "tests/support/stage.hpp"
@@ -105,7 +105,7 @@ TEST(ZeroOnFreeAndTails, DoNotGoTogether) {
   using Tails = Stack<Layers<TailChecksum<>, DelayedFree<8_KiB>>, HslabOver<BlockMarks<2>, MmapHeap<>>>;
   EXPECT_FALSE((FitsOn<TailChecksum<>, Zeroing>));
   EXPECT_FALSE((FitsOn<TailChecksum<>, Stack<Layers<HeaderMagic<Noted, 1>, ZeroOnFree<Noted, 0>>, HslabOver<BlockMarks<2>, MmapHeap<>>>>));
-  EXPECT_FALSE((FitsOn<MarkedTail<Noted, 1>, Zeroing>));
+  EXPECT_FALSE((FitsOn<SealedTail<Noted>, Zeroing>));
   EXPECT_FALSE((FitsOn<ZeroOnFree<Noted, 0>, Tails>));
 }
 

@@ -1,15 +1,15 @@
 // hslab_hardened: hslab with every guard whose cost stays small. The safest default.
 //
-//   malloc   SampledGuards: one in 20000 alone on a page ─ MarkedTail: marked as held; a canary behind the request and at the block's end
+//   malloc   SampledGuards: one in 20000 alone on a page ─ SealedTail: a canary behind the request, a seal at the block's end
 //            ─ hslab
-//   free(p)  SizeCheck, where the delete names a size ─ MarkedTail: is p held, and whole?
+//   free(p)  SizeCheck, where the delete names a size ─ SealedTail: is p held, and whole?
 //            ─ DelayedBatches: zeroed at its start, into this thread's quarantine; must be zero there when it leaves
-//   memory   GuardPages: a page without access behind each of 128 slabs; all bookkeeping out of line
+//   memory   GuardPages: a page without access behind each of 16 slabs; the slabs' bookkeeping out of line
 //
 // Blocks are not given out in random order (RandomSlots): what a program makes together it visits together.
 //
 // Large blocks have no page behind them: it took three system calls each time that one was made, resized or released, and a tail tells of
-// the same writes when they are. Slabs beyond the first 8 MiB have none either: memory with walls in it gets no huge pages.
+// the same writes when they are. Slabs beyond the first 16 have none either: memory with walls in it gets no huge pages.
 //
 // No block is smaller than 32 bytes, so that a release zeroes two words of each and asks nothing. Up to 512 bytes classes are 16 bytes
 // apart, so that the canary at a block's end is close behind the one at the request's.
@@ -20,10 +20,9 @@
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/guard_pages.hpp"
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/sampled_guards.hpp"
 #include "mortise/guard/size_check.hpp"
-#include "mortise/shape/block_marks.hpp"
 #include "mortise/shape/limited_to.hpp"
 
 namespace mortise {
@@ -31,18 +30,17 @@ namespace mortise {
 using HslabHardenedLayers = Layers<
     SampledGuards<>,                                                           // reads, too, for a few blocks
     SizeCheck<>,                                                               // delete as what was made
-    MarkedTail<>,                                                              // held or released, out of line; canaries behind it
+    SealedTail<>,                                                              // held or released; canaries behind it
     DelayedBatches<64_KiB, fills::ZeroedStart<>, 32_KiB>,                      // zeroed at its start, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
     Bypass<LargerThan<256_KiB>,
            BatchedFree<1024, 128_KiB>,
            Slab<classes::Coloured<classes::ExactSmall<512, 8, 256_KiB, 32>>, FutexLock, fit::FullestFirst>,
-           GuardPages<128, false>>,                                            // a wall behind each of the first slabs
+           GuardPages<16, false>>,                                            // a wall behind each of the first slabs
     SpanCache<purge::AfterDelay<100>>,
     PageIndex,
     LimitedTo<>,                                                               // ENOMEM at the limit that was set, if any
-    BlockMarks<>,                                                              // the marks: a byte for 16
     MmapHeap<>>;
 
 using HslabHardenedHeap = Stack<HslabHardenedLayers>;

@@ -52,9 +52,13 @@ template <class Classes, QuarantineFill Fill, class Batch, std::size_t kBytes, s
     MORTISE_HOT std::size_t bytes() const noexcept { return length.bytes; }
   };
   using Line = LineFor<Fill>;
+  /// What a byte that is no class is as long as: no block.
+  static constexpr std::size_t kNoBlock = 1_GiB;
   /// By any byte.
   static constexpr auto kHit = [] {
     std::array<Line, 256> hit{};
+    if constexpr (Fill::kFillBytes > 0)
+      for (Line& none : hit) none.length = typename Fill::Length(kNoBlock);
     static_assert(sizeof hit[0] <= 16, "four lines share a cache line");
     for (unsigned c = 1; c <= Classes::kCount; ++c) {
       bool is_taken = kCostOf[c] != 0;

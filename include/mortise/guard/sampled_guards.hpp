@@ -36,7 +36,7 @@ namespace mortise {
 /// `kSlots` (2..32768): so many blocks are guarded at a time, the released ones included.
 /// `kPauseMs` (0..1000000): no thread has two blocks guarded within so many milliseconds; the clock counts in the kernel's ticks.
 /// `OnFault`: what comes after a wrong release.
-template <unsigned kOneIn = 20000, unsigned kSlots = 128, unsigned kPauseMs = 4, OnFaultPolicy OnFault = on_fault::Configured>
+template <unsigned kOneIn = 20000, unsigned kSlots = 128, unsigned kPauseMs = 16, OnFaultPolicy OnFault = on_fault::Configured>
 struct SampledGuards {
   static_assert(kOneIn >= 1 && kSlots >= 2, "at least one block in a while, and two slots to alternate");
   static constexpr const char* kName = "SampledGuards";

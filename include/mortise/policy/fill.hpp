@@ -35,6 +35,11 @@ namespace detail {
 using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
 MORTISE_HOT Word word(const std::byte* p) noexcept { return *reinterpret_cast<const Word*>(p); }
 MORTISE_HOT Word& word(std::byte* p) noexcept { return *reinterpret_cast<Word*>(p); }
+/// The same where it is not aligned.
+struct [[gnu::packed, gnu::may_alias]] AnyWord {
+  Word word;
+};
+MORTISE_HOT Word any_word(const std::byte* p) noexcept { return reinterpret_cast<const AnyWord*>(p)->word; }
 
 /// All words from `from` to `to`, eight at a time, then four; before the last four the end is reached, and they fall on it, so that three
 /// before `from`, which are the block's, may be looked at, too.
@@ -137,15 +142,15 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
   }
 };
 
-/// Zeroed at its start: the first 32 bytes, where objects have their table of functions and their links. So a release costs two
+/// Zeroed at its start: the first 24 bytes, where objects have their table of functions and their links. So a release costs two
 /// stores, up to `kWholeFrom`, and a look two loads, of one cache line mostly. Behind those, in smaller blocks than that, a write
-/// after free is not found, and a read finds what was there. Larger blocks, up to 32 KiB, whose owners have worked on them for longer
+/// after free is not found, and a read finds what was there. Not 32: a guard's last word in a block of 32 bytes shall stay. Larger blocks, up to 32 KiB, whose owners have worked on them for longer
 /// than zeroing takes, are zeroed whole.
 /// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed whole.
 template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   static constexpr const char* kName = "ZeroedStart";
   static constexpr std::size_t kFillBytes = 32_KiB;
-  static constexpr std::size_t kStart = 32;
+  static constexpr std::size_t kStart = 24;
   static_assert(kWholeFrom >= 128 && kWholeFrom <= kFillBytes && kWholeFrom % kMinAlign == 0, "128 bytes to 32 KiB, a multiple of 16");
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
@@ -156,9 +161,8 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
     constexpr explicit Length(std::size_t n) : bytes(static_cast<std::uint32_t>(n)) {}
   };
   template <std::size_t kLeast> MORTISE_HOT static void fill_short(std::byte* p, const Length& l) noexcept {
-    using detail::word;
-    word(p) = Word{};
-    if (kLeast >= kStart || l.bytes >= kStart) word(p + sizeof(Word)) = Word{};
+    detail::word(p) = Word{};
+    if (kLeast >= kStart || l.bytes >= kStart) reinterpret_cast<detail::AnyWord*>(p + kStart - sizeof(Word))->word = Word{};
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
@@ -168,29 +172,23 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
   static bool are_whole(const std::byte* const* p, unsigned count, std::size_t n) noexcept {
     if (n < kStart) return detail::are_zero(p, count, 0);
-    if (!detail::are_zero(p, count, 0, 16)) return false;
     Word seen{};
-    for (unsigned i = 0; n >= kWholeFrom && i < count; ++i) seen |= detail::range(p[i] + kStart, p[i] + n);
+    for (unsigned i = 0; i < count; ++i) seen |= start(p[i]);
+    for (unsigned i = 0; n >= kWholeFrom && i < count; ++i) seen |= detail::range(p[i] + sizeof(Word), p[i] + n);
     return (seen[0] | seen[1]) == 0;
   }
   template <std::size_t kLeast, class LengthOf>
   static bool are_whole_each(const std::byte* const* p, unsigned count, LengthOf&& length_of, bool may_be_long) noexcept {
     Word seen{};
-    if constexpr (kLeast >= kStart) {
-      if (!detail::are_zero(p, count, 0, 16)) return false;
-    } else {
-      for (unsigned i = 0; i < count; ++i) {
-        seen |= detail::word(p[i]);
-        if (length_of(i).bytes >= kStart) seen |= detail::word(p[i] + 16);
-      }
-    }
+    for (unsigned i = 0; i < count; ++i) seen |= kLeast >= kStart || length_of(i).bytes >= kStart ? start(p[i]) : detail::word(p[i]);
     for (unsigned i = 0; may_be_long && i < count; ++i)
-      if (const Length& l = length_of(i); l.bytes >= kWholeFrom) seen |= detail::range(p[i] + kStart, p[i] + l.bytes);
+      if (const Length& l = length_of(i); l.bytes >= kWholeFrom) seen |= detail::range(p[i] + sizeof(Word), p[i] + l.bytes);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
   using Word = detail::Word;
+  MORTISE_HOT static Word start(const std::byte* p) noexcept { return detail::word(p) | detail::any_word(p + kStart - sizeof(Word)); }
 };
 
 }  // namespace fills

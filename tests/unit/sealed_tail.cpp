@@ -1,5 +1,5 @@
 // If this failed, a write past the end of a block, or a second release, would go unnoticed on hslab_hardened.
-#include "mortise/guard/marked_tail.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,9 +19,9 @@ void note(const Crime& crime) noexcept {
   told = crime.fault;
   ++times;
 }
-template <class... Guard> using OverHslab = Stack<Join<Layers<Guard...>, HslabOver<BlockMarks<>, MmapHeap<>>>>;
-using Noting = OverHslab<MarkedTail<on_fault::CallBack<note>>>;
-using Abiding = OverHslab<MarkedTail<>>;
+template <class... Guard> using OverHslab = Stack<Join<Layers<Guard...>, HslabOver<MmapHeap<>>>>;
+using Noting = OverHslab<SealedTail<on_fault::CallBack<note>>>;
+using Abiding = OverHslab<SealedTail<>>;
 
 template <class H> bool is_told(H& h, std::byte* p, Fault fault) {
   told.reset();
@@ -39,8 +39,8 @@ template <class H> void give(H& h, typename H::Thread& t, std::byte* p, bool hit
   h.release(t, b);
 }
 
-/// The first 8 bytes and the last 8; all sizes up to where gaps are told by the block's last word, as hits and as misses.
-TEST(MarkedTail, EveryByteBehindEverySizeIsWatched) {
+/// The first 8 bytes and the last 8; all sizes up to where gaps are longer than the table, as hits and as misses.
+TEST(SealedTail, EveryByteBehindEverySizeIsWatched) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {
     for (std::size_t n = 1; n <= 6000; n += n < 300 ? 1 : 37) {
@@ -50,10 +50,12 @@ TEST(MarkedTail, EveryByteBehindEverySizeIsWatched) {
         EXPECT_NE(b.ptr[n], std::byte{0}) << "the end of a string would not be seen behind " << n;
         const std::size_t end = h.below.measure({b.ptr, 0, b.class_index()}).size;
         for (std::size_t at = n; at < end; at = at == n + 7 && at < end - 8 ? end - 8 : at + 1) {
-          b.ptr[at] ^= std::byte{0x80};
+          // A seal that says that the gap is 8 is itself what stands behind the request: the one value that its first byte may become.
+          const std::byte other{static_cast<unsigned char>((end - n) == (0x80 ^ 8) ? 0x40 : 0x80)};
+          b.ptr[at] ^= other;
           EXPECT_TRUE(is_told(h, b.ptr, Fault::tail_overwritten)) << "byte " << at << " of a block of " << n;
           EXPECT_FALSE(h.release_hit(t, h.block_of(b.ptr)));
-          b.ptr[at] ^= std::byte{0x80};
+          b.ptr[at] ^= other;
         }
         told.reset();
         EXPECT_EQ(h.measure(h.block_of(b.ptr)).size, n);
@@ -69,7 +71,7 @@ TEST(MarkedTail, EveryByteBehindEverySizeIsWatched) {
   });
 }
 
-TEST(MarkedTail, OnlyWhatIsHeldIsReleased) {
+TEST(SealedTail, OnlyWhatIsHeldIsReleased) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {
     for (const std::size_t n : {100, 3000, 1 << 20}) {
@@ -89,7 +91,7 @@ TEST(MarkedTail, OnlyWhatIsHeldIsReleased) {
   });
 }
 
-TEST(MarkedTail, ADeleteThatNamesAnotherSizeIsNoHit) {
+TEST(SealedTail, ADeleteThatNamesAnotherSizeIsNoHit) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {
     for (std::size_t n = 1; n <= 1000; n += 3) {
@@ -103,7 +105,7 @@ TEST(MarkedTail, ADeleteThatNamesAnotherSizeIsNoHit) {
   });
 }
 
-TEST(MarkedTail, ABlockThatIsResizedTakesItsTailAlong) {
+TEST(SealedTail, ABlockThatIsResizedTakesItsTailAlong) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {
     told.reset();
@@ -127,7 +129,7 @@ TEST(MarkedTail, ABlockThatIsResizedTakesItsTailAlong) {
 }
 
 /// Within the class of every size: at once, with the tail behind the new end; never for what is not held, or not whole.
-TEST(MarkedTail, AResizeWithinAClassIsAHit) {
+TEST(SealedTail, AResizeWithinAClassIsAHit) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {
     told.reset();
@@ -153,13 +155,13 @@ TEST(MarkedTail, AResizeWithinAClassIsAHit) {
       EXPECT_FALSE(h.resize_hit(found, n)) << "after its release";
     }
     const Block large = h.allocate(t, {.size = 1_MiB});
-    EXPECT_FALSE(h.resize_hit(h.block_of(large.ptr), 1_MiB)) << "its mark is elsewhere";
+    EXPECT_FALSE(h.resize_hit(h.block_of(large.ptr), 1_MiB)) << "it has no class";
     h.release(t, h.block_of(large.ptr));
     EXPECT_FALSE(told);
   });
 }
 
-TEST(MarkedTail, AWalkFindsWhatNobodyHasReleasedYet) {
+TEST(SealedTail, AWalkFindsWhatNobodyHasReleasedYet) {
   Stage<Noting> stage;
   stage.as(0, [](Noting& h, auto& t) {
     Block blocks[50];
@@ -175,7 +177,7 @@ TEST(MarkedTail, AWalkFindsWhatNobodyHasReleasedYet) {
   });
 }
 
-TEST(MarkedTail, TheProgramEndsUnlessItsPolicyGoesOn) {
+TEST(SealedTail, TheProgramEndsUnlessItsPolicyGoesOn) {
   Stage<Abiding> stage;
   stage.as(0, [](Abiding& h, auto& t) {
     const Block b = h.allocate(t, {.size = 100});
@@ -185,10 +187,10 @@ TEST(MarkedTail, TheProgramEndsUnlessItsPolicyGoesOn) {
   });
 }
 
-/// A sampled block has no class, and a mark among those of blocks that have one: what lies before it was read as its tail.
-TEST(MarkedTail, StandsBelowWhatPutsBlocksIntoSpansOfAnother) {
-  static_assert(!FitsOn<MarkedTail<>, OverHslab<SampledGuards<>>> && FitsOn<SampledGuards<>, OverHslab<MarkedTail<>>>);
-  static_assert(!FitsOn<MarkedTail<>, OverHslab<Sampled<>>> && FitsOn<Sampled<>, OverHslab<MarkedTail<>>>);
+/// A sampled block has no class, and lies in a span of another: its size is not what the span's is.
+TEST(SealedTail, StandsBelowWhatPutsBlocksIntoSpansOfAnother) {
+  static_assert(!FitsOn<SealedTail<>, OverHslab<SampledGuards<>>> && FitsOn<SampledGuards<>, OverHslab<SealedTail<>>>);
+  static_assert(!FitsOn<SealedTail<>, OverHslab<Sampled<>>> && FitsOn<Sampled<>, OverHslab<SealedTail<>>>);
 }
 
 }  // namespace

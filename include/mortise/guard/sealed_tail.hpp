@@ -1,0 +1,384 @@
+// HeaderMagic and TailChecksum in one, for less than what both take: the last word of a block says that it is held, and where it ends.
+//
+//   low address                                           high address
+//   ┌───────────────────────────┬────────┬───────┬────────┐
+//   │ the program's n bytes     │ canary │ slack │  seal  │   the block below; with less than 16 bytes to spare the two overlap
+//   └───────────────────────────┴────────┴───────┴────────┘
+//   ▲ ptr                       ▲ ptr + n                 ▲ gap = what lies between ptr + n and here: 8 bytes at least
+//
+// seal: the canary, a secret word, xor the gap; or `released`.
+// malloc: the canary goes behind the request, the seal to the end of the block.
+// free: 1. the last word must be a seal, whose gap lies within the block; 2. the canary must be where it says; 3. it says `released`.
+// Where the seal overlaps the canary, what stands behind the request is a function of the gap alone: a table has it.
+//
+// Found: every release, resize or measuring of what is not held, and every write that changes one of the 8 bytes behind a request, the end
+// of a string among them, or one of the 8 before the next block. A random byte is missed once in 255, where it is the same (the seal's
+// first one twice). Not watched: the slack between the two words. Who has read the words of one block knows all, and could make a seal; TailChecksum's last word
+// is a function of the block's place besides.
+// Nothing is kept out of line, so what is not held is told by what its last word says: a pointer into the inside of a block finds none, but
+// for once in 2^56. A block that was released and then written to at its end is taken for one that was written past.
+//
+// A wrong pointer shall not make free read where nobody may: a hit reads no further than the granule that `p` lies in, which is its slab's;
+// a block that reaches into the next one is no hit, and of those the span is asked whether a block can start there.
+// Misses: a block released by two threads at the very same moment (seals are plain words).
+// When the OnFault slot goes on, a wrong release does not happen, and a block with a broken tail stays out of use.
+//
+// Takes 8 bytes a block. Bound: two words written, two read and one written. Progress: as below.
+// Source: canaries as in [Cowan98]; magic numbers as in [Mortise24].
+// Placement: above everything that keeps released blocks (quarantines, caches); needs size classes, and slabs that can be walked.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "mortise/core/core.hpp"
+#include "mortise/os/entropy.hpp"
+#include "mortise/os/facts.hpp"
+#include "mortise/policy/on_fault.hpp"
+#include "mortise/policy/size_classes.hpp"
+#include "mortise/shape/page_index.hpp"
+
+namespace mortise {
+
+/// `OnFault`: what comes after a wrong release or an overwritten tail.
+template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
+  static constexpr const char* kName = "SealedTail";
+  static constexpr const char* kWhat = "a canary and a seal behind each block: wrong releases, writes past the end";
+  static constexpr const char* kNeeds = "a heap with size classes that finds blocks by pointer in slabs that can be walked (Slab), "
+                                        "of which none lies within a span that is not its own (SampledGuards and SizeCheck stand above)";
+  static constexpr std::size_t kTail = 8;
+  static constexpr std::size_t kFarthest = 0xFF;  ///< the gap of a hit that asks nothing
+  template <class Out> static void describe(Out& out) {
+    out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("tail_bytes", kTail);
+  }
+
+  template <Locates Below>
+      requires Indexed<Below> && Classed<Below> && Walks<Below> &&
+               (!(planes_taken<Below>() & kWipes) && facts_of<Below>().spans != Spans::none) && (!ChecksSizes<Below>)
+  class Over : public Passthrough<Below> {
+    static constexpr std::size_t kGranule = IndexOf<Below>::kGranule;
+
+   public:
+    using typename Passthrough<Below>::Thread;
+    using Classes = Shrunk<typename Below::Classes, kTail>;
+    static constexpr BlockFacts kFacts = facts_of<Below>().shared();
+    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true;
+    static constexpr bool kHitsAlone = requires { requires Below::kHitsAlone; };
+
+    bool start(const os::Facts& facts) noexcept {
+      if (!canary_) draw();
+      if (!start_below(this->below, facts)) return false;
+      near_ = kNear;
+      return true;
+    }
+
+    MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
+      r.size += r.size == 0;
+      const Block outer = this->below.allocate(t, r.grown_by(kTail));
+      return outer ? seal(outer, r.size) : Block{};
+    }
+    MORTISE_HOT void release(Thread& t, Block b) noexcept {
+      const Seen seen = look_at(b);
+      if (!seen) [[unlikely]] return accuse(seen, b.ptr, call_site());
+      store(seen.outer.end() - kTail, released());
+      this->below.release(t, seen.outer);
+    }
+
+    /// No for nothing, and for more than can be asked of anybody with a tail.
+    MORTISE_HOT Block allocate_hit(Thread& t, Request r) noexcept requires Hits<Below> {
+      Request wish = r;
+      if (r.align <= kMinAlign && r.size - 1 < near_) [[likely]] {
+        wish.size += kTail;
+        Block outer;
+        if constexpr (HitsNear<Below>) outer = this->below.allocate_hit_near(t, wish);
+        else outer = this->below.allocate_hit(t, wish);
+        if (!outer) [[unlikely]] return {};
+        return seal(outer, r.size);
+      }
+      if (static_cast<std::ptrdiff_t>(r.size - 1) < 0) [[unlikely]] return {};
+      wish.size += kTail;
+      const Block outer = this->below.allocate_hit(t, wish);
+      if (!outer) [[unlikely]] return {};
+      return seal(outer, r.size);
+    }
+    /// No for a block that is not held or not whole, so that `release` is called and says so; among them all without a class.
+    MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
+      Block outer;
+      if (!is_near(b, outer)) [[unlikely]] return false;
+      const std::uint64_t held = last_word(outer);
+      if (!is_whole(outer, gap_in(held))) [[unlikely]] return false;
+      return release_whole(t, outer, held);
+    }
+
+    /// Of a pointer as the program gives it, which need not be one of ours.
+    MORTISE_HOT Tried release_at(Thread& t, std::byte* p) noexcept requires Hits<Below> {
+      if (!this->page_index().holds_place(this->page_index().place_of(p))) [[unlikely]] return Tried::refused;
+      const auto& line = line_of(p);
+      const Block outer{p, line.bytes(), kNoClass};
+      if (!lies_in_granule(outer)) [[unlikely]] return Tried::refused;
+      if (!is_whole(outer, gap_in(last_word(outer)))) [[unlikely]] return Tried::refused;
+      store(outer.end() - kTail, released());
+      return release_by(t, p, line) ? Tried::done : Tried::checked;
+    }
+    /// The same for `n` bytes, as the program says: both words are known.
+    MORTISE_HOT Tried release_at_of_size(Thread& t, std::byte* p, std::size_t n) noexcept requires Hits<Below> {
+      if (!this->page_index().holds_place(this->page_index().place_of(p))) [[unlikely]] return Tried::refused;
+      const auto& line = line_of(p);
+      const Block outer{p, line.bytes(), kNoClass};
+      if (!lies_in_granule(outer) || !is_whole_of(outer, n)) [[unlikely]] return Tried::refused;
+      store(outer.end() - kTail, released());
+      return release_by(t, p, line) ? Tried::done : Tried::checked;
+    }
+    void release_checked(Thread& t, std::byte* p) noexcept requires Hits<Below> {
+      const unsigned c = this->below.block_of(p).class_index();  // what has none is no hit
+      this->below.release(t, {p, Below::Classes::size_of(c), c});
+    }
+    MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires Hits<Below> {
+      Block outer;
+      if (!is_near(b, outer) || !is_whole_of(outer, n)) [[unlikely]] return false;
+      return release_whole(t, outer, last_word(outer));
+    }
+
+    Block block_of(std::byte* p) noexcept {
+      const Block outer = this->below.block_of(p);
+      return {p, 0, outer.class_index()};
+    }
+    /// The size is that of the request. A pointer that no held block starts at, and a block that is not whole, have none to tell, and are
+    /// reported: they are about to be resized, or believed.
+    Block measure(Block b) noexcept {
+      const Seen seen = look_at(b);
+      if (!seen) [[unlikely]] {
+        accuse(seen, b.ptr, nullptr);
+        return seen.state == State::broken ? seen.outer.shrunk_by(kTail) : Block{b.ptr, 0, b.class_index()};
+      }
+      return {b.ptr, seen.outer.size - gap_in(last_word(seen.outer)), seen.outer.class_index()};
+    }
+    MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept {
+      Block outer;
+      if (!is_near(b, outer)) [[unlikely]] {
+        const Seen seen = look_at(b);
+        return seen && seen.outer.size - gap_in(last_word(seen.outer)) == n;
+      }
+      return outer.size - gap_in(last_word(outer)) == n;
+    }
+
+    unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
+      const unsigned got = this->below.allocate_batch(t, c, out, n);
+      for (unsigned i = 0; i < got; ++i) seal({out[i], Below::Classes::size_of(c), c}, Classes::size_of(c));
+      return got;
+    }
+    void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
+      unsigned kept = 0;
+      for (unsigned i = 0; i < n; ++i) {
+        const Seen seen = look_at({in[i], 0, c});
+        if (!seen) [[unlikely]] {
+          accuse(seen, in[i], nullptr);
+          continue;
+        }
+        store(seen.outer.end() - kTail, released());
+        in[kept++] = in[i];
+      }
+      this->below.release_batch(t, c, in, kept);
+    }
+
+    /// Within its class a block changes its size by moving its tail.
+    Block resize_in_place(Thread& t, Block b, std::size_t n) noexcept {
+      if (n > SIZE_MAX / 2) return {};
+      const Seen seen = look_at(b);
+      if (!seen) [[unlikely]] {
+        accuse(seen, b.ptr, nullptr);
+        return {};
+      }
+      n += n == 0;
+      Block outer = seen.outer;
+      if (outer.size_class == kNoClass || n + kTail > outer.size) {
+        outer = resize_below(this->below, t, outer, n + kTail);
+        if (!outer) return {};
+      } else if (n < (outer.size - gap_in(last_word(outer))) / 2) {
+        return {};  // much too large: a smaller class saves memory
+      }
+      return seal(outer, n);
+    }
+    /// The same at once, for a block with a size class. False: nothing has changed, and `resize_in_place` knows why.
+    MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept {
+      Block outer;
+      if (!is_near(b, outer) || n == 0 || n > outer.size - kTail) return false;
+      const std::uint64_t gap = gap_in(last_word(outer));
+      if (gap > outer.size || n < (outer.size - gap) / 2 || !is_whole(outer, gap)) [[unlikely]] return false;
+      seal(outer, n);
+      return true;
+    }
+    Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
+      if (n > SIZE_MAX / 2) return {};
+      const Seen seen = look_at(b);
+      if (!seen) [[unlikely]] {
+        accuse(seen, b.ptr, nullptr);
+        return {};
+      }
+      const std::uint64_t held = last_word(seen.outer);
+      store(seen.outer.end() - kTail, released());  // while it is ours: when it has moved, the place may be somebody else's
+      const Block moved = this->below.resize_by_moving(t, seen.outer, n + kTail);
+      if (moved) return seal(moved, n);
+      store(seen.outer.end() - kTail, held);
+      return {};
+    }
+
+    /// Checks every block that the program holds and reports each that is not whole; returns how many there are. Empties the caches;
+    /// the heap must be at rest. O(heap).
+    std::size_t check_all(Thread& t) noexcept {
+      trim_below(this->below, t);
+      std::size_t broken = 0;
+      this->below.each_live([&](Block outer) {
+        const std::uint64_t word = last_word(outer);
+        if (word == released() || is_whole(outer, gap_in(word)) || waits(outer.ptr)) return;
+        ++broken;
+        accuse({State::broken, outer}, outer.ptr, nullptr);
+      });
+      return broken;
+    }
+
+   private:
+    enum class State : std::uint8_t { held, released, broken, nothing };
+    struct Seen {
+      State state;
+      Block outer;  ///< with its size, where one starts
+      explicit operator bool() const { return state == State::held; }
+    };
+
+    /// Every request up to here has a gap that the table has, and is a hit that asks nothing where there are such.
+    static constexpr std::size_t kNear = [] {
+      std::size_t before = 0;
+      for (unsigned c = 1; c <= Below::Classes::class_of(Below::Classes::kMaxBytes); ++c) {
+        if (Below::Classes::size_of(c) - before + kTail > kFarthest) break;
+        before = Below::Classes::size_of(c);
+      }
+      if constexpr (HitsNear<Below>) before = std::min(before, Below::kNearBytes);
+      return before > kTail ? before - kTail : 0;
+    }();
+
+    MORTISE_HOT static std::uint64_t load(const std::byte* at) noexcept {
+      std::uint64_t word;
+      std::memcpy(&word, at, sizeof word);
+      return word;
+    }
+    MORTISE_HOT static void store(std::byte* at, std::uint64_t word) noexcept { std::memcpy(at, &word, sizeof word); }
+    MORTISE_HOT static std::uint64_t last_word(Block outer) noexcept { return load(outer.end() - kTail); }
+    MORTISE_HOT std::uint64_t released() const noexcept { return ~canary_; }
+
+    void draw() noexcept {
+      canary_ = os::entropy() | 0x0101'0101'0101'0181;  // no byte behind a request is the zero that ends a string, nor a seal's first
+      for (std::size_t gap = kTail; gap <= kFarthest; ++gap) {
+        const std::size_t bits = 8 * (gap - kTail);  // that the seal leaves of the canary
+        behind_[gap] = bits >= 64 ? canary_ : ((canary_ ^ gap) << bits) | (canary_ & ((std::uint64_t{1} << bits) - 1));
+      }
+    }
+
+    MORTISE_HOT Block seal(Block outer, std::size_t n) const noexcept {
+      const std::uint64_t canary = canary_;
+      store(outer.ptr + n, canary);
+      store(outer.ptr + outer.size - kTail, canary ^ (outer.size - n));
+      return {outer.ptr, n, outer.class_index()};
+    }
+    /// What a last word says if it is a seal; when it is none, more than any block has.
+    MORTISE_HOT std::uint64_t gap_in(std::uint64_t word) const noexcept { return word ^ canary_; }
+    /// A gap of less than 8 nobody has but who knows the canary.
+    MORTISE_HOT bool is_whole(Block outer, std::uint64_t gap) const noexcept {
+      std::uint64_t n;
+      if (__builtin_sub_overflow(std::uint64_t{outer.size}, gap, &n)) [[unlikely]] return false;
+      if (gap > kFarthest) [[unlikely]] return load(outer.ptr + n) == canary_;
+      return load(outer.ptr + n) == behind_[gap];
+    }
+    MORTISE_HOT bool is_whole_of(Block outer, std::size_t n) const noexcept {
+      const std::size_t gap = outer.size - n;
+      return gap - kTail <= kFarthest - kTail && last_word(outer) == (canary_ ^ gap) && load(outer.ptr + n) == behind_[gap];
+    }
+
+    /// Whether what is to be read of a block of this size is memory for certain: granules lie at multiples of their size.
+    MORTISE_HOT static bool lies_in_granule(Block outer) noexcept {
+      return address_of(outer.ptr) % kGranule + outer.size <= kGranule;
+    }
+    /// The block at `b`, whose class is known, for a hit.
+    MORTISE_HOT static bool is_near(Block b, Block& outer) noexcept {
+      outer = {b.ptr, Below::Classes::size_of(b.class_index()), b.class_index()};
+      return b.size_class != kNoClass && is_aligned(b.ptr, kMinAlign) && lies_in_granule(outer);
+    }
+    /// What is to be known of the class of the block at `p`: below has it in one line with what its own hit wants, or it is the class.
+    struct ClassAlone {
+      unsigned size_class;
+      MORTISE_HOT std::size_t bytes() const noexcept { return size_class ? Below::Classes::size_of(size_class) : kGranule + 1; }
+    };
+    static constexpr bool kBelowHasLines = requires { Below::line_of(0u); };
+    MORTISE_HOT decltype(auto) line_of(std::byte* p) noexcept {
+      const unsigned c = this->below.block_of(p).class_index();
+      if constexpr (kBelowHasLines) return Below::line_of(c); else return ClassAlone{c};
+    }
+    template <class Line> MORTISE_HOT bool release_by(Thread& t, std::byte* p, const Line& line) noexcept {
+      if constexpr (kBelowHasLines) return this->below.release_hit_by(t, p, line);
+      else return this->below.release_hit(t, {p, line.bytes(), line.size_class});
+    }
+    /// The seal says so before the block goes: afterwards it may be anybody's.
+    MORTISE_HOT bool release_whole(Thread& t, Block outer, std::uint64_t held) noexcept {
+      store(outer.end() - kTail, released());
+      if (this->below.release_hit(t, outer)) [[likely]] return true;
+      store(outer.end() - kTail, held);
+      return false;
+    }
+    Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
+
+    /// Whether `p` may be where a large block was that is free now. Inside spans nothing is kept: the way goes back to where one starts.
+    bool lies_in_free_span(const std::byte* p) noexcept {
+      auto& index = this->page_index();
+      const std::uint32_t at = index.number_of(p);
+      const Span* s = &index.spans()[at];
+      while (s->state == SpanState::none && s > index.spans()) --s;
+      const bool is_free = s->state == SpanState::dirty || s->state == SpanState::clean;
+      return is_free && is_aligned(p, kGranule) && at - s->head < index.spans()[s->head].granules;
+    }
+    /// Whether a block starts at `b` in its span, and ends there, before its wall if it has one.
+    bool starts(Block b) noexcept {
+      auto& index = this->page_index();
+      const Span* const s = b.size_class == kNoClass ? &index.spans()[index.number_of(b.ptr)] : index.span_of(b.ptr);
+      if (b.size_class == kNoClass) return s->state == SpanState::large && index.base_of(s) == b.ptr;
+      const std::size_t size = Below::Classes::size_of(b.class_index()), offset = static_cast<std::size_t>(b.ptr - index.base_of(s));
+      return offset % size == 0 && offset + size <= round_down(index.used_bytes_of(s), kGranule);
+    }
+    /// Whether it was released and its last word says so no more, because a quarantine fills it to the end.
+    bool waits(const std::byte* p) noexcept {
+      if constexpr (Remembers<Below>) return this->below.freed_at(p) != nullptr;
+      else return false;
+    }
+    Seen look_at(Block b) noexcept {
+      if (!is_aligned(b.ptr, kMinAlign)) return {State::nothing, {}};
+      b = this->below.block_of(b.ptr);
+      Block outer;
+      if (!is_near(b, outer)) {
+        if (!starts(b)) return {b.size_class == kNoClass && lies_in_free_span(b.ptr) ? State::released : State::nothing, {}};
+        outer = sized(b);
+      }
+      const std::uint64_t word = last_word(outer);
+      if (is_whole(outer, gap_in(word))) return {State::held, outer};
+      if (!starts(b)) return {State::nothing, {}};
+      return {word == released() || waits(b.ptr) ? State::released : State::broken, outer};
+    }
+
+    MORTISE_COLD void accuse(Seen seen, std::byte* p, const void* seen_at) noexcept {
+      Crime crime{.fault = Fault::invalid_free, .block = {p, 0}, .seen_at = seen_at};
+      if (seen.state == State::released) {
+        crime.fault = Fault::double_free;
+        if (seen.outer.size_class != kNoClass) crime.block = {p, Classes::size_of(seen.outer.class_index()), seen.outer.class_index()};
+        if constexpr (Remembers<Below>) crime.freed_at = this->below.freed_at(p);
+      } else if (seen.state == State::broken) {
+        crime.fault = Fault::tail_overwritten;
+        crime.block = seen.outer.shrunk_by(kTail);
+      }
+      OnFault::answer(crime);
+    }
+
+    std::uint64_t canary_ = 0;
+    std::size_t near_ = 0;  ///< kNear from the start on
+    std::uint64_t behind_[kFarthest + 1] = {};  ///< by gap: the word behind the request
+  };
+};
+
+}  // namespace mortise
