@@ -6,7 +6,7 @@
 //   └───────────────────────────┴────────┴───────┴────────┘
 //   ▲ ptr                       ▲ ptr + n                 ▲ gap = what lies between ptr + n and here: 8 bytes at least
 //
-// seal: the canary, a secret word, xor the gap times kSpread, so that a byte of it that is changed tells a gap that no block has; or `released`.
+// seal: the canary, a secret word, xor the gap times kSpread, so that no byte of it can be changed into another seal; or `released`.
 // malloc: the canary goes behind the request, the seal to the end of the block.
 // free: 1. the last word must be a seal, whose gap lies within the block; 2. the canary must be where it says; 3. it says `released`.
 // Where the seal overlaps the canary, what stands behind the request is a function of the gap alone: a table has it.
