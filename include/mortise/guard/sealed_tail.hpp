@@ -6,14 +6,14 @@
 //   └───────────────────────────┴────────┴───────┴────────┘
 //   ▲ ptr                       ▲ ptr + n                 ▲ gap = what lies between ptr + n and here: 8 bytes at least
 //
-// seal: the canary, a secret word, xor the gap; or `released`.
+// seal: the canary, a secret word, xor the gap times kSpread, so that no byte of it can be changed into another seal; or `released`.
 // malloc: the canary goes behind the request, the seal to the end of the block.
 // free: 1. the last word must be a seal, whose gap lies within the block; 2. the canary must be where it says; 3. it says `released`.
 // Where the seal overlaps the canary, what stands behind the request is a function of the gap alone: a table has it.
 //
 // Found: every release, resize or measuring of what is not held, and every write that changes one of the 8 bytes behind a request, the end
-// of a string among them, or one of the 8 before the next block. A random byte is missed once in 255, where it is the same (the seal's
-// first one twice). Not watched: the slack between the two words. Who has read the words of one block knows all, and could make a seal; TailChecksum's last word
+// of a string among them, or one of the 8 before the next block. A random byte is missed once in 255, where it is the same. Not
+// watched: the slack between the two words. Who has read the words of one block knows all, and could make a seal; TailChecksum's last word
 // is a function of the block's place besides.
 // Nothing is kept out of line, so what is not held is told by what its last word says: a pointer into the inside of a block finds none, but
 // for once in 2^56. A block that was released and then written to at its end is taken for one that was written past.
@@ -49,6 +49,13 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
                                         "of which none lies within a span that is not its own (SampledGuards and SizeCheck stand above)";
   static constexpr std::size_t kTail = 8;
   static constexpr std::size_t kFarthest = 0xFF;  ///< the gap of a hit that asks nothing
+  static constexpr std::uint64_t kGather = 0x5BD1'E995;  ///< no byte times it is a small number, wherever in a word it stands
+  static constexpr std::uint64_t kSpread = [] {
+    std::uint64_t inverse = 1;
+    for (int i = 0; i < 6; ++i) inverse *= 2 - kGather * inverse;
+    return inverse;
+  }();
+  static_assert(kGather * kSpread == 1);
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("tail_bytes", kTail);
   }
@@ -267,31 +274,30 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     MORTISE_HOT std::uint64_t released() const noexcept { return ~canary_; }
 
     void draw() noexcept {
-      canary_ = os::entropy() | 0x0101'0101'0101'0181;  // no byte behind a request is the zero that ends a string, nor a seal's first
+      canary_ = os::entropy() | 0x0101'0101'0101'0101;  // no byte behind a request is the zero that ends a string, nor the first of a seal
+      for (std::size_t gap = 0; gap < kTail; ++gap) behind_[gap] = released();  // which nobody has
       for (std::size_t gap = kTail; gap <= kFarthest; ++gap) {
         const std::size_t bits = 8 * (gap - kTail);  // that the seal leaves of the canary
-        behind_[gap] = bits >= 64 ? canary_ : ((canary_ ^ gap) << bits) | (canary_ & ((std::uint64_t{1} << bits) - 1));
+        behind_[gap] = bits >= 64 ? canary_ : ((canary_ ^ gap * kSpread) << bits) | (canary_ & ((std::uint64_t{1} << bits) - 1));
       }
     }
 
     MORTISE_HOT Block seal(Block outer, std::size_t n) const noexcept {
       const std::uint64_t canary = canary_;
       store(outer.ptr + n, canary);
-      store(outer.ptr + outer.size - kTail, canary ^ (outer.size - n));
+      store(outer.ptr + outer.size - kTail, canary ^ (outer.size - n) * kSpread);
       return {outer.ptr, n, outer.class_index()};
     }
-    /// What a last word says if it is a seal; when it is none, more than any block has.
-    MORTISE_HOT std::uint64_t gap_in(std::uint64_t word) const noexcept { return word ^ canary_; }
-    /// A gap of less than 8 nobody has but who knows the canary.
+    /// The gap that a last word tells if it is a seal; when it is none, more than any block has.
+    MORTISE_HOT std::uint64_t gap_in(std::uint64_t word) const noexcept { return (word ^ canary_) * kGather; }
+    /// One of less than 8, or of less than 256 but longer than the block, tells nobody but who knows the canary.
     MORTISE_HOT bool is_whole(Block outer, std::uint64_t gap) const noexcept {
-      std::uint64_t n;
-      if (__builtin_sub_overflow(std::uint64_t{outer.size}, gap, &n)) [[unlikely]] return false;
-      if (gap > kFarthest) [[unlikely]] return load(outer.ptr + n) == canary_;
-      return load(outer.ptr + n) == behind_[gap];
+      if (gap > kFarthest) [[unlikely]] return gap <= outer.size && load(outer.end() - gap) == canary_;
+      return load(outer.ptr + (outer.size - gap)) == behind_[gap];
     }
     MORTISE_HOT bool is_whole_of(Block outer, std::size_t n) const noexcept {
       const std::size_t gap = outer.size - n;
-      return gap - kTail <= kFarthest - kTail && last_word(outer) == (canary_ ^ gap) && load(outer.ptr + n) == behind_[gap];
+      return gap - kTail <= kFarthest - kTail && last_word(outer) == (canary_ ^ gap * kSpread) && load(outer.ptr + n) == behind_[gap];
     }
 
     /// Whether what is to be read of a block of this size is memory for certain: granules lie at multiples of their size.
@@ -326,14 +332,14 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     }
     Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
 
-    /// Whether `p` may be where a large block was that is free now. Inside spans nothing is kept: the way goes back to where one starts.
-    bool lies_in_free_span(const std::byte* p) noexcept {
+    /// Whether `p`, which no class is known of, may be where a block was that is free now: a granule starts there, and it is not inside a
+    /// large block. Inside spans nothing is kept: the way goes back to where one starts.
+    bool may_be_free(const std::byte* p) noexcept {
       auto& index = this->page_index();
       const std::uint32_t at = index.number_of(p);
       const Span* s = &index.spans()[at];
       while (s->state == SpanState::none && s > index.spans()) --s;
-      const bool is_free = s->state == SpanState::dirty || s->state == SpanState::clean;
-      return is_free && is_aligned(p, kGranule) && at - s->head < index.spans()[s->head].granules;
+      return is_aligned(p, kGranule) && (s->state != SpanState::large || at - s->head >= index.spans()[s->head].granules);
     }
     /// Whether a block starts at `b` in its span, and ends there, before its wall if it has one.
     bool starts(Block b) noexcept {
@@ -353,7 +359,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       b = this->below.block_of(b.ptr);
       Block outer;
       if (!is_near(b, outer)) {
-        if (!starts(b)) return {b.size_class == kNoClass && lies_in_free_span(b.ptr) ? State::released : State::nothing, {}};
+        if (!starts(b)) return {b.size_class == kNoClass && may_be_free(b.ptr) ? State::released : State::nothing, {}};
         outer = sized(b);
       }
       const std::uint64_t word = last_word(outer);
