@@ -13,13 +13,13 @@
 //
 // Found: every release, resize or measuring of what is not held, and every write that changes one of the 8 bytes behind a request, the end
 // of a string among them, or one of the 8 before the next block. A random byte is missed once in 255, where it is the same (the seal's
-// first one twice). Not watched: the slack between the two words. Who has read the words of one block knows all, and could make a seal; TailChecksum's last word
-// is a function of the block's place besides.
+// first one twice). Not watched: the slack between the two words. Who has read the words of one block knows all, and could make a seal;
+// TailChecksum's last word is a function of the block's place besides.
 // Nothing is kept out of line, so what is not held is told by what its last word says: a pointer into the inside of a block finds none, but
-// for once in 2^56. A block that was released and then written to at its end is taken for one that was written past.
+// for once in 2^56. What lies in a cache and was written to at its end, or never given out, is taken for a block that was written past.
 //
-// A wrong pointer shall not make free read where nobody may: a hit reads no further than the granule that `p` lies in, which is its slab's;
-// a block that reaches into the next one is no hit, and of those the span is asked whether a block can start there.
+// A wrong pointer shall not make free read where nobody may: a hit reads no further than the granule that `p` lies in, which is its slab's
+// (that with the slab's wall has no class); a block that reaches into the next one is no hit: the span is asked whether one starts there.
 // Misses: a block released by two threads at the very same moment (seals are plain words).
 // When the OnFault slot goes on, a wrong release does not happen, and a block with a broken tail stays out of use.
 //
@@ -33,8 +33,10 @@
 #include <cstring>
 
 #include "mortise/core/core.hpp"
+#include "mortise/data/bitmap.hpp"
 #include "mortise/os/entropy.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -63,8 +65,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
     static constexpr BlockFacts kFacts = facts_of<Below>().shared();
-    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true;
-    static constexpr bool kHitsAlone = requires { requires Below::kHitsAlone; };
+    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true,
+                          kHitsAlone = requires { requires Below::kHitsAlone; };
 
     bool start(const os::Facts& facts) noexcept {
       if (!canary_) draw();
@@ -193,8 +195,11 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       n += n == 0;
       Block outer = seen.outer;
       if (outer.size_class == kNoClass || n + kTail > outer.size) {
+        std::byte* const at = outer.end() - kTail;
+        const std::uint64_t held = load(at);
+        store(at, released());  // of a place that is no block's end any more nobody shall find a seal
         outer = resize_below(this->below, t, outer, n + kTail);
-        if (!outer) return {};
+        if (!outer) return store(at, held), Block{};
       } else if (n < (outer.size - gap_in(last_word(outer))) / 2) {
         return {};  // much too large: a smaller class saves memory
       }
@@ -224,14 +229,25 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       return {};
     }
 
+    void reset_after_fork() noexcept {
+      has_forked_ = true;
+      reset_below(this->below);
+    }
     /// Checks every block that the program holds and reports each that is not whole; returns how many there are. Empties the caches;
     /// the heap must be at rest. O(heap).
     std::size_t check_all(Thread& t) noexcept {
       trim_below(this->below, t);
+      ClassUsage classes[Classes::kCount + 1] = {};
+      Usage usage{.classes = classes, .classes_max = Classes::kCount + 1};
+      tell_below(this->below, usage);
       std::size_t broken = 0;
       this->below.each_live([&](Block outer) {
-        const std::uint64_t word = last_word(outer);
-        if (word == released() || is_whole(outer, gap_in(word)) || waits(outer.ptr)) return;
+        const std::uint64_t word = last_word(outer), gap = gap_in(word);
+        if (word == released() || is_whole(outer, gap)) return;
+        // In caches that could not be emptied, and where a fork met a thread amid a call, a block may never have been given out: half of
+        // a seal tells that it was.
+        const ClassUsage& k = classes[plain_class<typename Below::Classes>(outer.class_index())];
+        if (gap >> 32 != 0 && (has_forked_ || k.cached + k.waiting != 0)) return;
         ++broken;
         accuse({State::broken, outer}, outer.ptr, nullptr);
       });
@@ -282,11 +298,11 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     }
     /// What a last word says if it is a seal; when it is none, more than any block has.
     MORTISE_HOT std::uint64_t gap_in(std::uint64_t word) const noexcept { return word ^ canary_; }
-    /// A gap of less than 8 nobody has but who knows the canary.
+    /// A gap of less than 8 is no block's: a copy of a canary fell on the seal. Where it says that the request ends nobody may read.
     MORTISE_HOT bool is_whole(Block outer, std::uint64_t gap) const noexcept {
       std::uint64_t n;
       if (__builtin_sub_overflow(std::uint64_t{outer.size}, gap, &n)) [[unlikely]] return false;
-      if (gap > kFarthest) [[unlikely]] return load(outer.ptr + n) == canary_;
+      if (gap - kTail > kFarthest - kTail) [[unlikely]] return gap > kFarthest && load(outer.ptr + n) == canary_;
       return load(outer.ptr + n) == behind_[gap];
     }
     MORTISE_HOT bool is_whole_of(Block outer, std::size_t n) const noexcept {
@@ -326,40 +342,39 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     }
     Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
 
-    /// Whether `p` may be where a large block was that is free now. Inside spans nothing is kept: the way goes back to where one starts.
-    bool lies_in_free_span(const std::byte* p) noexcept {
-      auto& index = this->page_index();
-      const std::uint32_t at = index.number_of(p);
-      const Span* s = &index.spans()[at];
-      while (s->state == SpanState::none && s > index.spans()) --s;
-      const bool is_free = s->state == SpanState::dirty || s->state == SpanState::clean;
-      return is_free && is_aligned(p, kGranule) && at - s->head < index.spans()[s->head].granules;
-    }
-    /// Whether a block starts at `b` in its span, and ends there, before its wall if it has one.
-    bool starts(Block b) noexcept {
+    /// Whether a block starts at `b` in its span; number `i` of its slab.
+    bool starts(Block b, std::size_t& i) noexcept {
       auto& index = this->page_index();
       const Span* const s = b.size_class == kNoClass ? &index.spans()[index.number_of(b.ptr)] : index.span_of(b.ptr);
       if (b.size_class == kNoClass) return s->state == SpanState::large && index.base_of(s) == b.ptr;
       const std::size_t size = Below::Classes::size_of(b.class_index()), offset = static_cast<std::size_t>(b.ptr - index.base_of(s));
-      return offset % size == 0 && offset + size <= round_down(index.used_bytes_of(s), kGranule);
+      i = offset / size;
+      return offset % size == 0 && s->state == SpanState::slab && i < s->capacity;
     }
-    /// Whether it was released and its last word says so no more, because a quarantine fills it to the end.
+    /// Whether it waits in a quarantine, whatever its last word says: it was written to since.
     bool waits(const std::byte* p) noexcept {
-      if constexpr (Remembers<Below>) return this->below.freed_at(p) != nullptr;
-      else return false;
+      if constexpr (Remembers<Below>) return this->below.freed_at(p) != nullptr; else return false;
     }
     Seen look_at(Block b) noexcept {
       if (!is_aligned(b.ptr, kMinAlign)) return {State::nothing, {}};
       b = this->below.block_of(b.ptr);
       Block outer;
+      std::size_t i = 0;
       if (!is_near(b, outer)) {
-        if (!starts(b)) return {b.size_class == kNoClass && lies_in_free_span(b.ptr) ? State::released : State::nothing, {}};
+        if (!starts(b, i)) return {b.size_class == kNoClass && this->page_index().is_free_at(b.ptr) ? State::released : State::nothing, {}};
         outer = sized(b);
       }
       const std::uint64_t word = last_word(outer);
       if (is_whole(outer, gap_in(word))) return {State::held, outer};
-      if (!starts(b)) return {State::nothing, {}};
-      return {word == released() || waits(b.ptr) ? State::released : State::broken, outer};
+      return {starts(b, i) ? state_of(outer, word, i) : State::nothing, outer};
+    }
+    /// Of a block that is not whole. Its slab knows best; its lock is not taken, so that only who is accused anyway asks.
+    MORTISE_COLD State state_of(Block outer, std::uint64_t word, std::size_t i) noexcept {
+      const Span* const s = this->page_index().span_of(outer.ptr);
+      const bool is_small = outer.size_class != kNoClass;
+      if (is_small && i >= s->bump) return State::nothing;
+      if (is_small && Bitmap(this->page_index().bits_of(s)).test(static_cast<unsigned>(i))) return State::released;
+      return word == released() || waits(outer.ptr) ? State::released : State::broken;
     }
 
     MORTISE_COLD void accuse(Seen seen, std::byte* p, const void* seen_at) noexcept {
@@ -377,6 +392,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
 
     std::uint64_t canary_ = 0;
     std::size_t near_ = 0;  ///< kNear from the start on
+    bool has_forked_ = false;
     std::uint64_t behind_[kFarthest + 1] = {};  ///< by gap: the word behind the request
   };
 };
