@@ -11,6 +11,7 @@
 #include "mortise/guard/random_slots.hpp"
 #include "mortise/guard/sampled_guards.hpp"
 #include "mortise/guard/sealed_tail.hpp"
+#include "mortise/guard/seals.hpp"
 #include "mortise/guard/size_check.hpp"
 #include "mortise/guard/tail_checksum.hpp"
 #include "mortise/guard/zero_on_free.hpp"

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <optional>
+#include <vector>
 
 #include "mortise/allocators/hslab.hpp"
+#include "mortise/guard/guard_pages.hpp"
 #include "mortise/guard/sampled_guards.hpp"
 #include "mortise/watch/sampled.hpp"
 #include "tests/support/stage.hpp"
@@ -174,6 +177,119 @@ TEST(SealedTail, AWalkFindsWhatNobodyHasReleasedYet) {
     large.ptr[large.size] ^= std::byte{1};
     EXPECT_EQ(h.check_all(t), 2u);
     EXPECT_EQ(times, 2u);
+  });
+}
+
+/// What a cache holds that nobody can empty was perhaps never given out, and its last words say anything.
+TEST(SealedTail, AWalkAccusesNothingThatRestsInACache) {
+  Stage<Noting> stage(2);
+  Block held;
+  stage.as(1, [&held](Noting& h, auto& t) {
+    std::vector<Block> blocks;
+    for (int i = 0; i < 2000; ++i) blocks.push_back(h.allocate(t, {.size = 100}));
+    for (const Block& b : blocks) {
+      std::memset(b.ptr, 0x5A, b.size);
+      give(h, t, b.ptr, false);
+    }
+    h.trim(t);  // the memory comes back as blocks of another size
+    for (std::size_t n = 16; n <= 1024; n += 16) held = h.allocate(t, {.size = n - 8});
+  });
+  told.reset();
+  stage.as(0, [&held](Noting& h, auto& t) {
+    EXPECT_EQ(h.check_all(t), 0u);
+    EXPECT_FALSE(told);
+    held.ptr[held.size] ^= std::byte{1};
+    EXPECT_EQ(h.check_all(t), 1u) << "this one was";
+    held.ptr[held.size] ^= std::byte{1};
+  });
+}
+
+/// A thread of the parent had just got it, and is not here to go on.
+TEST(SealedTail, AWalkAfterAForkAccusesNoBlockWithoutASeal) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    const Block amid = h.below.allocate(t, {.size = 1_MiB}), b = h.allocate(t, {.size = 2_MiB});
+    std::memset(amid.ptr, 0x5A, amid.size);
+    h.reset_after_fork();
+    EXPECT_EQ(h.check_all(t), 0u);
+    b.ptr[b.size] ^= std::byte{1};
+    EXPECT_EQ(h.check_all(t), 1u);
+  });
+}
+
+/// Pages inside free blocks are given to the system, which gives them back without the word that says so.
+TEST(SealedTail, ABlockWhosePagesArePurgedIsReleasedStill) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    const Block before = h.allocate(t, {.size = 16000}), b = h.allocate(t, {.size = 16000}), behind = h.allocate(t, {.size = 16000});
+    give(h, t, b.ptr, false);
+    h.trim(t);
+    std::memset(b.ptr, 0, 16008);
+    EXPECT_FALSE(h.release_hit(t, h.block_of(b.ptr)));
+    h.release(t, h.block_of(b.ptr));
+    EXPECT_EQ(told, Fault::double_free);
+    give(h, t, before.ptr, false);
+    give(h, t, behind.ptr, false);
+  });
+}
+
+TEST(SealedTail, TheInsideOfALargeBlockWasNeverReleased) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    const Block small = h.allocate(t, {.size = 100}), b = h.allocate(t, {.size = 1_MiB});
+    for (std::size_t at = 16; at < b.size; at += at < 4096 ? 16 : 4096) {
+      told.reset();
+      h.release(t, h.block_of(b.ptr + at));
+      EXPECT_EQ(told, Fault::invalid_free) << at;
+    }
+    give(h, t, b.ptr, false);
+    give(h, t, small.ptr, false);
+  });
+}
+
+/// A resize moves the end, and the old place may be another block's next.
+TEST(SealedTail, WhereABlockEndsNoMoreIsNoSeal) {
+  Stage<Noting> stage;
+  stage.as(0, [](Noting& h, auto& t) {
+    const Block b = h.allocate(t, {.size = 1_MiB});
+    const std::byte* const at = h.below.measure(h.below.block_of(b.ptr)).end() - 8;
+    std::byte seal[8];
+    std::memcpy(seal, at, 8);
+    const Block less = h.resize_in_place(t, h.block_of(b.ptr), 700_KiB);
+    ASSERT_TRUE(less);
+    EXPECT_NE(std::memcmp(seal, at, 8), 0);
+    give(h, t, b.ptr, false);
+  });
+}
+
+/// A pointer into a wall, and a canary copied over the seal of the last block before one: each would make free read where nobody may.
+TEST(SealedTail, AWallIsNotRead) {
+  using Walled = Stack<Layers<SealedTail<on_fault::CallBack<note>>, Aligned, CoreCache<>,
+                              Bypass<LargerThan<256_KiB>, Slab<>, GuardPages<16, false>>,
+                              SpanCache<>, PageIndex, MmapHeap<>>>;
+  Stage<Walled> stage;
+  stage.as(0, [](Walled& h, auto& t) {
+    bool is_last = false;
+    for (int i = 0; i < 1000 && !is_last; ++i) {
+      const Block b = h.allocate(t, {.size = 1000});
+      const Block outer = h.below.measure(h.below.block_of(b.ptr));
+      const auto& index = h.page_index();
+      std::byte* const wall = index.base_of(index.span_of(b.ptr)) + round_down(index.used_bytes_of(index.span_of(b.ptr)), 64_KiB);
+      is_last = outer.end() == wall;
+      if (!is_last) continue;
+      for (std::size_t at = 0; at < 64_KiB; at += 1024) {
+        told.reset();
+        EXPECT_EQ(h.release_at(t, wall + at), Tried::refused);
+        h.release(t, h.block_of(wall + at));
+        EXPECT_EQ(told, Fault::invalid_free) << at;
+      }
+      std::memcpy(wall - 8, b.ptr + b.size, 8);
+      told.reset();
+      EXPECT_EQ(h.release_at(t, b.ptr), Tried::refused);
+      h.release(t, h.block_of(b.ptr));
+      EXPECT_EQ(told, Fault::tail_overwritten);
+    }
+    EXPECT_TRUE(is_last);
   });
 }
 

@@ -217,7 +217,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
       s->bump = Geometry::first_of(c, s->head);
       s->hint = s->purged_in = 0;
       *index().bits_of(s) = (std::uint64_t{1} << s->bump) - 1;
-      index().set_class(s, c);
+      set_class(s, c);
       enlist(k, s);
       count_span(k, s, 1);
       if constexpr (Charges<Below>) this->below.uncharge(Index::used_bytes_of(s) - s->bump * Classes::size_of(c));
@@ -303,7 +303,7 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
             k.live += s->capacity - s->free;
             count_span(from, s, -1);
             count_span(k, s, 1);
-            index().set_class(s, c);
+            set_class(s, c);
             s->size_class = static_cast<std::uint8_t>(c);
             enlist(k, s);
           }
@@ -312,6 +312,10 @@ template <SizeMap SizeClassesT = classes::Geometric<8>, Lock Sync = FutexLock, f
         }
       }
       return nullptr;
+    }
+    /// Slabs are whole granules: what is beyond those is a wall.
+    void set_class(Span* s, unsigned c) noexcept {
+      index().set_class(s, c, static_cast<std::uint32_t>(Index::used_bytes_of(s) / Index::kGranule));
     }
     static void count_span(PerClass& k, const Span* s, int by) noexcept {
       const auto n = static_cast<std::size_t>(by);

@@ -6,20 +6,19 @@
 //   └───────────────────────────┴────────┴───────┴────────┘
 //   ▲ ptr                       ▲ ptr + n                 ▲ gap = what lies between ptr + n and here: 8 bytes at least
 //
-// seal: the canary, a secret word, xor the gap times kSpread, so that no byte of it can be changed into another seal; or `released`.
-// malloc: the canary goes behind the request, the seal to the end of the block.
+// malloc: the canary, a secret word, goes behind the request, and the seal, another secret that tells the gap, to the end of the block
+// (guard/seals.hpp).
 // free: 1. the last word must be a seal, whose gap lies within the block; 2. the canary must be where it says; 3. it says `released`.
-// Where the seal overlaps the canary, what stands behind the request is a function of the gap alone: a table has it.
 //
 // Found: every release, resize or measuring of what is not held, and every write that changes one of the 8 bytes behind a request, the end
 // of a string among them, or one of the 8 before the next block. A random byte is missed once in 255, where it is the same. Not
 // watched: the slack between the two words. Who has read the words of one block knows all, and could make a seal; TailChecksum's last word
 // is a function of the block's place besides.
 // Nothing is kept out of line, so what is not held is told by what its last word says: a pointer into the inside of a block finds none, but
-// for once in 2^56. A block that was released and then written to at its end is taken for one that was written past.
+// for once in 2^56. What lies in a cache and was written to at its end, or never given out, is taken for a block that was written past.
 //
-// A wrong pointer shall not make free read where nobody may: a hit reads no further than the granule that `p` lies in, which is its slab's;
-// a block that reaches into the next one is no hit, and of those the span is asked whether a block can start there.
+// A wrong pointer shall not make free read where nobody may: a hit reads no further than the granule that `p` lies in, which is its slab's
+// (that with the slab's wall has no class); a block that reaches into the next one is no hit: the span is asked whether one starts there.
 // Misses: a block released by two threads at the very same moment (seals are plain words).
 // When the OnFault slot goes on, a wrong release does not happen, and a block with a broken tail stays out of use.
 //
@@ -29,12 +28,13 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <cstdint>
 
 #include "mortise/core/core.hpp"
-#include "mortise/os/entropy.hpp"
+#include "mortise/data/bitmap.hpp"
+#include "mortise/guard/seals.hpp"
 #include "mortise/os/facts.hpp"
+#include "mortise/policy/coloured.hpp"
 #include "mortise/policy/on_fault.hpp"
 #include "mortise/policy/size_classes.hpp"
 #include "mortise/shape/page_index.hpp"
@@ -47,15 +47,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
   static constexpr const char* kWhat = "a canary and a seal behind each block: wrong releases, writes past the end";
   static constexpr const char* kNeeds = "a heap with size classes that finds blocks by pointer in slabs that can be walked (Slab), "
                                         "of which none lies within a span that is not its own (SampledGuards and SizeCheck stand above)";
-  static constexpr std::size_t kTail = 8;
-  static constexpr std::size_t kFarthest = 0xFF;  ///< the gap of a hit that asks nothing
-  static constexpr std::uint64_t kGather = 0x5BD1'E995;  ///< no byte times it is a small number, wherever in a word it stands
-  static constexpr std::uint64_t kSpread = [] {
-    std::uint64_t inverse = 1;
-    for (int i = 0; i < 6; ++i) inverse *= 2 - kGather * inverse;
-    return inverse;
-  }();
-  static_assert(kGather * kSpread == 1);
+  static constexpr std::size_t kTail = Seals::kBytes;
   template <class Out> static void describe(Out& out) {
     out.layer(kName, kWhat).policy("OnFault", OnFault::kName).number("tail_bytes", kTail);
   }
@@ -70,11 +62,11 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     using typename Passthrough<Below>::Thread;
     using Classes = Shrunk<typename Below::Classes, kTail>;
     static constexpr BlockFacts kFacts = facts_of<Below>().shared();
-    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true;
-    static constexpr bool kHitsAlone = requires { requires Below::kHitsAlone; };
+    static constexpr bool kExactSizes = true, kTellsEverySize = true, kTakesUnsized = true,
+                          kHitsAlone = requires { requires Below::kHitsAlone; };
 
     bool start(const os::Facts& facts) noexcept {
-      if (!canary_) draw();
+      seals_.draw();
       if (!start_below(this->below, facts)) return false;
       near_ = kNear;
       return true;
@@ -83,12 +75,12 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     MORTISE_HOT Block allocate(Thread& t, Request r) noexcept {
       r.size += r.size == 0;
       const Block outer = this->below.allocate(t, r.grown_by(kTail));
-      return outer ? seal(outer, r.size) : Block{};
+      return outer ? seals_.seal(outer, r.size) : Block{};
     }
     MORTISE_HOT void release(Thread& t, Block b) noexcept {
       const Seen seen = look_at(b);
       if (!seen) [[unlikely]] return accuse(seen, b.ptr, call_site());
-      store(seen.outer.end() - kTail, released());
+      Seals::store(seen.outer.end() - kTail, seals_.released());
       this->below.release(t, seen.outer);
     }
 
@@ -101,20 +93,20 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
         if constexpr (HitsNear<Below>) outer = this->below.allocate_hit_near(t, wish);
         else outer = this->below.allocate_hit(t, wish);
         if (!outer) [[unlikely]] return {};
-        return seal(outer, r.size);
+        return seals_.seal(outer, r.size);
       }
       if (static_cast<std::ptrdiff_t>(r.size - 1) < 0) [[unlikely]] return {};
       wish.size += kTail;
       const Block outer = this->below.allocate_hit(t, wish);
       if (!outer) [[unlikely]] return {};
-      return seal(outer, r.size);
+      return seals_.seal(outer, r.size);
     }
     /// No for a block that is not held or not whole, so that `release` is called and says so; among them all without a class.
     MORTISE_HOT bool release_hit(Thread& t, Block b) noexcept requires Hits<Below> {
       Block outer;
       if (!is_near(b, outer)) [[unlikely]] return false;
-      const std::uint64_t held = last_word(outer);
-      if (!is_whole(outer, gap_in(held))) [[unlikely]] return false;
+      const std::uint64_t held = Seals::last_word(outer);
+      if (!seals_.is_whole(outer, seals_.gap_in(held))) [[unlikely]] return false;
       return release_whole(t, outer, held);
     }
 
@@ -124,8 +116,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       const auto& line = line_of(p);
       const Block outer{p, line.bytes(), kNoClass};
       if (!lies_in_granule(outer)) [[unlikely]] return Tried::refused;
-      if (!is_whole(outer, gap_in(last_word(outer)))) [[unlikely]] return Tried::refused;
-      store(outer.end() - kTail, released());
+      if (!seals_.is_whole(outer, seals_.gap_in(Seals::last_word(outer)))) [[unlikely]] return Tried::refused;
+      Seals::store(outer.end() - kTail, seals_.released());
       return release_by(t, p, line) ? Tried::done : Tried::checked;
     }
     /// The same for `n` bytes, as the program says: both words are known.
@@ -133,8 +125,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       if (!this->page_index().holds_place(this->page_index().place_of(p))) [[unlikely]] return Tried::refused;
       const auto& line = line_of(p);
       const Block outer{p, line.bytes(), kNoClass};
-      if (!lies_in_granule(outer) || !is_whole_of(outer, n)) [[unlikely]] return Tried::refused;
-      store(outer.end() - kTail, released());
+      if (!lies_in_granule(outer) || !seals_.is_whole_of(outer, n)) [[unlikely]] return Tried::refused;
+      Seals::store(outer.end() - kTail, seals_.released());
       return release_by(t, p, line) ? Tried::done : Tried::checked;
     }
     void release_checked(Thread& t, std::byte* p) noexcept requires Hits<Below> {
@@ -143,8 +135,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     }
     MORTISE_HOT bool release_hit_of_size(Thread& t, Block b, std::size_t n) noexcept requires Hits<Below> {
       Block outer;
-      if (!is_near(b, outer) || !is_whole_of(outer, n)) [[unlikely]] return false;
-      return release_whole(t, outer, last_word(outer));
+      if (!is_near(b, outer) || !seals_.is_whole_of(outer, n)) [[unlikely]] return false;
+      return release_whole(t, outer, Seals::last_word(outer));
     }
 
     Block block_of(std::byte* p) noexcept {
@@ -159,20 +151,20 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
         accuse(seen, b.ptr, nullptr);
         return seen.state == State::broken ? seen.outer.shrunk_by(kTail) : Block{b.ptr, 0, b.class_index()};
       }
-      return {b.ptr, seen.outer.size - gap_in(last_word(seen.outer)), seen.outer.class_index()};
+      return {b.ptr, seen.outer.size - seals_.gap_in(Seals::last_word(seen.outer)), seen.outer.class_index()};
     }
     MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept {
       Block outer;
       if (!is_near(b, outer)) [[unlikely]] {
         const Seen seen = look_at(b);
-        return seen && seen.outer.size - gap_in(last_word(seen.outer)) == n;
+        return seen && seen.outer.size - seals_.gap_in(Seals::last_word(seen.outer)) == n;
       }
-      return outer.size - gap_in(last_word(outer)) == n;
+      return outer.size - seals_.gap_in(Seals::last_word(outer)) == n;
     }
 
     unsigned allocate_batch(Thread& t, unsigned c, std::byte** out, unsigned n) noexcept requires Batches<Below> {
       const unsigned got = this->below.allocate_batch(t, c, out, n);
-      for (unsigned i = 0; i < got; ++i) seal({out[i], Below::Classes::size_of(c), c}, Classes::size_of(c));
+      for (unsigned i = 0; i < got; ++i) seals_.seal({out[i], Below::Classes::size_of(c), c}, Classes::size_of(c));
       return got;
     }
     void release_batch(Thread& t, unsigned c, std::byte** in, unsigned n) noexcept requires Batches<Below> {
@@ -183,7 +175,7 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
           accuse(seen, in[i], nullptr);
           continue;
         }
-        store(seen.outer.end() - kTail, released());
+        Seals::store(seen.outer.end() - kTail, seals_.released());
         in[kept++] = in[i];
       }
       this->below.release_batch(t, c, in, kept);
@@ -200,20 +192,23 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       n += n == 0;
       Block outer = seen.outer;
       if (outer.size_class == kNoClass || n + kTail > outer.size) {
+        std::byte* const at = outer.end() - kTail;
+        const std::uint64_t held = Seals::load(at);
+        Seals::store(at, seals_.released());  // of a place that is no block's end any more nobody shall find a seal
         outer = resize_below(this->below, t, outer, n + kTail);
-        if (!outer) return {};
-      } else if (n < (outer.size - gap_in(last_word(outer))) / 2) {
+        if (!outer) return Seals::store(at, held), Block{};
+      } else if (n < (outer.size - seals_.gap_in(Seals::last_word(outer))) / 2) {
         return {};  // much too large: a smaller class saves memory
       }
-      return seal(outer, n);
+      return seals_.seal(outer, n);
     }
     /// The same at once, for a block with a size class. False: nothing has changed, and `resize_in_place` knows why.
     MORTISE_HOT bool resize_hit(Block b, std::size_t n) noexcept {
       Block outer;
       if (!is_near(b, outer) || n == 0 || n > outer.size - kTail) return false;
-      const std::uint64_t gap = gap_in(last_word(outer));
-      if (gap > outer.size || n < (outer.size - gap) / 2 || !is_whole(outer, gap)) [[unlikely]] return false;
-      seal(outer, n);
+      const std::uint64_t gap = seals_.gap_in(Seals::last_word(outer));
+      if (gap > outer.size || n < (outer.size - gap) / 2 || !seals_.is_whole(outer, gap)) [[unlikely]] return false;
+      seals_.seal(outer, n);
       return true;
     }
     Block resize_by_moving(Thread& t, Block b, std::size_t n) noexcept requires Moves<Below> {
@@ -223,22 +218,33 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
         accuse(seen, b.ptr, nullptr);
         return {};
       }
-      const std::uint64_t held = last_word(seen.outer);
-      store(seen.outer.end() - kTail, released());  // while it is ours: when it has moved, the place may be somebody else's
+      const std::uint64_t held = Seals::last_word(seen.outer);
+      Seals::store(seen.outer.end() - kTail, seals_.released());  // while it is ours: when it has moved, the place may be somebody else's
       const Block moved = this->below.resize_by_moving(t, seen.outer, n + kTail);
-      if (moved) return seal(moved, n);
-      store(seen.outer.end() - kTail, held);
+      if (moved) return seals_.seal(moved, n);
+      Seals::store(seen.outer.end() - kTail, held);
       return {};
     }
 
+    void reset_after_fork() noexcept {
+      has_forked_ = true;
+      reset_below(this->below);
+    }
     /// Checks every block that the program holds and reports each that is not whole; returns how many there are. Empties the caches;
     /// the heap must be at rest. O(heap).
     std::size_t check_all(Thread& t) noexcept {
       trim_below(this->below, t);
+      ClassUsage classes[Classes::kCount + 1] = {};
+      Usage usage{.classes = classes, .classes_max = Classes::kCount + 1};
+      tell_below(this->below, usage);
       std::size_t broken = 0;
       this->below.each_live([&](Block outer) {
-        const std::uint64_t word = last_word(outer);
-        if (word == released() || is_whole(outer, gap_in(word)) || waits(outer.ptr)) return;
+        const std::uint64_t word = Seals::last_word(outer);
+        if (word == seals_.released() || seals_.is_whole(outer, seals_.gap_in(word))) return;
+        // In caches that could not be emptied, and where a fork met a thread amid a call, a block may never have been given out:
+        // what is left of a seal tells that it was.
+        const ClassUsage& k = classes[plain_class<typename Below::Classes>(outer.class_index())];
+        if (!seals_.was_a_seal(word) && (has_forked_ || k.cached + k.waiting != 0)) return;
         ++broken;
         accuse({State::broken, outer}, outer.ptr, nullptr);
       });
@@ -257,48 +263,12 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     static constexpr std::size_t kNear = [] {
       std::size_t before = 0;
       for (unsigned c = 1; c <= Below::Classes::class_of(Below::Classes::kMaxBytes); ++c) {
-        if (Below::Classes::size_of(c) - before + kTail > kFarthest) break;
+        if (Below::Classes::size_of(c) - before + kTail > Seals::kFarthest) break;
         before = Below::Classes::size_of(c);
       }
       if constexpr (HitsNear<Below>) before = std::min(before, Below::kNearBytes);
       return before > kTail ? before - kTail : 0;
     }();
-
-    MORTISE_HOT static std::uint64_t load(const std::byte* at) noexcept {
-      std::uint64_t word;
-      std::memcpy(&word, at, sizeof word);
-      return word;
-    }
-    MORTISE_HOT static void store(std::byte* at, std::uint64_t word) noexcept { std::memcpy(at, &word, sizeof word); }
-    MORTISE_HOT static std::uint64_t last_word(Block outer) noexcept { return load(outer.end() - kTail); }
-    MORTISE_HOT std::uint64_t released() const noexcept { return ~canary_; }
-
-    void draw() noexcept {
-      canary_ = os::entropy() | 0x0101'0101'0101'0101;  // no byte behind a request is the zero that ends a string, nor the first of a seal
-      for (std::size_t gap = 0; gap < kTail; ++gap) behind_[gap] = released();  // which nobody has
-      for (std::size_t gap = kTail; gap <= kFarthest; ++gap) {
-        const std::size_t bits = 8 * (gap - kTail);  // that the seal leaves of the canary
-        behind_[gap] = bits >= 64 ? canary_ : ((canary_ ^ gap * kSpread) << bits) | (canary_ & ((std::uint64_t{1} << bits) - 1));
-      }
-    }
-
-    MORTISE_HOT Block seal(Block outer, std::size_t n) const noexcept {
-      const std::uint64_t canary = canary_;
-      store(outer.ptr + n, canary);
-      store(outer.ptr + outer.size - kTail, canary ^ (outer.size - n) * kSpread);
-      return {outer.ptr, n, outer.class_index()};
-    }
-    /// The gap that a last word tells if it is a seal; when it is none, more than any block has.
-    MORTISE_HOT std::uint64_t gap_in(std::uint64_t word) const noexcept { return (word ^ canary_) * kGather; }
-    /// One of less than 8, or of less than 256 but longer than the block, tells nobody but who knows the canary.
-    MORTISE_HOT bool is_whole(Block outer, std::uint64_t gap) const noexcept {
-      if (gap > kFarthest) [[unlikely]] return gap <= outer.size && load(outer.end() - gap) == canary_;
-      return load(outer.ptr + (outer.size - gap)) == behind_[gap];
-    }
-    MORTISE_HOT bool is_whole_of(Block outer, std::size_t n) const noexcept {
-      const std::size_t gap = outer.size - n;
-      return gap - kTail <= kFarthest - kTail && last_word(outer) == (canary_ ^ gap * kSpread) && load(outer.ptr + n) == behind_[gap];
-    }
 
     /// Whether what is to be read of a block of this size is memory for certain: granules lie at multiples of their size.
     MORTISE_HOT static bool lies_in_granule(Block outer) noexcept {
@@ -325,47 +295,46 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
     }
     /// The seal says so before the block goes: afterwards it may be anybody's.
     MORTISE_HOT bool release_whole(Thread& t, Block outer, std::uint64_t held) noexcept {
-      store(outer.end() - kTail, released());
+      Seals::store(outer.end() - kTail, seals_.released());
       if (this->below.release_hit(t, outer)) [[likely]] return true;
-      store(outer.end() - kTail, held);
+      Seals::store(outer.end() - kTail, held);
       return false;
     }
     Block sized(Block b) noexcept { return this->below.measure({b.ptr, 0, b.class_index()}); }
 
-    /// Whether `p`, which no class is known of, may be where a block was that is free now: a granule starts there, and it is not inside a
-    /// large block. Inside spans nothing is kept: the way goes back to where one starts.
-    bool may_be_free(const std::byte* p) noexcept {
-      auto& index = this->page_index();
-      const std::uint32_t at = index.number_of(p);
-      const Span* s = &index.spans()[at];
-      while (s->state == SpanState::none && s > index.spans()) --s;
-      return is_aligned(p, kGranule) && (s->state != SpanState::large || at - s->head >= index.spans()[s->head].granules);
-    }
-    /// Whether a block starts at `b` in its span, and ends there, before its wall if it has one.
-    bool starts(Block b) noexcept {
+    /// Whether a block starts at `b` in its span; number `i` of its slab.
+    bool starts(Block b, std::size_t& i) noexcept {
       auto& index = this->page_index();
       const Span* const s = b.size_class == kNoClass ? &index.spans()[index.number_of(b.ptr)] : index.span_of(b.ptr);
       if (b.size_class == kNoClass) return s->state == SpanState::large && index.base_of(s) == b.ptr;
       const std::size_t size = Below::Classes::size_of(b.class_index()), offset = static_cast<std::size_t>(b.ptr - index.base_of(s));
-      return offset % size == 0 && offset + size <= round_down(index.used_bytes_of(s), kGranule);
+      i = offset / size;
+      return offset % size == 0 && s->state == SpanState::slab && i < s->capacity;
     }
-    /// Whether it was released and its last word says so no more, because a quarantine fills it to the end.
+    /// Whether it waits in a quarantine, whatever its last word says: it was written to since.
     bool waits(const std::byte* p) noexcept {
-      if constexpr (Remembers<Below>) return this->below.freed_at(p) != nullptr;
-      else return false;
+      if constexpr (Remembers<Below>) return this->below.freed_at(p) != nullptr; else return false;
     }
     Seen look_at(Block b) noexcept {
       if (!is_aligned(b.ptr, kMinAlign)) return {State::nothing, {}};
       b = this->below.block_of(b.ptr);
       Block outer;
+      std::size_t i = 0;
       if (!is_near(b, outer)) {
-        if (!starts(b)) return {b.size_class == kNoClass && may_be_free(b.ptr) ? State::released : State::nothing, {}};
+        if (!starts(b, i)) return {b.size_class == kNoClass && this->page_index().is_free_at(b.ptr) ? State::released : State::nothing, {}};
         outer = sized(b);
       }
-      const std::uint64_t word = last_word(outer);
-      if (is_whole(outer, gap_in(word))) return {State::held, outer};
-      if (!starts(b)) return {State::nothing, {}};
-      return {word == released() || waits(b.ptr) ? State::released : State::broken, outer};
+      const std::uint64_t word = Seals::last_word(outer);
+      if (seals_.is_whole(outer, seals_.gap_in(word))) return {State::held, outer};
+      return {starts(b, i) ? state_of(outer, word, i) : State::nothing, outer};
+    }
+    /// Of a block that is not whole. Its slab knows best; its lock is not taken, so that only who is accused anyway asks.
+    MORTISE_COLD State state_of(Block outer, std::uint64_t word, std::size_t i) noexcept {
+      const Span* const s = this->page_index().span_of(outer.ptr);
+      const bool is_small = outer.size_class != kNoClass;
+      if (is_small && i >= s->bump) return State::nothing;
+      if (is_small && Bitmap(this->page_index().bits_of(s)).test(static_cast<unsigned>(i))) return State::released;
+      return word == seals_.released() || waits(outer.ptr) ? State::released : State::broken;
     }
 
     MORTISE_COLD void accuse(Seen seen, std::byte* p, const void* seen_at) noexcept {
@@ -381,9 +350,9 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       OnFault::answer(crime);
     }
 
-    std::uint64_t canary_ = 0;
     std::size_t near_ = 0;  ///< kNear from the start on
-    std::uint64_t behind_[kFarthest + 1] = {};  ///< by gap: the word behind the request
+    bool has_forked_ = false;
+    Seals seals_;
   };
 };
 

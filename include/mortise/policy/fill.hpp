@@ -144,13 +144,13 @@ template <std::size_t kBytes = 1_GiB> class Zeroed {
 
 /// Zeroed at its start: the first 24 bytes, where objects have their table of functions and their links. So a release costs two
 /// stores, up to `kWholeFrom`, and a look two loads, of one cache line mostly. Behind those, in smaller blocks than that, a write
-/// after free is not found, and a read finds what was there. Not 32: a guard's last word in a block of 32 bytes shall stay. Larger blocks, up to 32 KiB, whose owners have worked on them for longer
-/// than zeroing takes, are zeroed whole.
-/// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed whole.
+/// after free is not found, and a read finds what was there. Not 32: a guard's last word in a block of 32 bytes shall stay. Larger
+/// blocks, up to 32 KiB, whose owners have worked on them for longer than zeroing takes, are zeroed whole, but for that word.
+/// `kWholeFrom` (128..32 KiB): blocks of so many bytes, and larger ones, are zeroed up to their last 8 bytes.
 template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   static constexpr const char* kName = "ZeroedStart";
   static constexpr std::size_t kFillBytes = 32_KiB;
-  static constexpr std::size_t kStart = 24;
+  static constexpr std::size_t kStart = 24, kKept = 8;
   static_assert(kWholeFrom >= 128 && kWholeFrom <= kFillBytes && kWholeFrom % kMinAlign == 0, "128 bytes to 32 KiB, a multiple of 16");
 
   static constexpr std::size_t kLongFrom = kWholeFrom;
@@ -166,7 +166,7 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
   }
   MORTISE_HOT static void fill(std::byte* p, const Length& l) noexcept {
     fill_short<kMinAlign>(p, l);
-    if (l.bytes >= kWholeFrom) [[unlikely]] std::memset(p + kStart, 0, l.bytes - kStart);
+    if (l.bytes >= kWholeFrom) [[unlikely]] std::memset(p + kStart, 0, l.bytes - kStart - kKept);
   }
   MORTISE_HOT static void fill(std::byte* p, std::size_t n) noexcept { fill(p, Length(n)); }
   MORTISE_HOT static bool is_whole(const std::byte* p, std::size_t n) noexcept { return are_whole(&p, 1, n); }
@@ -174,7 +174,7 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
     if (n < kStart) return detail::are_zero(p, count, 0);
     Word seen{};
     for (unsigned i = 0; i < count; ++i) seen |= start(p[i]);
-    for (unsigned i = 0; n >= kWholeFrom && i < count; ++i) seen |= detail::range(p[i] + sizeof(Word), p[i] + n);
+    for (unsigned i = 0; n >= kWholeFrom && i < count; ++i) seen |= rest(p[i], n);
     return (seen[0] | seen[1]) == 0;
   }
   template <std::size_t kLeast, class LengthOf>
@@ -182,12 +182,16 @@ template <std::size_t kWholeFrom = 16_KiB> struct ZeroedStart {
     Word seen{};
     for (unsigned i = 0; i < count; ++i) seen |= kLeast >= kStart || length_of(i).bytes >= kStart ? start(p[i]) : detail::word(p[i]);
     for (unsigned i = 0; may_be_long && i < count; ++i)
-      if (const Length& l = length_of(i); l.bytes >= kWholeFrom) seen |= detail::range(p[i] + sizeof(Word), p[i] + l.bytes);
+      if (const Length& l = length_of(i); l.bytes >= kWholeFrom) seen |= rest(p[i], l.bytes);
     return (seen[0] | seen[1]) == 0;
   }
 
  private:
   using Word = detail::Word;
+  MORTISE_HOT static Word rest(const std::byte* p, std::size_t n) noexcept {
+    const std::byte* const last = p + n - kKept - sizeof(Word);
+    return detail::range(p + sizeof(Word), last + kKept) | detail::any_word(last);
+  }
   MORTISE_HOT static Word start(const std::byte* p) noexcept { return detail::word(p) | detail::any_word(p + kStart - sizeof(Word)); }
 };
 

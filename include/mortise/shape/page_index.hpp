@@ -178,6 +178,15 @@ struct PageIndex {
     MORTISE_HOT std::uint64_t* bits_at(std::uint32_t number) const noexcept {
       return reinterpret_cast<std::uint64_t*>(bits_.at + std::size_t{number} * kBitmapBytes);
     }
+    /// Whether `p`, which `holds` and of which no class is known, may be where a block was that is free now: a granule starts there, inside
+    /// no large block and no slab. Inside spans nothing is kept: the way goes back to where one starts. O(granules): for reports.
+    bool is_free_at(const std::byte* p) const noexcept {
+      const std::uint32_t at = number_of(p);
+      const Span* s = &spans()[at];
+      while (s->state == SpanState::none && s > spans()) --s;
+      const bool is_used = s->state == SpanState::large || s->state == SpanState::slab;
+      return granule_at(at) == p && !(is_used && at - s->head < spans()[s->head].granules);
+    }
     /// Granules that the tables reach: for whoever walks them all, under any lock or none.
     std::uint32_t covered() const noexcept { return covered_.load(Order::acquire); }
 
@@ -196,15 +205,17 @@ struct PageIndex {
       first.granules = granules;
       return &first;
     }
-    /// Tells every granule of a slab its class and its head.
-    void set_class(Span* s, unsigned size_class) noexcept {
+    /// Tells every granule of a slab its head, and the first `with_blocks` its class: what has one may be read, which a wall may not.
+    void set_class(Span* s, unsigned size_class, std::uint32_t with_blocks) noexcept {
       const std::uint32_t head = s->head;
       for (std::uint32_t i = 0; i < s->granules; ++i) spans()[head + i].head = head;
       // Relaxed: free() may be reading the class of a block whose span changes its colour. Both values are right ones.
       auto* const classes = reinterpret_cast<std::uint8_t*>(class_map_.at) + head;
-      for (std::uint32_t i = 0; i < s->granules; ++i)
+      for (std::uint32_t i = 0; i < with_blocks; ++i)
         __atomic_store_n(classes + i, static_cast<std::uint8_t>(size_class), __ATOMIC_RELAXED);
     }
+
+    void set_class(Span* s, unsigned size_class) noexcept { set_class(s, size_class, s->granules); }
 
     /// The same for granules [head, head + n) that have known their head since they are a slab. Writes only what is another class.
     void change_class(std::uint32_t head, std::uint32_t granules, unsigned size_class) noexcept {
