@@ -36,6 +36,15 @@ int sized_delete_of_a_small_block_on_a_large_alignment() {
   ::operator delete(as_told(aligned_alloc(32768, hidden(std::size_t{100}))), hidden(std::size_t{200}), std::align_val_t{32768});
   return 0;
 }
+template <std::size_t kSize> int sized_delete_twice() {
+  char* const p = as_told(::operator new(hidden(kSize)));
+  for (int i = 0; i < 2; ++i) ::operator delete(hidden(p), hidden(kSize));
+  return 0;
+}
+template <std::size_t kSize> int sized_delete_inside() {
+  ::operator delete(as_told(block(kSize) + 32), hidden(kSize));
+  return 0;
+}
 /// Both as the release that a realloc to nothing is; blocks so large fill the quarantine's batch, which is no hit.
 int realloc_to_nothing_twice() {
   for (int i = 0; i < 3; ++i) release(block(20000));
@@ -138,6 +147,10 @@ constexpr struct {
     {"overflow_of_a_large_block_that_shrank", overflow_of_a_large_block_that_shrank},
     {"sized_delete_of_a_large_block", sized_delete_of_a_large_block},
     {"sized_delete_of_a_small_block_on_a_large_alignment", sized_delete_of_a_small_block_on_a_large_alignment},
+    {"sized_delete_twice", sized_delete_twice<100>},
+    {"sized_delete_of_a_large_block_twice", sized_delete_twice<1 << 20>},
+    {"sized_delete_inside", sized_delete_inside<100>},
+    {"sized_delete_inside_a_large_block", sized_delete_inside<1 << 20>},
     {"realloc_to_nothing_twice", realloc_to_nothing_twice},
     {"free_on_a_threads_stack", free_on_a_threads_stack},
     {"new_of_a_sampled_block", new_of_a_sampled_block},

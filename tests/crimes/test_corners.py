@@ -37,6 +37,16 @@ def test_sizes_are_compared_to_the_byte_however_large_the_block_is(name, case):
     assert_told(corner(name, case), name, "size_mismatch")
 
 
+@pytest.mark.parametrize("name", BOLD)
+@pytest.mark.parametrize("case, fault", [("twice", "double_free"), ("of_a_large_block_twice", "double_free"),
+                                         ("inside", "invalid_free"), ("inside_a_large_block", "invalid_free")])
+def test_a_wrong_sized_delete_is_told_once_and_with_its_place(name, case, fault):
+    done = corner(name, f"sized_delete_{case}", MORTISE_ON_FAULT="report")
+    told = rf"mortise\[{name}\] fault={fault} ptr={done.out.split()[0]} .*seen_at=\S+corners\+\S+ .*\n"
+    assert re.fullmatch(told, done.err), done.err
+    assert done.status == 0
+
+
 @pytest.mark.parametrize("name", GUARDED)
 def test_a_realloc_to_nothing_is_the_programs_own_release(name):
     done = corner(name, "realloc_to_nothing_twice")

@@ -153,6 +153,8 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SealedTail {
       }
       return {b.ptr, seen.outer.size - seals_.gap_in(Seals::last_word(seen.outer)), seen.outer.class_index()};
     }
+    /// Whether it could be released, without a word if not.
+    bool is_held(Block b) noexcept { return static_cast<bool>(look_at(b)); }
     MORTISE_HOT bool has_size(Block b, std::size_t n) noexcept {
       Block outer;
       if (!is_near(b, outer)) [[unlikely]] {

@@ -68,8 +68,16 @@ template <OnFaultPolicy OnFault = on_fault::Configured> struct SizeCheck {
     MORTISE_HOT bool agrees(std::byte* p, std::size_t size, std::size_t align) noexcept {
       const Block found = this->below.block_of(p);
       if constexpr (KnowsSizes<Below>)
-        if (found.size_class != kNoClass) [[likely]] return this->below.has_size(found, size);
+        if (found.size_class != kNoClass && this->below.has_size(found, size)) [[likely]] return true;
+      if (!is_held(found)) [[unlikely]] return true;
+      if constexpr (KnowsSizes<Below>)
+        if (found.size_class != kNoClass) return false;
       return agrees_when_measured(found, size, align);
+    }
+    /// Of what is not, or not whole, the release says so itself, with its place.
+    bool is_held(Block b) noexcept {
+      if constexpr (requires { this->below.is_held(b); }) return this->below.is_held(b);
+      else return true;
     }
     bool agrees_when_measured(Block found, std::size_t size, std::size_t align) noexcept {
       const Block b = this->below.measure(found);
