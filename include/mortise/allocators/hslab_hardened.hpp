@@ -12,7 +12,7 @@
 // the same writes when they are. Slabs beyond the first 16 have none either: memory with walls in it gets no huge pages.
 //
 // No block is smaller than 32 bytes, so that a release zeroes two words of each and asks nothing. Up to 512 bytes classes are 16 bytes
-// apart, so that the canary at a block's end is close behind the one at the request's.
+// apart, so that the seal at a block's end is close behind the canary at the request's.
 //
 // What each guard costs and finds: docs/5-faults.md.
 #pragma once
@@ -20,8 +20,8 @@
 #include "mortise/allocators/hslab.hpp"
 #include "mortise/guard/delayed_batches.hpp"
 #include "mortise/guard/guard_pages.hpp"
-#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/sampled_guards.hpp"
+#include "mortise/guard/sealed_tail.hpp"
 #include "mortise/guard/size_check.hpp"
 #include "mortise/shape/limited_to.hpp"
 
@@ -30,7 +30,7 @@ namespace mortise {
 using HslabHardenedLayers = Layers<
     SampledGuards<>,                                                           // reads, too, for a few blocks
     SizeCheck<>,                                                               // delete as what was made
-    SealedTail<>,                                                              // held or released; canaries behind it
+    SealedTail<>,                                                              // held or released; a canary and a seal behind it
     DelayedBatches<64_KiB, fills::ZeroedStart<>, 32_KiB>,                      // zeroed at its start, and still zero when it leaves
     Aligned,
     CoreCache<32_KiB>,
